@@ -1,0 +1,60 @@
+// The one error type of nkisim: what was found, what is required, and where.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace nkisim::isa {
+
+/// What kind of failure an Error reports; the CLI maps it to an exit code.
+enum class ErrorCode : std::uint8_t {
+  kUsage,     // wrong command line: exit 2
+  kBadInput,  // trace, config or data that breaks a rule: exit 3
+  kInternal,  // our own bug: exit 4
+};
+
+/// Where an instruction came from. Zero means unknown; `kernel_file` indexes Program::files().
+struct SourceLoc {
+  std::uint32_t trace_line = 0;
+  std::uint32_t kernel_file = 0;  // 0 = none, otherwise index + 1
+  std::uint32_t kernel_line = 0;
+};
+
+/// A user-facing failure. what() reads "trace:line: instruction: operand: found; required (kernel:line)".
+/// Checks deep in isa/ throw it with the parts they know; Program::locate adds file names.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, std::string message);
+
+  [[nodiscard]] ErrorCode code() const { return code_; }
+  [[nodiscard]] const char* what() const noexcept override { return full_.c_str(); }
+
+  // The message without any location.
+  [[nodiscard]] const std::string& message() const { return message_; }
+  [[nodiscard]] const std::string& instruction() const { return instruction_; }
+  [[nodiscard]] const SourceLoc& loc() const { return loc_; }
+  [[nodiscard]] const std::string& kernel_file() const { return kernel_file_; }
+  [[nodiscard]] bool located() const { return located_; }
+
+  /// Adds the instruction name and its numeric location (done where the Inst is known).
+  Error& at(std::string_view instruction, SourceLoc loc);
+  /// Adds the file names (done where the Program is known).
+  Error& in(std::string_view trace_file, std::string_view kernel_file);
+
+ private:
+  void rebuild();
+  ErrorCode code_;
+  std::string message_, instruction_, trace_file_, kernel_file_, full_;
+  SourceLoc loc_;
+  bool located_ = false;
+};
+
+/// Throws a kBadInput Error reading "<operand> is <found>; <required> is required".
+[[noreturn]] void fail(std::string_view operand, const std::string& found,
+                       const std::string& required);
+/// Throws a kBadInput Error with a free-form message.
+[[noreturn]] void fail(const std::string& message);
+
+}  // namespace nkisim::isa
