@@ -1,0 +1,126 @@
+// What an op's eval sees: operands as dense tiles, the engines' registers, and nothing else.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "isa/inst.hpp"
+#include "isa/memory.hpp"
+
+namespace nkisim::isa {
+
+/// Dense row-major values of an operand. The memory belongs to the EvalContext and lives until the
+/// instruction ends.
+template <typename T>
+struct Tile {
+  T* data = nullptr;
+  std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] T* row(std::int64_t r) const { return data + r * columns; }
+  [[nodiscard]] std::int64_t size() const { return rows * columns; }
+};
+
+/// XORWOW generator of one lane: five words of xorshift state and a counter.
+struct Xorwow {
+  std::array<std::uint32_t, 6> words{};
+};
+
+/// What a core remembers between instructions besides SBUF and PSUM.
+struct CoreState {
+  std::vector<std::int32_t> registers;                 // sequencer registers, grown on demand
+  std::array<float, kPartitions> vector_accumulator{}; // VectorE reduce registers
+  std::array<float, kPartitions> scalar_accumulator{}; // ScalarE reduce registers
+  std::array<std::uint32_t, kPartitions> vector_lfsr{};
+  std::array<std::array<Xorwow, 4>, kPartitions> vector_xorwow{};
+  std::array<Xorwow, kPartitions> gpsimd_xorwow{};
+  bool vector_seeded = false, gpsimd_seeded = false;
+  [[nodiscard]] std::int32_t reg(std::int64_t id) const;
+  void set_reg(std::int64_t id, std::int32_t value);
+};
+
+/// What to do when an instruction reads bytes nobody wrote.
+enum class Unwritten : std::uint8_t { kError, kAllow };
+
+/// Text of device_print and the like; null where nobody listens.
+using PrintSink = std::function<void(const std::string&)>;
+
+/// Services for one instruction at a time. Reads apply dynamic offsets, check run-time bounds and
+/// report never-written bytes; writes mark bytes as written. Rows are partitions (on chip) or the
+/// first dimension (HBM); columns are the flattened rest.
+class EvalContext {
+ public:
+  EvalContext(const Program& program, Memory& memory, CoreState& state,
+              Unwritten unwritten = Unwritten::kError);
+  ~EvalContext();
+
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const Machine& machine() const { return program_.machine(); }
+  [[nodiscard]] Memory& memory() { return memory_; }
+  [[nodiscard]] CoreState& state() { return state_; }
+  PrintSink print;
+
+  /// Runs the op's eval; scratch tiles of the previous instruction become invalid. Errors carry the
+  /// instruction's name and location.
+  void run(const Inst& inst);
+
+  /// Operand as FP32 values (packed dtypes: 4 columns per element).
+  Tile<float> load(const TensorRef& ref);
+  void store(const TensorRef& ref, const Tile<float>& values);
+  /// Operand as integers, sign- or zero-extended to 32 bits.
+  Tile<std::uint32_t> load_bits(const TensorRef& ref);
+  void store_bits(const TensorRef& ref, const Tile<std::uint32_t>& values);
+  /// Operand as raw elements: columns * size_bytes(dtype) bytes per row.
+  Tile<std::byte> load_raw(const TensorRef& ref);
+  void store_raw(const TensorRef& ref, const Tile<std::byte>& values);
+  /// Uninitialised scratch tile.
+  template <typename T>
+  Tile<T> make(std::int64_t rows, std::int64_t columns) {
+    return {static_cast<T*>(scratch(static_cast<std::size_t>(rows * columns) * sizeof(T))), rows,
+            columns};
+  }
+  /// A kScalarOrTensor argument as one FP32 value per row; `absent` where it is not given.
+  Tile<float> column(const Arg& arg, std::int64_t rows, float absent = 0.0F);
+  /// The same as integer bits (bitvec operands).
+  Tile<std::uint32_t> column_bits(const Arg& arg, std::int64_t rows);
+  /// An kInt, kIntOrRegister argument now.
+  [[nodiscard]] std::int64_t value(const Arg& arg) const;
+
+  /// DMA: do not fail on out-of-range dynamic indices but drop what they address.
+  void set_skip_out_of_bounds(bool skip) { skip_out_of_bounds_ = skip; }
+  /// Whether row r of the last loaded/stored vector-indirect operand was dropped.
+  [[nodiscard]] bool row_skipped(std::int64_t r) const {
+    return !skipped_.empty() && skipped_[static_cast<std::size_t>(r)];
+  }
+  /// The bytes [start, start+size) of an operand's flat element order, as runs, after dynamic
+  /// offsets: fn(byte pointer, elements, step in bytes). Checks and marks like load or store.
+  struct Run {
+    std::byte* data = nullptr;   // null where the row was skipped
+    std::int64_t count = 0;
+    std::int64_t step_bytes = 0;
+  };
+  void for_each_run(const TensorRef& ref, bool write, const std::function<void(const Run&)>& fn);
+
+ private:
+  struct Access;
+  Access access(const TensorRef& ref, bool write);
+  template <typename Fn>
+  void walk(const TensorRef& ref, bool write, Fn&& fn);
+  void* scratch(std::size_t bytes);
+
+  const Program& program_;
+  Memory& memory_;
+  CoreState& state_;
+  Unwritten unwritten_;
+  bool skip_out_of_bounds_ = false;
+  std::vector<bool> skipped_;
+  struct Block {
+    std::unique_ptr<std::byte[]> data;
+    std::size_t size = 0;
+  };
+  std::vector<Block> blocks_;
+  std::size_t block_ = 0, used_ = 0;
+};
+
+}  // namespace nkisim::isa

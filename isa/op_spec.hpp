@@ -1,0 +1,134 @@
+// The description of an instruction: everything the reader, the checks, the interpreter, the cost
+// model, the disassembler, the documentation and the Python front end need, in one place.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "isa/inst.hpp"
+#include "isa/part.hpp"
+
+namespace nkisim::isa {
+
+class EvalContext;
+
+/// A small set of enumerators, usable in constant expressions.
+template <typename E>
+class Set {
+ public:
+  constexpr Set() = default;
+  constexpr Set(std::initializer_list<E> items) {
+    for (E e : items) bits_ |= std::uint64_t{1} << static_cast<unsigned>(e);
+  }
+  [[nodiscard]] constexpr bool contains(E e) const {
+    return ((bits_ >> static_cast<unsigned>(e)) & 1U) != 0;
+  }
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  [[nodiscard]] constexpr Set operator|(Set other) const { Set s; s.bits_ = bits_ | other.bits_; return s; }
+  [[nodiscard]] constexpr Set operator-(Set other) const { Set s; s.bits_ = bits_ & ~other.bits_; return s; }
+
+ private:
+  std::uint64_t bits_ = 0;
+};
+using Spaces = Set<Space>;
+using Dtypes = Set<Dtype>;
+
+inline constexpr Spaces kOnChip = {Space::kSbuf, Space::kPsum};
+inline constexpr Spaces kSbufOnly = {Space::kSbuf};
+inline constexpr Spaces kPsumOnly = {Space::kPsum};
+inline constexpr Spaces kHbmOrSbuf = {Space::kHbm, Space::kSbuf};
+inline constexpr Dtypes kFloats = {Dtype::kFloat32,     Dtype::kTfloat32,     Dtype::kBfloat16,
+                                   Dtype::kFloat16,     Dtype::kFloat8E3m4,   Dtype::kFloat8E4m3,
+                                   Dtype::kFloat8E4m3fn, Dtype::kFloat8E5m2};
+inline constexpr Dtypes kIntegers = {Dtype::kInt8,   Dtype::kUint8, Dtype::kInt16, Dtype::kUint16,
+                                     Dtype::kInt32,  Dtype::kUint32, Dtype::kBool};
+inline constexpr Dtypes kComputeDtypes = kFloats | kIntegers;
+inline constexpr Dtypes kPackedDtypes = {Dtype::kFloat8E5m2X4, Dtype::kFloat8E4m3fnX4,
+                                         Dtype::kFloat4E2m1fnX4};
+/// Anything whose bytes can be moved.
+inline constexpr Dtypes kAnyDtype = kComputeDtypes | kPackedDtypes | Dtypes{Dtype::kFloat8E8m0fnu};
+
+enum class ParamKind : std::uint8_t {
+  kIn,              // tensor read
+  kOut,             // tensor written
+  kInOut,           // tensor read and written
+  kInList,          // list of tensors read
+  kScalarOrTensor,  // FP32 constant (or integer, for bitvec ops), or a tensor of one column
+  kReal,
+  kInt,
+  kIntOrRegister,
+  kBool,
+  kAlu,   // an AluOp by name
+  kAct,   // an ActFn by name
+  kDtype,
+  kEnum,  // one of `choices`
+  kIntList,
+  kRegister,
+  kText,
+};
+
+/// One parameter, named as in nki.isa.
+struct Param {
+  std::string_view name;
+  ParamKind kind = ParamKind::kIn;
+  Spaces spaces = {};            // tensors: where the operand may live
+  Dtypes dtypes = kComputeDtypes;
+  bool optional = false;
+  std::span<const std::string_view> choices = {};
+  std::string_view doc = {};
+};
+
+/// An engine an op may run on, from which generation on.
+struct EngineRule {
+  Engine engine;
+  Generation since = Generation::kV2;
+};
+
+struct OpSpec {
+  std::string_view name;              // exactly the nki.isa name
+  std::string_view doc;               // one sentence
+  std::string_view semantics;         // one formula
+  std::string_view cost;              // the documented cost, in words
+  std::string_view sources;           // where semantics, limits and cost were read
+  std::span<const EngineRule> engines;  // first = default
+  std::span<const Param> params;
+  Generation since = Generation::kV2;
+  std::optional<Generation> until = {};  // last generation that has it; none = still there
+  Opcode opcode = Opcode{};             // of its main part
+
+  /// Rules beyond the generic ones (spaces, dtypes, bounds, partitions); throws Error through fail().
+  void (*check)(const Inst&, const Machine&) = nullptr;
+  /// Same bytes in, same bytes out. Null for ops with no datapath effect (control, semaphores).
+  void (*eval)(const Inst&, EvalContext&) = nullptr;
+  /// The ISA-level parts with their quantities. Null: one part made by default_part().
+  void (*expand)(const Inst&, const Machine&, Expansion&) = nullptr;
+  /// Engine when the program leaves it open. Null: the first rule available on the generation.
+  Engine (*pick_engine)(const Inst&, const Machine&) = nullptr;
+};
+
+/// All ops, indexed by Op.
+[[nodiscard]] std::span<const OpSpec* const> op_table();
+[[nodiscard]] const OpSpec& spec(Op op);
+[[nodiscard]] const OpSpec& spec(const Inst& inst);
+/// By nki.isa name; null if unknown.
+[[nodiscard]] const OpSpec* find_op(std::string_view op_name);
+[[nodiscard]] Op op_id(const OpSpec& op);
+/// Index of the parameter called `param_name`, -1 if there is none.
+[[nodiscard]] int param_index(const OpSpec& op, std::string_view param_name);
+
+/// A part on the inst's engine with the op's opcode, bytes and features derived from its operands;
+/// elements = the largest column count of any tensor operand.
+[[nodiscard]] Part default_part(const Inst& inst, const Machine& machine);
+/// Fills `out` through spec.expand, or with default_part().
+void expand(const Inst& inst, const Machine& machine, Expansion& out);
+
+/// Calls fn(const TensorRef&, const Param&, bool written) for every tensor argument, index tensors
+/// of dynamic addresses included (as reads).
+template <typename Fn>
+void for_each_tensor(const Inst& inst, Fn&& fn);
+
+}  // namespace nkisim::isa
+
+#include "isa/op_spec_inl.hpp"

@@ -1,0 +1,93 @@
+// A program: tensors and instructions in program order, with everything they point to.
+#pragma once
+
+#include <deque>
+#include <memory_resource>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "isa/inst.hpp"
+#include "isa/op_spec.hpp"
+
+namespace nkisim::isa {
+
+/// Owns tensors, patterns and instructions. Pointers handed out stay valid for its lifetime.
+class Program {
+ public:
+  explicit Program(const Machine& machine, std::string trace_file = {});
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  [[nodiscard]] const Machine& machine() const { return machine_; }
+  [[nodiscard]] const std::string& trace_file() const { return trace_file_; }
+  [[nodiscard]] const std::deque<Tensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const Tensor& tensor(std::uint32_t id) const { return tensors_[id]; }
+  [[nodiscard]] const Tensor& tensor(const TensorRef& ref) const { return tensors_[ref.tensor]; }
+  [[nodiscard]] const std::deque<Inst>& insts() const { return insts_; }
+  [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
+  [[nodiscard]] const std::vector<std::string>& queues() const { return queues_; }
+  [[nodiscard]] int cores() const { return cores_; }
+  /// True if the trace carries its own waits and posts; otherwise dependences are derived.
+  [[nodiscard]] bool explicit_semaphores() const { return explicit_semaphores_; }
+  /// True if the program has no data (an imported profile): it can only be timed.
+  [[nodiscard]] bool timing_only() const { return timing_only_; }
+
+  void set_explicit_semaphores(bool on) { explicit_semaphores_ = on; }
+  void set_timing_only(bool on) { timing_only_ = on; }
+  /// On-chip tensors have no addresses yet: each gets storage of its own, capacity is not checked.
+  void set_virtual_addresses(bool on) { virtual_addresses_ = on; }
+  [[nodiscard]] bool virtual_addresses() const { return virtual_addresses_; }
+  /// Lets a program exceed SBUF or PSUM (a switch for exploring; off by default).
+  void set_allow_over_capacity(bool on) { allow_over_capacity_ = on; }
+
+  /// Adds a tensor after checking shape, dtype, address and capacity. Throws Error.
+  std::uint32_t add_tensor(Tensor tensor);
+  [[nodiscard]] const std::uint32_t* find_tensor(std::string_view tensor_name) const;
+  /// Moves an on-chip tensor (allocation after recording). Partition is unchanged.
+  void set_address(std::uint32_t id, std::int64_t address);
+
+  const Pattern* intern(std::vector<Dim> dims);
+  const TensorRef* add_ref(const TensorRef& ref);
+  /// The whole of a tensor, row-major.
+  const TensorRef* whole(std::uint32_t id);
+  const DynamicOffset* add_dynamic(const DynamicOffset& dynamic);
+  const RefList* add_refs(RefList refs);
+  const IntList* add_list(IntList list);
+  const std::string* add_text(std::string_view text);
+  const Sync* add_sync(Sync sync);
+  const DmaPlan* add_plan(DmaPlan plan);
+  std::uint32_t add_file(std::string_view file);  // value for SourceLoc::kernel_file
+  std::uint16_t add_queue(std::string_view queue);
+  Opcode add_opcode(std::string_view opcode);     // built-in or the program's own
+  [[nodiscard]] std::string_view opcode_name(Opcode opcode) const;
+
+  /// Copies the arguments, resolves the engine, checks the instruction and appends it.
+  /// Throws Error with the instruction's name and location; the program is then unchanged.
+  const Inst& append(Inst inst, std::span<const Arg> args);
+
+  /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
+  void locate(Error& error) const;
+
+ private:
+  Machine machine_;
+  std::string trace_file_;
+  std::pmr::monotonic_buffer_resource arena_;
+  std::deque<Tensor> tensors_;
+  std::unordered_map<std::string, std::uint32_t> tensor_ids_;
+  std::deque<Inst> insts_;
+  std::unordered_map<std::uint64_t, std::vector<const Pattern*>> patterns_;
+  std::deque<Pattern> pattern_store_;
+  std::deque<RefList> ref_lists_;
+  std::deque<IntList> int_lists_;
+  std::deque<std::string> texts_;
+  std::deque<Sync> syncs_;
+  std::deque<DmaPlan> plans_;
+  std::vector<std::string> files_, queues_, opcodes_;
+  std::vector<Op> open_blocks_;  // loops and ifs not yet ended
+  int cores_ = 1;
+  bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;
+  bool allow_over_capacity_ = false;
+};
+
+}  // namespace nkisim::isa

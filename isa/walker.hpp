@@ -1,0 +1,50 @@
+// Program order with loops, branches and registers resolved: one dynamic instruction at a time.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "isa/eval.hpp"
+#include "isa/program.hpp"
+
+namespace nkisim::isa {
+
+/// One execution of one instruction.
+struct Step {
+  const Inst* inst = nullptr;
+  std::uint64_t sequence = 0;  // counts dynamic instructions of the core from 0
+};
+
+/// Walks the instructions of one core in program order. Control ops (loop_begin, while_begin,
+/// if_begin, ...) are returned as steps too, because sequencers spend time on them, but the walker
+/// itself decides where to go next, from the registers in `state` at that moment. The caller must
+/// have executed every earlier register_load (and register ops) before calling next() past it.
+class Walker {
+ public:
+  Walker(const Program& program, int core, CoreState& state);
+  /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0).
+  std::optional<Step> next();
+  /// True if the last step returned writes a register from memory: its result must be in `state`
+  /// before next() is called again.
+  [[nodiscard]] bool must_execute_first() const { return must_execute_; }
+
+ private:
+  struct Loop {
+    std::size_t begin = 0;   // index of the *_begin instruction
+    std::int64_t stop = 0;
+  };
+  std::size_t after_control(std::size_t i);
+  void match_blocks();
+
+  const Program& program_;
+  int core_;
+  CoreState& state_;
+  std::vector<std::size_t> insts_;          // indices of this core's instructions
+  std::vector<std::size_t> match_;          // begin -> end (or else), end -> begin
+  std::vector<Loop> loops_;
+  std::size_t at_ = 0;
+  std::uint64_t sequence_ = 0;
+  bool must_execute_ = false;
+};
+
+}  // namespace nkisim::isa
