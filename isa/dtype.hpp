@@ -15,12 +15,12 @@ namespace nkisim::isa {
 /// Storage type of one element. The order is part of the binary trace format: append only.
 enum class Dtype : std::uint8_t {
   kFloat32,
-  kTfloat32,       // 32-bit storage, 10-bit mantissa
+  kTfloat32,  // 32-bit storage, 10-bit mantissa
   kBfloat16,
   kFloat16,
-  kFloat8E3m4,     // hardware "fp8e3"; no NKI name
-  kFloat8E4m3,     // IEEE-like: infinity and NaN, maximum 240
-  kFloat8E4m3fn,   // no infinity, maximum 448
+  kFloat8E3m4,    // hardware "fp8e3"; no NKI name
+  kFloat8E4m3,    // IEEE-like: infinity and NaN, maximum 240
+  kFloat8E4m3fn,  // no infinity, maximum 448
   kFloat8E5m2,
   kFloat8E8m0fnu,  // MX scale: 2^(x-127), 0xff is NaN
   kFloat8E5m2X4,   // four packed in 32 bits

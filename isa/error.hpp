@@ -22,8 +22,9 @@ struct SourceLoc {
   std::uint32_t kernel_line = 0;
 };
 
-/// A user-facing failure. what() reads "trace:line: instruction: operand: found; required (kernel:line)".
-/// Checks deep in isa/ throw it with the parts they know; Program::locate adds file names.
+/// A user-facing failure. what() reads "trace:line: instruction: operand: found; required
+/// (kernel:line)". Checks deep in isa/ throw it with the parts they know; Program::locate adds file
+/// names.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, std::string message);

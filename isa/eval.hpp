@@ -29,9 +29,9 @@ struct Xorwow {
 
 /// What a core remembers between instructions besides SBUF and PSUM.
 struct CoreState {
-  std::vector<std::int32_t> registers;                 // sequencer registers, grown on demand
-  std::array<float, kPartitions> vector_accumulator{}; // VectorE reduce registers
-  std::array<float, kPartitions> scalar_accumulator{}; // ScalarE reduce registers
+  std::vector<std::int32_t> registers;                  // sequencer registers, grown on demand
+  std::array<float, kPartitions> vector_accumulator{};  // VectorE reduce registers
+  std::array<float, kPartitions> scalar_accumulator{};  // ScalarE reduce registers
   std::array<std::uint32_t, kPartitions> vector_lfsr{};
   std::array<std::array<Xorwow, 4>, kPartitions> vector_xorwow{};
   std::array<Xorwow, kPartitions> gpsimd_xorwow{};
@@ -65,6 +65,14 @@ class EvalContext {
   /// instruction's name and location.
   void run(const Inst& inst);
 
+  /// At a rendezvous: the partner core's instruction and context; null on a single core.
+  void set_peer(const Inst* inst, EvalContext* context) {
+    peer_inst_ = inst;
+    peer_ = context;
+  }
+  [[nodiscard]] const Inst* peer_inst() const { return peer_inst_; }
+  [[nodiscard]] EvalContext* peer() const { return peer_; }
+
   /// Operand as FP32 values (packed dtypes: 4 columns per element).
   Tile<float> load(const TensorRef& ref);
   void store(const TensorRef& ref, const Tile<float>& values);
@@ -96,7 +104,7 @@ class EvalContext {
   /// The bytes [start, start+size) of an operand's flat element order, as runs, after dynamic
   /// offsets: fn(byte pointer, elements, step in bytes). Checks and marks like load or store.
   struct Run {
-    std::byte* data = nullptr;   // null where the row was skipped
+    std::byte* data = nullptr;  // null where the row was skipped
     std::int64_t count = 0;
     std::int64_t step_bytes = 0;
   };
@@ -113,6 +121,8 @@ class EvalContext {
   Memory& memory_;
   CoreState& state_;
   Unwritten unwritten_;
+  const Inst* peer_inst_ = nullptr;
+  EvalContext* peer_ = nullptr;
   bool skip_out_of_bounds_ = false;
   std::vector<bool> skipped_;
   struct Block {

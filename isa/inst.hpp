@@ -92,9 +92,9 @@ struct Inst {
   Engine engine = Engine::kAny;  // resolved by Program::append, never kAny for datapath ops
   std::uint8_t core = 0;
   SourceLoc loc;
-  std::span<const Arg> args;      // parallel to OpSpec::params
-  const Sync* sync = nullptr;     // explicit semaphores, if the trace has them
-  const DmaPlan* dma = nullptr;   // explicit DMA packets, if the trace has them
+  std::span<const Arg> args;           // parallel to OpSpec::params
+  const Sync* sync = nullptr;          // explicit semaphores, if the trace has them
+  const DmaPlan* dma = nullptr;        // explicit DMA packets, if the trace has them
   const std::string* label = nullptr;  // the kernel's name= argument
 
   [[nodiscard]] const Arg& arg(int i) const { return args[static_cast<std::size_t>(i)]; }

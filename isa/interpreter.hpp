@@ -17,7 +17,8 @@ struct InterpretOptions {
 /// other between points where they wait for each other. Throws Error located in the program;
 /// a core that waits for a partner that never comes is an error that names both. Returns the number
 /// of dynamic instructions executed.
-std::uint64_t interpret(const Program& program, Memory& memory, const InterpretOptions& options = {});
+std::uint64_t interpret(const Program& program, Memory& memory,
+                        const InterpretOptions& options = {});
 
 /// Executes only instructions [first, last) of a program without control flow across the cut
 /// (recording front ends evaluating on demand). `states` has one CoreState per core.

@@ -23,12 +23,12 @@ inline constexpr int kRegistersPerEngine = 64;
 /// What a generation can hold and address. Sources: docs/trace-format.md, configs/README.md.
 struct Machine {
   Generation generation = Generation::kV3;
-  std::string_view target = "trn2";        // trn1, inf2, trn2, trn3
-  std::int64_t sbuf_partition_bytes = 0;   // 192, 224 or 256 KiB
+  std::string_view target = "trn2";       // trn1, inf2, trn2, trn3
+  std::int64_t sbuf_partition_bytes = 0;  // 192, 224 or 256 KiB
   std::int64_t psum_partition_bytes = 16384;
-  int psum_banks = 8;                      // of 2 KiB per partition
-  int matmul_moving_max = 512;             // FP32 destination; v4: 4096
-  int matmul_moving_max_bf16 = 512;        // BF16 destination; v4: 8192
+  int psum_banks = 8;                // of 2 KiB per partition
+  int matmul_moving_max = 512;       // FP32 destination; v4: 4096
+  int matmul_moving_max_bf16 = 512;  // BF16 destination; v4: 8192
   [[nodiscard]] std::int64_t psum_bank_bytes() const { return psum_partition_bytes / psum_banks; }
 };
 

@@ -53,7 +53,7 @@ class Memory {
  private:
   Region& tensor_region(std::uint32_t tensor);
   const Program& program_;
-  std::vector<std::unique_ptr<Region>> tensors_;  // HBM, and on chip with virtual addresses
+  std::vector<std::unique_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
   std::vector<std::unique_ptr<Region>> sbuf_, psum_;  // per core
 };
 

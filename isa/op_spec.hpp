@@ -26,8 +26,16 @@ class Set {
     return ((bits_ >> static_cast<unsigned>(e)) & 1U) != 0;
   }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
-  [[nodiscard]] constexpr Set operator|(Set other) const { Set s; s.bits_ = bits_ | other.bits_; return s; }
-  [[nodiscard]] constexpr Set operator-(Set other) const { Set s; s.bits_ = bits_ & ~other.bits_; return s; }
+  [[nodiscard]] constexpr Set operator|(Set other) const {
+    Set s;
+    s.bits_ = bits_ | other.bits_;
+    return s;
+  }
+  [[nodiscard]] constexpr Set operator-(Set other) const {
+    Set s;
+    s.bits_ = bits_ & ~other.bits_;
+    return s;
+  }
 
  private:
   std::uint64_t bits_ = 0;
@@ -39,11 +47,11 @@ inline constexpr Spaces kOnChip = {Space::kSbuf, Space::kPsum};
 inline constexpr Spaces kSbufOnly = {Space::kSbuf};
 inline constexpr Spaces kPsumOnly = {Space::kPsum};
 inline constexpr Spaces kHbmOrSbuf = {Space::kHbm, Space::kSbuf};
-inline constexpr Dtypes kFloats = {Dtype::kFloat32,     Dtype::kTfloat32,     Dtype::kBfloat16,
-                                   Dtype::kFloat16,     Dtype::kFloat8E3m4,   Dtype::kFloat8E4m3,
+inline constexpr Dtypes kFloats = {Dtype::kFloat32,      Dtype::kTfloat32,   Dtype::kBfloat16,
+                                   Dtype::kFloat16,      Dtype::kFloat8E3m4, Dtype::kFloat8E4m3,
                                    Dtype::kFloat8E4m3fn, Dtype::kFloat8E5m2};
-inline constexpr Dtypes kIntegers = {Dtype::kInt8,   Dtype::kUint8, Dtype::kInt16, Dtype::kUint16,
-                                     Dtype::kInt32,  Dtype::kUint32, Dtype::kBool};
+inline constexpr Dtypes kIntegers = {Dtype::kInt8,  Dtype::kUint8,  Dtype::kInt16, Dtype::kUint16,
+                                     Dtype::kInt32, Dtype::kUint32, Dtype::kBool};
 inline constexpr Dtypes kComputeDtypes = kFloats | kIntegers;
 inline constexpr Dtypes kPackedDtypes = {Dtype::kFloat8E5m2X4, Dtype::kFloat8E4m3fnX4,
                                          Dtype::kFloat4E2m1fnX4};
@@ -60,8 +68,8 @@ enum class ParamKind : std::uint8_t {
   kInt,
   kIntOrRegister,
   kBool,
-  kAlu,   // an AluOp by name
-  kAct,   // an ActFn by name
+  kAlu,  // an AluOp by name
+  kAct,  // an ActFn by name
   kDtype,
   kEnum,  // one of `choices`
   kIntList,
@@ -73,7 +81,7 @@ enum class ParamKind : std::uint8_t {
 struct Param {
   std::string_view name;
   ParamKind kind = ParamKind::kIn;
-  Spaces spaces = {};            // tensors: where the operand may live
+  Spaces spaces = {};  // tensors: where the operand may live
   Dtypes dtypes = kComputeDtypes;
   bool optional = false;
   std::span<const std::string_view> choices = {};
@@ -87,23 +95,43 @@ struct EngineRule {
 };
 
 struct OpSpec {
-  std::string_view name;              // exactly the nki.isa name
-  std::string_view doc;               // one sentence
-  std::string_view semantics;         // one formula
-  std::string_view cost;              // the documented cost, in words
-  std::string_view sources;           // where semantics, limits and cost were read
+  std::string_view name;                // exactly the nki.isa name
+  std::string_view doc;                 // one sentence
+  std::string_view semantics;           // one formula
+  std::string_view cost;                // the documented cost, in words
+  std::string_view sources;             // where semantics, limits and cost were read
   std::span<const EngineRule> engines;  // first = default
   std::span<const Param> params;
   Generation since = Generation::kV2;
   std::optional<Generation> until = {};  // last generation that has it; none = still there
-  Opcode opcode = Opcode{};             // of its main part
+  Opcode opcode = Opcode{};              // of its main part
 
-  /// Rules beyond the generic ones (spaces, dtypes, bounds, partitions); throws Error through fail().
+  /// Rules beyond the generic ones (spaces, dtypes, bounds, partitions); throws Error through
+  /// fail().
   void (*check)(const Inst&, const Machine&) = nullptr;
   /// Same bytes in, same bytes out. Null for ops with no datapath effect (control, semaphores).
   void (*eval)(const Inst&, EvalContext&) = nullptr;
   /// The ISA-level parts with their quantities. Null: one part made by default_part().
   void (*expand)(const Inst&, const Machine&, Expansion&) = nullptr;
+  /// The cores of a program wait for each other here (core_barrier, sendrecv); eval then sees the
+  /// partner through EvalContext::peer.
+  bool rendezvous = false;
+  /// What a sequencer does with it: control ops steer the walker and have no datapath effect.
+  enum class Control : std::uint8_t {
+    kNone,
+    kLoopBegin,
+    kLoopEnd,
+    kWhileBegin,
+    kWhileEnd,
+    kIfBegin,
+    kElseBegin,
+    kIfEnd
+  };
+  Control control = Control::kNone;
+  /// Writes a sequencer register from memory: later control flow and addresses depend on it.
+  bool loads_register = false;
+  /// Executed by the sequencer itself, in program order, with no memory operand (register moves).
+  bool on_sequencer = false;
   /// Engine when the program leaves it open. Null: the first rule available on the generation.
   Engine (*pick_engine)(const Inst&, const Machine&) = nullptr;
 };

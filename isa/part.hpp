@@ -22,9 +22,7 @@ enum class Opcode : std::uint16_t {
 
 /// Where a part executes. The tensor engine has two rows, as in the profiler: weights are loaded
 /// (TensorE) while the previous multiply streams (TensorMatrixE).
-enum class Unit : std::uint8_t {
-  kTensor, kTensorMatrix, kVector, kScalar, kGpSimd, kSync
-};
+enum class Unit : std::uint8_t { kTensor, kTensorMatrix, kVector, kScalar, kGpSimd, kSync };
 inline constexpr int kUnitCount = 6;
 [[nodiscard]] std::string_view name(Unit unit);  // "Tensor", "TensorMatrix", "Vector", ...
 [[nodiscard]] Engine engine_of(Unit unit);
@@ -32,28 +30,28 @@ inline constexpr int kUnitCount = 6;
 
 /// Facts about a part that a cost rule in a config may ask for (`when`), one bit each.
 enum Feature : std::uint32_t {
-  kFeatSrcPsum = 1U << 0U,       // some tensor input is in PSUM
-  kFeatDstPsum = 1U << 1U,       // some tensor output is in PSUM
-  kFeatTwoInputs = 1U << 2U,     // two full-size tensor inputs
-  kFeatTwoSbufInputs = 1U << 3U, // both of them in SBUF
-  kFeatAll16Bit = 1U << 4U,      // every full-size operand is bf16 or fp16
-  kFeatAll8Or16Bit = 1U << 5U,   // every full-size operand is bf16, fp16 or fp8
-  kFeatContiguous = 1U << 6U,    // innermost steps of all full-size operands are 1 (or 0 elements)
-  kFeatWideStride = 1U << 7U,    // some innermost step is over 16 bytes
-  kFeatDynamic = 1U << 8U,       // some address is known only at run time
-  kFeatFp32 = 1U << 9U,          // matmul operand pass in FP32 (HIGH or LOW)
-  kFeatFp8 = 1U << 10U,          // matmul operands are fp8
-  kFeatTranspose = 1U << 11U,    // transpose rather than arithmetic
-  kFeatDoubleRow = 1U << 12U,    // fp8 double-row mode
+  kFeatSrcPsum = 1U << 0U,        // some tensor input is in PSUM
+  kFeatDstPsum = 1U << 1U,        // some tensor output is in PSUM
+  kFeatTwoInputs = 1U << 2U,      // two full-size tensor inputs
+  kFeatTwoSbufInputs = 1U << 3U,  // both of them in SBUF
+  kFeatAll16Bit = 1U << 4U,       // every full-size operand is bf16 or fp16
+  kFeatAll8Or16Bit = 1U << 5U,    // every full-size operand is bf16, fp16 or fp8
+  kFeatContiguous = 1U << 6U,     // innermost steps of all full-size operands are 1 (or 0 elements)
+  kFeatWideStride = 1U << 7U,     // some innermost step is over 16 bytes
+  kFeatDynamic = 1U << 8U,        // some address is known only at run time
+  kFeatFp32 = 1U << 9U,           // matmul operand pass in FP32 (HIGH or LOW)
+  kFeatFp8 = 1U << 10U,           // matmul operands are fp8
+  kFeatTranspose = 1U << 11U,     // transpose rather than arithmetic
+  kFeatDoubleRow = 1U << 12U,     // fp8 double-row mode
   kFeatMx = 1U << 13U,
-  kFeatZero = 1U << 14U,         // memset of zero
-  kFeatOneZero = 1U << 15U,      // matmul operand declared to hold only 0 and 1
-  kFeatBf16 = 1U << 16U,         // every full-size operand is exactly bf16
-  kFeatReduceAddMax = 1U << 17U, // reduction with add or max
-  kFeatAddMulSub = 1U << 18U,    // arithmetic op is add, subtract or multiply
-  kFeatSubMul = 1U << 19U,       // scalar_tensor_tensor with (subtract, multiply)
-  kFeatIndirect = 1U << 20U,     // gather or scatter through an index tensor
-  kFeatFp32LowPass = 1U << 21U,  // the LOW of an FP32 matmul's two passes
+  kFeatZero = 1U << 14U,          // memset of zero
+  kFeatOneZero = 1U << 15U,       // matmul operand declared to hold only 0 and 1
+  kFeatBf16 = 1U << 16U,          // every full-size operand is exactly bf16
+  kFeatReduceAddMax = 1U << 17U,  // reduction with add or max
+  kFeatAddMulSub = 1U << 18U,     // arithmetic op is add, subtract or multiply
+  kFeatSubMul = 1U << 19U,        // scalar_tensor_tensor with (subtract, multiply)
+  kFeatIndirect = 1U << 20U,      // gather or scatter through an index tensor
+  kFeatFp32LowPass = 1U << 21U,   // the LOW of an FP32 matmul's two passes
 };
 
 /// Quantities of one part. Elements are per partition; bytes are totals over partitions.
@@ -61,18 +59,18 @@ struct Part {
   Opcode opcode = Opcode{};
   Unit unit = Unit::kVector;
   std::uint32_t features = 0;
-  Dtype dtype = Dtype::kFloat32;   // of the main input
+  Dtype dtype = Dtype::kFloat32;  // of the main input
   std::int32_t partitions = 0;
-  std::int64_t elements = 0;       // N: elements per partition streamed (MATMUL: moving columns;
-                                   // LDWEIGHTS: stationary columns)
-  std::int32_t rows = 0;           // PE rows (K) and columns (M) in use; 0 elsewhere
+  std::int64_t elements = 0;  // N: elements per partition streamed (MATMUL: moving columns;
+                              // LDWEIGHTS: stationary columns)
+  std::int32_t rows = 0;      // PE rows (K) and columns (M) in use; 0 elsewhere
   std::int32_t columns = 0;
-  std::int32_t row_start = 0;      // PE tile position
+  std::int32_t row_start = 0;  // PE tile position
   std::int32_t column_start = 0;
-  std::int64_t flops = 0;          // 2 * rows * columns * elements on the PE array, per pass share
+  std::int64_t flops = 0;  // 2 * rows * columns * elements on the PE array, per pass share
   std::int64_t sbuf_read_bytes = 0, sbuf_write_bytes = 0;
   std::int64_t psum_read_bytes = 0, psum_write_bytes = 0;
-  std::uint32_t act_table = 0;     // ScalarE: table set that must be loaded; 0 = none needed
+  std::uint32_t act_table = 0;  // ScalarE: table set that must be loaded; 0 = none needed
 };
 
 /// How the descriptors of a DMA are produced.
@@ -86,10 +84,10 @@ struct DmaWork {
   std::int64_t bytes = 0;
   std::int64_t descriptors = 0;
   std::int64_t descriptor_bytes = 0;
-  std::int64_t rows = 0;           // partitions (or leading rows) the transfer is cut along
+  std::int64_t rows = 0;  // partitions (or leading rows) the transfer is cut along
   std::int32_t element_bytes = 0;
   bool transpose = false;
-  bool compute = false;            // element-wise add or cast in flight
+  bool compute = false;  // element-wise add or cast in flight
   bool indirect = false;
   std::uint8_t priority = 0;
 };
@@ -99,7 +97,11 @@ struct Expansion {
   std::vector<Part> parts;
   bool is_dma = false;
   DmaWork dma;
-  void clear() { parts.clear(); is_dma = false; dma = {}; }
+  void clear() {
+    parts.clear();
+    is_dma = false;
+    dma = {};
+  }
 };
 
 }  // namespace nkisim::isa

@@ -59,7 +59,7 @@ class Program {
   const DmaPlan* add_plan(DmaPlan plan);
   std::uint32_t add_file(std::string_view file);  // value for SourceLoc::kernel_file
   std::uint16_t add_queue(std::string_view queue);
-  Opcode add_opcode(std::string_view opcode);     // built-in or the program's own
+  Opcode add_opcode(std::string_view opcode);  // built-in or the program's own
   [[nodiscard]] std::string_view opcode_name(Opcode opcode) const;
 
   /// Copies the arguments, resolves the engine, checks the instruction and appends it.
@@ -69,7 +69,11 @@ class Program {
   /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
   void locate(Error& error) const;
 
+  /// To be called once after the last instruction: throws Error if a loop or branch is still open.
+  void finish() const;
+
  private:
+  void track_blocks(const OpSpec& op, int core);
   Machine machine_;
   std::string trace_file_;
   std::pmr::monotonic_buffer_resource arena_;
@@ -84,7 +88,7 @@ class Program {
   std::deque<Sync> syncs_;
   std::deque<DmaPlan> plans_;
   std::vector<std::string> files_, queues_, opcodes_;
-  std::vector<Op> open_blocks_;  // loops and ifs not yet ended
+  std::vector<std::vector<const OpSpec*>> open_blocks_;  // per core: loops and ifs not yet ended
   int cores_ = 1;
   bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;
   bool allow_over_capacity_ = false;

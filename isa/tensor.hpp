@@ -29,9 +29,9 @@ struct Tensor {
   TensorRole role = TensorRole::kInternal;
   std::uint8_t core = 0;            // owner of an on-chip tensor; HBM is shared
   std::vector<std::int64_t> shape;  // elements; on chip shape[0] is the partition dimension
-  std::int64_t address = 0;         // on chip: byte offset inside a partition; HBM: flat byte address
-  std::uint16_t partition = 0;      // on chip: first partition
-  std::uint32_t file = 0, line = 0; // where the kernel allocated it (as in SourceLoc)
+  std::int64_t address = 0;     // on chip: byte offset inside a partition; HBM: flat byte address
+  std::uint16_t partition = 0;  // on chip: first partition
+  std::uint32_t file = 0, line = 0;  // where the kernel allocated it (as in SourceLoc)
   [[nodiscard]] std::int64_t elements() const;
   /// Bytes per partition on chip, total bytes in HBM.
   [[nodiscard]] std::int64_t extent_bytes() const;
@@ -45,11 +45,11 @@ struct Dim {
 
 /// The (free) dimensions of an operand, interned in a Program; compare by pointer.
 struct Pattern {
-  std::vector<Dim> dims;         // outermost first; on chip: free dimensions only
-  std::int64_t elements = 1;     // product of num
-  std::int64_t first = 0;        // lowest and highest element offset touched, relative to the start
+  std::vector<Dim> dims;      // outermost first; on chip: free dimensions only
+  std::int64_t elements = 1;  // product of num
+  std::int64_t first = 0;     // lowest and highest element offset touched, relative to the start
   std::int64_t last = 0;
-  bool contiguous = true;        // row-major, unit innermost step, no gaps
+  bool contiguous = true;  // row-major, unit innermost step, no gaps
   [[nodiscard]] std::int64_t inner_step() const { return dims.empty() ? 1 : dims.back().step; }
 };
 [[nodiscard]] Pattern make_pattern(std::vector<Dim> dims);
@@ -67,11 +67,11 @@ struct DynamicOffset {
     kIndirect,  // v4 tensor indirection: free column i is column index[i % group, i / group]
   };
   Kind kind = Kind::kRegister;
-  std::uint16_t reg = 0;               // kRegister
-  const TensorRef* index = nullptr;    // the others
-  std::int64_t stride = 1;             // elements per unit of index
-  std::int64_t limit = 0;              // indices must be in [0, limit); 0 = bounded by the tensor
-  std::int64_t group = 16;             // kIndirect: 16, or 32 on the tensor engine
+  std::uint16_t reg = 0;             // kRegister
+  const TensorRef* index = nullptr;  // the others
+  std::int64_t stride = 1;           // elements per unit of index
+  std::int64_t limit = 0;            // indices must be in [0, limit); 0 = bounded by the tensor
+  std::int64_t group = 16;           // kIndirect: 16, or 32 on the tensor engine
   const DynamicOffset* next = nullptr;
 };
 
@@ -79,10 +79,10 @@ struct DynamicOffset {
 struct TensorRef {
   const Pattern* pattern = nullptr;
   const DynamicOffset* dynamic = nullptr;
-  std::int64_t offset = 0;        // bytes from the tensor's start (within a partition on chip)
-  std::uint32_t tensor = 0;       // index in Program::tensors()
-  std::uint16_t partition = 0;    // on chip: physical first partition (tensor's own included)
-  std::uint16_t partitions = 0;   // on chip: count; 0 in HBM
+  std::int64_t offset = 0;       // bytes from the tensor's start (within a partition on chip)
+  std::uint32_t tensor = 0;      // index in Program::tensors()
+  std::uint16_t partition = 0;   // on chip: physical first partition (tensor's own included)
+  std::uint16_t partitions = 0;  // on chip: count; 0 in HBM
   Space space = Space::kHbm;
   Dtype dtype = Dtype::kFloat32;
 

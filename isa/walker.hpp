@@ -30,7 +30,7 @@ class Walker {
 
  private:
   struct Loop {
-    std::size_t begin = 0;   // index of the *_begin instruction
+    std::size_t begin = 0;  // index of the *_begin instruction
     std::int64_t stop = 0;
   };
   std::size_t after_control(std::size_t i);
@@ -39,8 +39,8 @@ class Walker {
   const Program& program_;
   int core_;
   CoreState& state_;
-  std::vector<std::size_t> insts_;          // indices of this core's instructions
-  std::vector<std::size_t> match_;          // begin -> end (or else), end -> begin
+  std::vector<std::size_t> insts_;  // indices of this core's instructions
+  std::vector<std::size_t> match_;  // begin -> end (or else), end -> begin
   std::vector<Loop> loops_;
   std::size_t at_ = 0;
   std::uint64_t sequence_ = 0;

@@ -1,0 +1,265 @@
+#include "isa/check.hpp"
+
+#include <algorithm>
+
+namespace nkisim::isa {
+namespace {
+
+std::string upper(Space space) {
+  return space == Space::kHbm ? "HBM" : space == Space::kSbuf ? "SBUF" : "PSUM";
+}
+
+std::string list_spaces(Spaces spaces) {
+  std::string text;
+  for (Space s : {Space::kHbm, Space::kSbuf, Space::kPsum}) {
+    if (!spaces.contains(s)) continue;
+    if (!text.empty()) text += " or ";
+    text += upper(s);
+  }
+  return text;
+}
+
+std::string list_dtypes(Dtypes dtypes) {
+  std::string text;
+  for (int i = 0; i < kDtypeCount; ++i) {
+    const auto d = static_cast<Dtype>(i);
+    if (!dtypes.contains(d)) continue;
+    if (!text.empty()) text += ", ";
+    text += name(d);
+  }
+  return "one of " + text;
+}
+
+// Bytes touched relative to the tensor start; within a partition on chip.
+void check_bounds(std::string_view operand, const TensorRef& ref, const Tensor& tensor) {
+  const std::int64_t size = size_bytes(ref.dtype);
+  const std::int64_t first = ref.offset + ref.pattern->first * size;
+  const std::int64_t last = ref.offset + ref.pattern->last * size + size;
+  const std::int64_t extent = tensor.extent_bytes();
+  if (ref.pattern->elements > 0 && (first < 0 || last > extent)) {
+    fail(operand,
+         "bytes " + std::to_string(first) + ".." + std::to_string(last) + " of tensor " +
+             tensor.name,
+         "an access within its " + std::to_string(extent) + " bytes" +
+             (ref.on_chip() ? " per partition" : ""));
+  }
+  if (!ref.on_chip()) return;
+  const std::int64_t begin = tensor.partition;
+  const std::int64_t end = begin + tensor.shape[0];
+  if (ref.partition < begin || ref.partition + ref.partitions > end) {
+    fail(operand,
+         "partitions " + std::to_string(ref.partition) + ".." +
+             std::to_string(ref.partition + ref.partitions - 1) + " of tensor " + tensor.name,
+         "a range within its partitions " + std::to_string(begin) + ".." + std::to_string(end - 1));
+  }
+}
+
+void check_operand(const Param& param, const TensorRef& ref, const Program& program,
+                   const Inst& inst) {
+  const Tensor& tensor = program.tensor(ref);
+  if (!param.spaces.empty() && !param.spaces.contains(ref.space)) {
+    fail(param.name, "in " + upper(ref.space), list_spaces(param.spaces));
+  }
+  if (inst.engine == Engine::kGpSimd && ref.space == Space::kPsum) {
+    fail(param.name, "in PSUM, which GpSimd cannot reach", "SBUF");
+  }
+  check_dtype(param.name, ref, param.dtypes, list_dtypes(param.dtypes));
+  if (ref.on_chip() && tensor.core != inst.core) {
+    fail(param.name, "on core " + std::to_string(tensor.core),
+         "a tensor of core " + std::to_string(inst.core));
+  }
+  if (ref.on_chip() && (ref.partitions < 1 || ref.partitions > kPartitions)) {
+    fail(param.name, "on " + std::to_string(ref.partitions) + " partitions", "1 to 128");
+  }
+  for (const Dim& d : ref.pattern->dims) {
+    if (d.num < 1) fail(param.name, "a dimension of size " + std::to_string(d.num), "at least 1");
+  }
+  check_bounds(param.name, ref, tensor);
+  const bool dma = inst.engine == Engine::kSync || program.timing_only();
+  if (ref.on_chip() && !dma) check_start_partition(param.name, ref);
+}
+
+bool kind_fits(const Param& param, Arg::Kind kind) {
+  using K = Arg::Kind;
+  switch (param.kind) {
+    case ParamKind::kIn:
+    case ParamKind::kOut:
+    case ParamKind::kInOut:
+      return kind == K::kTensor;
+    case ParamKind::kInList:
+      return kind == K::kTensors;
+    case ParamKind::kScalarOrTensor:
+      return kind == K::kTensor || kind == K::kReal || kind == K::kInt || kind == K::kBool;
+    case ParamKind::kReal:
+      return kind == K::kReal || kind == K::kInt;
+    case ParamKind::kInt:
+      return kind == K::kInt;
+    case ParamKind::kIntOrRegister:
+      return kind == K::kInt || kind == K::kRegister;
+    case ParamKind::kBool:
+      return kind == K::kBool;
+    case ParamKind::kAlu:
+    case ParamKind::kAct:
+    case ParamKind::kEnum:
+      return kind == K::kEnum;
+    case ParamKind::kDtype:
+      return kind == K::kInt;
+    case ParamKind::kIntList:
+      return kind == K::kList;
+    case ParamKind::kRegister:
+      return kind == K::kRegister;
+    case ParamKind::kText:
+      return kind == K::kText;
+  }
+  return false;
+}
+
+std::string wanted(ParamKind kind) {
+  switch (kind) {
+    case ParamKind::kIn:
+    case ParamKind::kOut:
+    case ParamKind::kInOut:
+      return "a tensor";
+    case ParamKind::kInList:
+      return "a list of tensors";
+    case ParamKind::kScalarOrTensor:
+      return "a number or a tensor of one column";
+    case ParamKind::kReal:
+      return "a number";
+    case ParamKind::kInt:
+    case ParamKind::kDtype:
+      return "an integer";
+    case ParamKind::kIntOrRegister:
+      return "an integer or a register";
+    case ParamKind::kBool:
+      return "true or false";
+    case ParamKind::kAlu:
+      return "an ALU operator";
+    case ParamKind::kAct:
+      return "an activation function";
+    case ParamKind::kEnum:
+      return "one of its choices";
+    case ParamKind::kIntList:
+      return "a list of integers";
+    case ParamKind::kRegister:
+      return "a register";
+    case ParamKind::kText:
+      return "a text";
+  }
+  return {};
+}
+
+void check_args(const Inst& inst, const OpSpec& op, const Program& program) {
+  if (inst.args.size() != op.params.size()) {
+    fail(std::to_string(inst.args.size()) + " arguments given; " +
+         std::to_string(op.params.size()) + " are required");
+  }
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    const Param& param = op.params[i];
+    const Arg& arg = inst.args[i];
+    if (!arg.present()) {
+      if (!param.optional) fail(std::string(param.name) + " is missing; it is required");
+      continue;
+    }
+    if (!kind_fits(param, arg.kind)) {
+      fail(std::string(param.name) + " must be " + wanted(param.kind));
+    }
+    if (arg.kind == Arg::Kind::kTensor) check_operand(param, *arg.tensor, program, inst);
+    if (arg.kind == Arg::Kind::kTensors) {
+      for (const TensorRef* ref : *arg.tensors) check_operand(param, *ref, program, inst);
+    }
+  }
+}
+
+void check_generation(const OpSpec& op, const Machine& m) {
+  if (m.generation < op.since) {
+    fail(std::string(op.name) + " is not available on " + std::string(m.target) + "; " +
+         std::string(first_target(op.since)) + " is the first target that has it");
+  }
+  if (op.until && m.generation > *op.until) {
+    fail(std::string(op.name) + " is not available on " + std::string(m.target) + "; " +
+         std::string(first_target(*op.until)) + " is the last target that has it");
+  }
+}
+
+void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
+  if (op.engines.empty()) return;
+  std::string allowed;
+  for (const EngineRule& rule : op.engines) {
+    if (rule.engine == inst.engine && m.generation >= rule.since) return;
+    if (!allowed.empty()) allowed += ", ";
+    allowed += name(rule.engine);
+    if (rule.since > Generation::kV2) {
+      allowed += " (" + std::string(first_target(rule.since)) + " and later)";
+    }
+  }
+  fail("engine", std::string(name(inst.engine)) + " on " + std::string(m.target), allowed);
+}
+
+}  // namespace
+
+void check_inst(const Inst& inst, const Program& program) {
+  const OpSpec& op = spec(inst);
+  check_generation(op, program.machine());
+  check_engine(inst, op, program.machine());
+  check_args(inst, op, program);
+  if (op.check != nullptr) op.check(inst, program.machine());
+}
+
+std::string describe(const TensorRef& ref) {
+  std::string text = std::string(name(ref.space)) + "[";
+  const auto shape = ref.shape();
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += " x ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "] " + std::string(name(ref.dtype));
+}
+
+void check_start_partition(std::string_view operand, const TensorRef& ref) {
+  const int n = ref.partitions;
+  const int start = ref.partition;
+  const bool legal = start == 0 || (n <= 64 && start == 64) || (n <= 32 && start % 32 == 0);
+  if (legal) return;
+  fail(operand, std::to_string(n) + " partitions from partition " + std::to_string(start),
+       n > 64   ? "start partition 0 (more than 64 partitions)"
+       : n > 32 ? "start partition 0 or 64 (33 to 64 partitions)"
+                : "start partition 0, 32, 64 or 96 (up to 32 partitions)");
+}
+
+void check_same_rows(std::string_view a_name, const TensorRef& a, std::string_view b_name,
+                     const TensorRef& b) {
+  if (a.rows() == b.rows()) return;
+  fail(b_name, describe(b),
+       std::to_string(a.rows()) + " partitions, as " + std::string(a_name) + " has " + describe(a) +
+           ",");
+}
+
+void check_same_shape(std::string_view a_name, const TensorRef& a, std::string_view b_name,
+                      const TensorRef& b) {
+  if (a.rows() == b.rows() && a.columns() == b.columns()) return;
+  fail(b_name, describe(b), "the shape of " + std::string(a_name) + ", " + describe(a) + ",");
+}
+
+void check_not_both_psum(std::string_view a_name, const TensorRef& a, std::string_view b_name,
+                         const TensorRef& b) {
+  if (a.space != Space::kPsum || b.space != Space::kPsum) return;
+  fail(std::string(a_name) + " and " + std::string(b_name) +
+       " are both in PSUM; at least one in SBUF is required");
+}
+
+void check_column(std::string_view operand, const Arg& arg, std::int64_t rows) {
+  if (arg.kind != Arg::Kind::kTensor) return;
+  const TensorRef& ref = *arg.tensor;
+  if (ref.rows() == rows && ref.columns() == 1) return;
+  fail(operand, describe(ref),
+       "a constant or a tensor of one column on " + std::to_string(rows) + " partitions");
+}
+
+void check_dtype(std::string_view operand, const TensorRef& ref, Dtypes allowed,
+                 std::string_view required) {
+  if (allowed.contains(ref.dtype)) return;
+  fail(operand, std::string(name(ref.dtype)), std::string(required));
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,99 @@
+#include "isa/interpreter.hpp"
+
+#include <memory>
+
+#include "isa/walker.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+constexpr std::uint64_t kProgressEvery = 4096;
+
+// One core being interpreted.
+struct Core {
+  Core(const Program& program, Memory& memory, int id, const InterpretOptions& options)
+      : walker(program, id, state), context(program, memory, state, options.unwritten) {
+    context.print = options.print;
+  }
+  CoreState state;
+  Walker walker;
+  EvalContext context;
+  const Inst* waiting = nullptr;  // at a rendezvous
+  bool done = false;
+};
+
+// Runs a core up to its next rendezvous or its end. Returns false if progress asked to stop.
+bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count) {
+  while (const auto step = core.walker.next()) {
+    ++count;
+    if (options.progress && count % kProgressEvery == 0 && !options.progress(count)) return false;
+    if (spec(*step->inst).rendezvous) {
+      core.waiting = step->inst;
+      return true;
+    }
+    core.context.run(*step->inst);
+  }
+  core.done = true;
+  return true;
+}
+
+[[noreturn]] void fail_alone(const Program& program, const Core& core) {
+  Error e(ErrorCode::kBadInput, "core " + std::to_string(core.waiting->core) +
+                                    " waits here for another core, which ends without the "
+                                    "matching instruction");
+  e.at(spec(*core.waiting).name, core.waiting->loc);
+  program.locate(e);
+  throw e;
+}
+
+void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores) {
+  const Op op = cores.front()->waiting != nullptr ? cores.front()->waiting->op : Op{};
+  for (const auto& core : cores) {
+    if (core->waiting == nullptr || core->waiting->op != op) {
+      for (const auto& c : cores) {
+        if (c->waiting != nullptr) fail_alone(program, *c);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    const std::size_t peer = cores.size() > 1 ? i ^ 1U : i;
+    if (cores.size() > 1) cores[i]->context.set_peer(cores[peer]->waiting, &cores[peer]->context);
+    cores[i]->context.run(*cores[i]->waiting);
+  }
+  for (const auto& core : cores) core->waiting = nullptr;
+}
+
+}  // namespace
+
+std::uint64_t interpret(const Program& program, Memory& memory, const InterpretOptions& options) {
+  std::vector<std::unique_ptr<Core>> cores;
+  for (int c = 0; c < program.cores(); ++c) {
+    cores.push_back(std::make_unique<Core>(program, memory, c, options));
+  }
+  std::uint64_t count = 0;
+  for (;;) {
+    bool waiting = false;
+    for (const auto& core : cores) {
+      if (!core->done && !run_core(*core, options, count)) return count;
+      waiting |= core->waiting != nullptr;
+    }
+    if (!waiting) return count;
+    meet(program, cores);
+  }
+}
+
+void interpret_range(const Program& program, Memory& memory, std::vector<CoreState>& states,
+                     std::size_t first, std::size_t last, const InterpretOptions& options) {
+  states.resize(std::max(states.size(), static_cast<std::size_t>(program.cores())));
+  std::vector<std::unique_ptr<EvalContext>> contexts;
+  for (CoreState& state : states) {
+    contexts.push_back(std::make_unique<EvalContext>(program, memory, state, options.unwritten));
+    contexts.back()->print = options.print;
+  }
+  for (std::size_t i = first; i < last; ++i) {
+    const Inst& inst = program.insts()[i];
+    contexts[inst.core]->run(inst);
+  }
+}
+
+}  // namespace nkisim::isa

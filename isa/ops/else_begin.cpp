@@ -1,0 +1,19 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {}  // namespace
+
+extern const OpSpec spec_else_begin;
+const OpSpec spec_else_begin = {
+    .name = "else_begin",
+    .doc = "Starts the part of a branch that runs when the comparison fails.",
+    .semantics = "else",
+    .cost = "sequencer time per execution (config: sequencer)",
+    .sources = "nki.language loops; nki-dynamic-loops",
+    .engines = kAnySequencer,
+    .params = {},
+    .opcode = Opcode::kCOMPARE_BRANCH,
+    .control = OpSpec::Control::kElseBegin,
+};
+
+}  // namespace nkisim::isa

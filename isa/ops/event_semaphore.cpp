@@ -1,0 +1,18 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {}  // namespace
+
+extern const OpSpec spec_event_semaphore;
+const OpSpec spec_event_semaphore = {
+    .name = "event_semaphore",
+    .doc = "Waits for and updates semaphores without touching data.",
+    .semantics = "wait for its conditions, then apply its updates",
+    .cost = "sequencer time per execution (config: sequencer)",
+    .sources = "profiler opcode EVENT_SEMAPHORE",
+    .engines = kAnySequencer,
+    .params = {},
+    .opcode = Opcode::kEVENT_SEMAPHORE,
+};
+
+}  // namespace nkisim::isa

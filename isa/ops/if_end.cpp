@@ -1,0 +1,19 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {}  // namespace
+
+extern const OpSpec spec_if_end;
+const OpSpec spec_if_end = {
+    .name = "if_end",
+    .doc = "Closes the innermost if_begin.",
+    .semantics = "join",
+    .cost = "sequencer time per execution (config: sequencer)",
+    .sources = "nki.language loops; nki-dynamic-loops",
+    .engines = kAnySequencer,
+    .params = {},
+    .opcode = Opcode::kCOMPARE_BRANCH,
+    .control = OpSpec::Control::kIfEnd,
+};
+
+}  // namespace nkisim::isa

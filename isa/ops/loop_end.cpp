@@ -1,0 +1,19 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {}  // namespace
+
+extern const OpSpec spec_loop_end;
+const OpSpec spec_loop_end = {
+    .name = "loop_end",
+    .doc = "Closes the innermost loop_begin.",
+    .semantics = "next iteration or fall through",
+    .cost = "sequencer time per execution (config: sequencer)",
+    .sources = "nki.language loops; nki-dynamic-loops",
+    .engines = kAnySequencer,
+    .params = {},
+    .opcode = Opcode::kCOMPARE_BRANCH,
+    .control = OpSpec::Control::kLoopEnd,
+};
+
+}  // namespace nkisim::isa

@@ -1,0 +1,90 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst, kData1, kData2, kOp };
+
+constexpr std::array<Param, 4> kParams = {{
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip},
+    {.name = "data1", .kind = ParamKind::kIn, .spaces = kOnChip},
+    {.name = "data2", .kind = ParamKind::kIn, .spaces = kOnChip},
+    {.name = "op", .kind = ParamKind::kAlu, .doc = "binary ALU operator"},
+}};
+
+AluOp op_of(const Inst& inst) { return inst.choice(kOp, AluOp::k_add); }
+
+bool is_word(Dtype d) { return d == Dtype::kInt32 || d == Dtype::kUint32; }
+
+// 32-bit integers are exact only on GpSimd, which cannot reach PSUM; power exists only there.
+Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
+  bool psum = false, word = false;
+  for (int i : {kDst, kData1, kData2}) {
+    if (!inst.is_tensor(i)) continue;
+    psum |= inst.tensor(i).space == Space::kPsum;
+    word |= is_word(inst.tensor(i).dtype);
+  }
+  if (op_of(inst) == AluOp::k_power) return Engine::kGpSimd;
+  return word && !psum && !traits(op_of(inst)).bitvec ? Engine::kGpSimd : Engine::kVector;
+}
+
+void check(const Inst& inst, const Machine& /*machine*/) {
+  const TensorRef &dst = inst.tensor(kDst), &a = inst.tensor(kData1), &b = inst.tensor(kData2);
+  check_same_shape("data1", a, "data2", b);
+  check_same_shape("data1", a, "dst", dst);
+  check_not_both_psum("data1", a, "data2", b);
+  check_binary_alu("op", op_of(inst), inst.engine, {&a, &b, &dst});
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  const TensorRef &dst = inst.tensor(kDst), &a = inst.tensor(kData1), &b = inst.tensor(kData2);
+  const AluOp op = op_of(inst);
+  const bool exact = inst.engine == Engine::kGpSimd && is_word(a.dtype) && is_word(b.dtype);
+  if (traits(op).bitvec || (exact && has_exact_integer(op))) {
+    const auto x = ctx.load_bits(a), y = ctx.load_bits(b);
+    const auto n = static_cast<std::size_t>(x.size());
+    if (traits(op).bitvec) {
+      apply_bits(op, x.data, y.data, x.data, n);
+    } else {
+      apply_int(op, x.data, y.data, x.data, n);
+    }
+    ctx.store_bits(dst, x);
+    return;
+  }
+  const auto x = ctx.load(a), y = ctx.load(b);
+  apply(op, x.data, y.data, x.data, static_cast<std::size_t>(x.size()));
+  ctx.store(dst, x);
+}
+
+void expand(const Inst& inst, const Machine& machine, Expansion& out) {
+  Part part = default_part(inst, machine);
+  const AluOp op = op_of(inst);
+  if (op == AluOp::k_add || op == AluOp::k_multiply || op == AluOp::k_subtract) {
+    part.features |= kFeatAddMulSub;
+  }
+  out.parts.push_back(part);
+}
+
+}  // namespace
+
+extern const OpSpec spec_tensor_tensor;
+const OpSpec spec_tensor_tensor = {
+    .name = "tensor_tensor",
+    .doc = "Element-wise binary operation on two tiles.",
+    .semantics =
+        "dst[p,i] = op(data1[p,i], data2[p,i]), in FP32; integer bits for bitvec "
+        "operators; exact 32-bit integers for add, subtract, multiply on GpSimd",
+    .cost =
+        "VectorE: max(64, N) with one input in PSUM or all bf16 add/multiply/subtract, else "
+        "max(64, 2N); trn2 and later: twice as fast with SBUF inputs and 16-bit operands",
+    .sources = "nki.isa.tensor_tensor; 2.26 cost notes; trainium2_arch performance modes",
+    .engines = kVectorOrGpSimd,
+    .params = kParams,
+    .opcode = Opcode::kTENSOR_TENSOR,
+    .check = check,
+    .eval = eval,
+    .expand = expand,
+    .pick_engine = pick_engine,
+};
+
+}  // namespace nkisim::isa

@@ -1,0 +1,223 @@
+#include "isa/program.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isa/check.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+constexpr std::size_t kArenaBytes = std::size_t{1} << 20U;
+
+std::uint64_t hash_dims(const std::vector<Dim>& dims) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const Dim& d : dims) {
+    h = (h ^ static_cast<std::uint64_t>(d.step)) * 0x100000001b3ULL;
+    h = (h ^ static_cast<std::uint64_t>(d.num)) * 0x100000001b3ULL;
+  }
+  return h;
+}
+
+template <typename T>
+std::size_t index_of(std::vector<T>& items, std::string_view item) {
+  const auto it = std::find(items.begin(), items.end(), item);
+  if (it != items.end()) return static_cast<std::size_t>(it - items.begin());
+  items.emplace_back(item);
+  return items.size() - 1;
+}
+
+std::int64_t partition_capacity(const Machine& m, Space space) {
+  return space == Space::kSbuf ? m.sbuf_partition_bytes : m.psum_partition_bytes;
+}
+
+void check_shape(const Tensor& t) {
+  constexpr std::int64_t kMaxElements = std::int64_t{1} << 40U;
+  const std::string what = "tensor " + t.name;
+  if (t.shape.empty()) fail(what + " has no shape; at least one dimension is required");
+  std::int64_t n = 1;
+  for (std::int64_t s : t.shape) {
+    if (s < 1) fail(what, "of shape with dimension " + std::to_string(s), "a size of at least 1");
+    if (s > kMaxElements / n) fail(what + " is larger than any HBM");
+    n *= s;
+  }
+  if (t.space == Space::kHbm) return;
+  if (t.partition + t.shape[0] > kPartitions) {
+    fail(what,
+         "placed on partitions " + std::to_string(t.partition) + ".." +
+             std::to_string(t.partition + t.shape[0] - 1),
+         "a partition range within 0..127");
+  }
+}
+
+using Control = OpSpec::Control;
+
+// The op that ends a block; kNone for ops that open none.
+Control closer_of(Control opener) {
+  switch (opener) {
+    case Control::kLoopBegin:
+      return Control::kLoopEnd;
+    case Control::kWhileBegin:
+      return Control::kWhileEnd;
+    case Control::kIfBegin:
+      return Control::kIfEnd;
+    default:
+      return Control::kNone;
+  }
+}
+
+bool is_closer(Control c) {
+  return c == Control::kLoopEnd || c == Control::kWhileEnd || c == Control::kIfEnd;
+}
+
+}  // namespace
+
+Program::Program(const Machine& machine, std::string trace_file)
+    : machine_(machine), trace_file_(std::move(trace_file)), arena_(kArenaBytes) {}
+
+std::uint32_t Program::add_tensor(Tensor tensor) {
+  check_shape(tensor);
+  if (tensor_ids_.contains(tensor.name)) {
+    fail("tensor name " + tensor.name + " is used twice; names must be unique");
+  }
+  if (tensor.space != Space::kHbm && !virtual_addresses_ && !allow_over_capacity_) {
+    const std::int64_t end = tensor.address + tensor.extent_bytes();
+    const std::int64_t capacity = partition_capacity(machine_, tensor.space);
+    if (tensor.address < 0 || end > capacity) {
+      fail("tensor " + tensor.name,
+           "at bytes " + std::to_string(tensor.address) + ".." + std::to_string(end) +
+               " of a partition",
+           std::string("a place within the ") + std::to_string(capacity) +
+               " bytes per partition of " + (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") +
+               " on " + std::string(machine_.target));
+    }
+  }
+  const auto id = static_cast<std::uint32_t>(tensors_.size());
+  tensor_ids_.emplace(tensor.name, id);
+  cores_ = std::max(cores_, tensor.core + 1);
+  tensors_.push_back(std::move(tensor));
+  return id;
+}
+
+const std::uint32_t* Program::find_tensor(std::string_view tensor_name) const {
+  const auto it = tensor_ids_.find(std::string(tensor_name));
+  return it == tensor_ids_.end() ? nullptr : &it->second;
+}
+
+void Program::set_address(std::uint32_t id, std::int64_t address) {
+  tensors_[id].address = address;
+}
+
+const Pattern* Program::intern(std::vector<Dim> dims) {
+  auto& bucket = patterns_[hash_dims(dims)];
+  for (const Pattern* p : bucket) {
+    if (p->dims == dims) return p;
+  }
+  pattern_store_.push_back(make_pattern(std::move(dims)));
+  bucket.push_back(&pattern_store_.back());
+  return bucket.back();
+}
+
+const TensorRef* Program::add_ref(const TensorRef& ref) {
+  return new (arena_.allocate(sizeof(TensorRef), alignof(TensorRef))) TensorRef(ref);
+}
+
+const TensorRef* Program::whole(std::uint32_t id) {
+  const Tensor& t = tensors_[id];
+  TensorRef ref{.tensor = id, .space = t.space, .dtype = t.dtype};
+  std::vector<std::int64_t> shape = t.shape;
+  if (t.space != Space::kHbm) {
+    ref.partition = t.partition;
+    ref.partitions = static_cast<std::uint16_t>(shape.front());
+    shape.erase(shape.begin());
+  }
+  ref.pattern = intern(row_major(shape));
+  return add_ref(ref);
+}
+
+const DynamicOffset* Program::add_dynamic(const DynamicOffset& dynamic) {
+  return new (arena_.allocate(sizeof(DynamicOffset), alignof(DynamicOffset)))
+      DynamicOffset(dynamic);
+}
+
+const RefList* Program::add_refs(RefList refs) { return &ref_lists_.emplace_back(std::move(refs)); }
+const IntList* Program::add_list(IntList list) { return &int_lists_.emplace_back(std::move(list)); }
+const std::string* Program::add_text(std::string_view text) { return &texts_.emplace_back(text); }
+const Sync* Program::add_sync(Sync sync) { return &syncs_.emplace_back(std::move(sync)); }
+const DmaPlan* Program::add_plan(DmaPlan plan) { return &plans_.emplace_back(std::move(plan)); }
+
+std::uint32_t Program::add_file(std::string_view file) {
+  return static_cast<std::uint32_t>(index_of(files_, file)) + 1;
+}
+
+std::uint16_t Program::add_queue(std::string_view queue) {
+  return static_cast<std::uint16_t>(index_of(queues_, queue));
+}
+
+Opcode Program::add_opcode(std::string_view opcode) {
+  for (int i = 0; i < static_cast<int>(Opcode::kCount); ++i) {
+    if (name(static_cast<Opcode>(i)) == opcode) return static_cast<Opcode>(i);
+  }
+  return static_cast<Opcode>(static_cast<std::size_t>(Opcode::kCount) + index_of(opcodes_, opcode));
+}
+
+std::string_view Program::opcode_name(Opcode opcode) const {
+  if (opcode < Opcode::kCount) return name(opcode);
+  return opcodes_.at(static_cast<std::size_t>(opcode) - static_cast<std::size_t>(Opcode::kCount));
+}
+
+const Inst& Program::append(Inst inst, std::span<const Arg> args) {
+  const OpSpec& op = spec(inst.op);
+  auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
+  std::uninitialized_copy(args.begin(), args.end(), copy);
+  inst.args = {copy, args.size()};
+  try {
+    if (inst.engine == Engine::kAny && !op.engines.empty()) {
+      inst.engine =
+          op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
+    }
+    check_inst(inst, *this);
+    track_blocks(op, inst.core);
+  } catch (Error& e) {
+    e.at(op.name, inst.loc);
+    locate(e);
+    throw;
+  }
+  cores_ = std::max(cores_, inst.core + 1);
+  return insts_.emplace_back(inst);
+}
+
+void Program::track_blocks(const OpSpec& op, int core) {
+  if (op.control == Control::kNone) return;
+  const auto c = static_cast<std::size_t>(core);
+  if (c >= open_blocks_.size()) open_blocks_.resize(c + 1);
+  std::vector<const OpSpec*>& open = open_blocks_[c];
+  if (closer_of(op.control) != Control::kNone) {
+    open.push_back(&op);
+    return;
+  }
+  const Control wanted = open.empty() ? Control::kNone : closer_of(open.back()->control);
+  const bool match = is_closer(op.control) ? wanted == op.control : wanted == Control::kIfEnd;
+  if (!match) {
+    fail(std::string(op.name) + " closes no open block" +
+         (open.empty() ? "" : "; the innermost open one is " + std::string(open.back()->name)));
+  }
+  if (is_closer(op.control)) open.pop_back();
+}
+
+void Program::finish() const {
+  for (const auto& open : open_blocks_) {
+    if (!open.empty()) {
+      Error e(ErrorCode::kBadInput, std::string(open.back()->name) + " is never closed");
+      locate(e);
+      throw e;
+    }
+  }
+}
+
+void Program::locate(Error& error) const {
+  const std::uint32_t file = error.loc().kernel_file;
+  error.in(trace_file_, file > 0 && file <= files_.size() ? files_[file - 1] : std::string());
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,102 @@
+#include "isa/walker.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+using Control = OpSpec::Control;
+constexpr std::size_t kNoMatch = static_cast<std::size_t>(-1);
+
+bool compares(std::int64_t how, std::int64_t a, std::int64_t b) {
+  switch (how) {  // the choices of if_begin's `compare`, in their order
+    case 0:
+      return a < b;
+    case 1:
+      return a <= b;
+    case 2:
+      return a == b;
+    case 3:
+      return a != b;
+    case 4:
+      return a >= b;
+    default:
+      return a > b;
+  }
+}
+
+std::int64_t value_of(const Arg& arg, const CoreState& state) {
+  return arg.kind == Arg::Kind::kRegister ? state.reg(arg.integer) : arg.integer;
+}
+
+}  // namespace
+
+Walker::Walker(const Program& program, int core, CoreState& state)
+    : program_(program), core_(core), state_(state) {
+  const auto& insts = program.insts();
+  for (std::size_t i = 0; i < insts.size(); ++i) {
+    if (insts[i].core == core) insts_.push_back(i);
+  }
+  match_blocks();
+}
+
+void Walker::match_blocks() {
+  match_.assign(insts_.size(), kNoMatch);
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < insts_.size(); ++i) {
+    const Control c = spec(program_.insts()[insts_[i]]).control;
+    if (c == Control::kLoopBegin || c == Control::kWhileBegin || c == Control::kIfBegin) {
+      open.push_back(i);
+    } else if (c == Control::kElseBegin) {
+      match_[open.back()] = i;  // if -> else
+      open.back() = i;          // else -> end
+    } else if (c != Control::kNone) {
+      match_[open.back()] = i;
+      match_[i] = open.back();
+      open.pop_back();
+    }
+  }
+}
+
+// Index to continue at after the control instruction at i.
+std::size_t Walker::after_control(std::size_t i) {
+  const Inst& inst = program_.insts()[insts_[i]];
+  const Control c = spec(inst).control;
+  if (c == Control::kLoopBegin) {
+    const std::int64_t start = value_of(inst.arg(1), state_);
+    const std::int64_t stop = value_of(inst.arg(2), state_);
+    state_.set_reg(inst.arg(0).integer, static_cast<std::int32_t>(start));
+    if (start >= stop) return match_[i] + 1;
+    loops_.push_back({i, stop});
+    return i + 1;
+  }
+  if (c == Control::kLoopEnd) {
+    const Inst& begin = program_.insts()[insts_[match_[i]]];
+    const std::int64_t reg = begin.arg(0).integer;
+    const std::int64_t next = state_.reg(reg) + begin.integer(3, 1);
+    state_.set_reg(reg, static_cast<std::int32_t>(next));
+    if (next < loops_.back().stop) return loops_.back().begin + 1;
+    loops_.pop_back();
+    return i + 1;
+  }
+  if (c == Control::kWhileBegin) {
+    return state_.reg(inst.arg(0).integer) != 0 ? i + 1 : match_[i] + 1;
+  }
+  if (c == Control::kWhileEnd) return match_[i];
+  if (c == Control::kIfBegin) {
+    const bool taken =
+        compares(inst.integer(1), value_of(inst.arg(0), state_), value_of(inst.arg(2), state_));
+    return taken ? i + 1 : match_[i] + 1;
+  }
+  if (c == Control::kElseBegin) return match_[i] + 1;  // reached only at the end of a taken branch
+  return i + 1;
+}
+
+std::optional<Step> Walker::next() {
+  if (at_ >= insts_.size()) return std::nullopt;
+  const Inst& inst = program_.insts()[insts_[at_]];
+  const OpSpec& op = spec(inst);
+  must_execute_ = op.loads_register || op.on_sequencer;
+  at_ = op.control == Control::kNone ? at_ + 1 : after_control(at_);
+  return Step{&inst, sequence_++};
+}
+
+}  // namespace nkisim::isa
