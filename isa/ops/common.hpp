@@ -25,4 +25,12 @@ inline constexpr std::array<EngineRule, 5> kAnySequencer = {
 inline constexpr std::array<std::string_view, 6> kCompareChoices = {"lt", "le", "eq",
                                                                     "ne", "ge", "gt"};
 
+[[nodiscard]] bool is_bitvec(AluOp op);
+/// add, subtract, multiply: exact on 32-bit integers where the engine has integer arithmetic.
+[[nodiscard]] bool has_exact_integer(AluOp op);
+/// Rules every ALU operand pair obeys: a binary operator, bitvec only on integers and only on
+/// VectorE, power only on GpSimd.
+void check_binary_alu(std::string_view param, AluOp op, Engine engine,
+                      std::initializer_list<const TensorRef*> operands);
+
 }  // namespace nkisim::isa

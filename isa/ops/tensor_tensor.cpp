@@ -12,7 +12,7 @@ constexpr std::array<Param, 4> kParams = {{
     {.name = "op", .kind = ParamKind::kAlu, .doc = "binary ALU operator"},
 }};
 
-AluOp op_of(const Inst& inst) { return inst.choice(kOp, AluOp::k_add); }
+AluOp op_of(const Inst& inst) { return inst.choice(kOp, AluOp::kAdd); }
 
 bool is_word(Dtype d) { return d == Dtype::kInt32 || d == Dtype::kUint32; }
 
@@ -24,8 +24,8 @@ Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
     psum |= inst.tensor(i).space == Space::kPsum;
     word |= is_word(inst.tensor(i).dtype);
   }
-  if (op_of(inst) == AluOp::k_power) return Engine::kGpSimd;
-  return word && !psum && !traits(op_of(inst)).bitvec ? Engine::kGpSimd : Engine::kVector;
+  if (op_of(inst) == AluOp::kPower) return Engine::kGpSimd;
+  return word && !psum && !is_bitvec(op_of(inst)) ? Engine::kGpSimd : Engine::kVector;
 }
 
 void check(const Inst& inst, const Machine& /*machine*/) {
@@ -40,10 +40,10 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &a = inst.tensor(kData1), &b = inst.tensor(kData2);
   const AluOp op = op_of(inst);
   const bool exact = inst.engine == Engine::kGpSimd && is_word(a.dtype) && is_word(b.dtype);
-  if (traits(op).bitvec || (exact && has_exact_integer(op))) {
+  if (is_bitvec(op) || (exact && has_exact_integer(op))) {
     const auto x = ctx.load_bits(a), y = ctx.load_bits(b);
     const auto n = static_cast<std::size_t>(x.size());
-    if (traits(op).bitvec) {
+    if (is_bitvec(op)) {
       apply_bits(op, x.data, y.data, x.data, n);
     } else {
       apply_int(op, x.data, y.data, x.data, n);
@@ -59,7 +59,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
 void expand(const Inst& inst, const Machine& machine, Expansion& out) {
   Part part = default_part(inst, machine);
   const AluOp op = op_of(inst);
-  if (op == AluOp::k_add || op == AluOp::k_multiply || op == AluOp::k_subtract) {
+  if (op == AluOp::kAdd || op == AluOp::kMultiply || op == AluOp::kSubtract) {
     part.features |= kFeatAddMulSub;
   }
   out.parts.push_back(part);
