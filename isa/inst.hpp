@@ -83,8 +83,12 @@ struct DmaPacket {
   std::int64_t bytes = 0;
 };
 struct DmaPlan {
-  std::uint16_t queue_name = 0;  // index in Program::queues()
-  std::vector<DmaPacket> packets;
+  std::uint16_t queue_name = 0;    // index in Program::queues()
+  std::vector<DmaPacket> packets;  // empty: as the op's DmaWork says
+  /// Semaphore the transfer itself raises: each DMA engine adds its share of `increment` when its
+  /// part is done. -1: the instruction's posts happen when the whole transfer is done.
+  std::int32_t semaphore = -1;
+  std::int32_t increment = 0;
 };
 
 struct Inst {

@@ -116,6 +116,7 @@ Part default_part(const Inst& inst, const Machine& /*machine*/) {
     add_bytes(part, ref, written);
     if (param.kind == ParamKind::kInOut) add_bytes(part, ref, false);
     if (ref.dynamic != nullptr) part.features |= kFeatDynamic;
+    if (param.kind == ParamKind::kScalarOrTensor) part.features |= kFeatPointer;
     widest = std::max(widest, ref.columns());
     part.partitions = std::max(part.partitions, static_cast<std::int32_t>(ref.rows()));
     if (!written && !have_input && param.kind == ParamKind::kIn) {

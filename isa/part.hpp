@@ -52,6 +52,7 @@ enum Feature : std::uint32_t {
   kFeatSubMul = 1U << 19U,        // scalar_tensor_tensor with (subtract, multiply)
   kFeatIndirect = 1U << 20U,      // gather or scatter through an index tensor
   kFeatFp32LowPass = 1U << 21U,   // the LOW of an FP32 matmul's two passes
+  kFeatPointer = 1U << 22U,       // some scalar operand is a tensor of one column
 };
 
 /// Quantities of one part. Elements are per partition; bytes are totals over partitions.
@@ -70,6 +71,7 @@ struct Part {
   std::int64_t flops = 0;  // 2 * rows * columns * elements on the PE array, per pass share
   std::int64_t sbuf_read_bytes = 0, sbuf_write_bytes = 0;
   std::int64_t psum_read_bytes = 0, psum_write_bytes = 0;
+  std::uint32_t operands = 0;   // parameters this part touches, bit i = parameter i; 0 = all
   std::uint32_t act_table = 0;  // ScalarE: table set that must be loaded; 0 = none needed
 };
 
