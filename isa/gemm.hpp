@@ -1,0 +1,34 @@
+// The multiply-accumulate of the systolic array, with one defined result on every host.
+#pragma once
+
+#include <cstddef>
+
+namespace nkisim::isa {
+
+/// Whether products of the two operands are exact before they are added.
+enum class Products : unsigned char {
+  kRounded,  // each product is rounded to FP32, then added (FP32 operands)
+  kExact,    // the product enters the sum unrounded: one rounding per addition. Required: at most
+             // 12 significant bits per operand (bf16, fp16, tf32, fp8, small integers). Same result
+           // as kRounded unless a product leaves the FP32 range; faster, it may use FMA.
+};
+
+/// out[m][n] = (accumulate ? out[m][n] : 0) + sum_k stationary[k][m] * moving[k][n].
+/// The sum starts at 0, adds k = 0..K-1 strictly in order in FP32, and is then added to `out`
+/// (the order inside the hardware array is unspecified; this is ours). Leading dimensions are in
+/// elements. A NaN result is the canonical quiet NaN. `out` may not overlap the operands.
+void matmul(const float* stationary, std::ptrdiff_t stationary_stride, const float* moving,
+            std::ptrdiff_t moving_stride, float* out, std::ptrdiff_t out_stride, int k_size,
+            int m_size, int n_size, bool accumulate, Products products = Products::kRounded);
+
+/// The instruction sets `matmul` has kernels for; results are the same.
+enum class SimdLevel : unsigned char { kSse2, kAvx2, kAvx512 };
+/// The best level this host can run.
+[[nodiscard]] SimdLevel host_simd_level();
+/// `matmul` with a given level (tests compare levels); `level` must not exceed the host's.
+void matmul_at(SimdLevel level, const float* stationary, std::ptrdiff_t stationary_stride,
+               const float* moving, std::ptrdiff_t moving_stride, float* out,
+               std::ptrdiff_t out_stride, int k_size, int m_size, int n_size, bool accumulate,
+               Products products);
+
+}  // namespace nkisim::isa
