@@ -56,7 +56,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
   ctx.store(dst, x);
 }
 
-void expand(const Inst& inst, const Machine& machine, Expansion& out) {
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   Part part = default_part(inst, machine);
   const AluOp op = op_of(inst);
   if (op == AluOp::kAdd || op == AluOp::kMultiply || op == AluOp::kSubtract) {
@@ -83,7 +83,7 @@ const OpSpec spec_tensor_tensor = {
     .opcode = Opcode::kTENSOR_TENSOR,
     .check = check,
     .eval = eval,
-    .expand = expand,
+    .expand = expand_parts,
     .pick_engine = pick_engine,
 };
 
