@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "isa/act.hpp"
+#include "isa/alu.hpp"
+
 namespace nkisim::isa {
 namespace {
 
@@ -79,6 +82,81 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
   if (ref.on_chip() && !dma) check_start_partition(param.name, ref);
 }
 
+const DynamicOffset* indirection(const TensorRef& ref) {
+  const DynamicOffset* d = ref.dynamic;
+  while (d != nullptr && d->kind != DynamicOffset::Kind::kIndirect) d = d->next;
+  return d;
+}
+
+// Rules of one indirect view by itself: generation, parameter, engine, index and its place.
+void check_indirect_view(const Param& param, const TensorRef& ref, const DynamicOffset& view,
+                         const Inst& inst, const Machine& m) {
+  const std::string operand(param.name);
+  if (m.generation < Generation::kV4) {
+    fail(operand, "an indirect view on " + std::string(m.target), "trn3 or a direct operand");
+  }
+  if (!param.indirect) {
+    fail(operand, "an indirect view, which this operand does not support", "a direct operand");
+  }
+  const TensorRef& index = *view.index;
+  if (index.space != Space::kSbuf) {
+    fail("index of " + operand, "in " + upper(index.space), "SBUF");
+  }
+  if (!is_integer(index.dtype)) {
+    fail("index of " + operand, std::string(name(index.dtype)), "an integer dtype");
+  }
+  if (index.partition % kQuadrant != 0) {
+    fail("index of " + operand, "at partition " + std::to_string(index.partition),
+         "a start on a multiple of 32");
+  }
+  const bool written = param.kind != ParamKind::kIn;
+  if (!written && index.partition != ref.partition) {
+    fail("index of " + operand, "at partition " + std::to_string(index.partition),
+         "partition " + std::to_string(ref.partition) + ", where " + operand + " starts");
+  }
+  if (written && inst.engine == Engine::kScalar && ref.space == Space::kPsum) {
+    fail(operand, "scattered to PSUM by the scalar engine", "SBUF");
+  }
+}
+
+// Where the index of a scattered destination must start: with the source in SBUF, on its
+// partition; with an indirect source in PSUM, on the source's index.
+void check_indirect_destination(const Inst& inst, const OpSpec& op) {
+  const TensorRef* dst = nullptr;
+  const TensorRef* src = nullptr;
+  std::string_view src_name;
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (!op.params[i].indirect || inst.args[i].kind != Arg::Kind::kTensor) continue;
+    const bool written = op.params[i].kind != ParamKind::kIn;
+    const TensorRef*& slot = written ? dst : src;
+    if (slot != nullptr) continue;
+    slot = inst.args[i].tensor;
+    if (!written) src_name = op.params[i].name;
+  }
+  if (dst == nullptr || src == nullptr || indirection(*dst) == nullptr) return;
+  const DynamicOffset* gathered = indirection(*src);
+  if (src->space == Space::kPsum && gathered == nullptr) return;
+  const int wanted = src->space == Space::kPsum ? gathered->index->partition : src->partition;
+  const int found = indirection(*dst)->index->partition;
+  if (found == wanted) return;
+  fail("index of dst", "at partition " + std::to_string(found),
+       "partition " + std::to_string(wanted) + ", where " +
+           (src->space == Space::kPsum ? "the index of " : "") + std::string(src_name) + " starts");
+}
+
+void check_indirect(const Inst& inst, const OpSpec& op, const Machine& m) {
+  bool any = false;
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (inst.args[i].kind != Arg::Kind::kTensor) continue;
+    const TensorRef& ref = *inst.args[i].tensor;
+    const DynamicOffset* view = indirection(ref);
+    if (view == nullptr) continue;
+    any = true;
+    check_indirect_view(op.params[i], ref, *view, inst, m);
+  }
+  if (any && inst.engine != Engine::kTensor) check_indirect_destination(inst, op);
+}
+
 bool kind_fits(const Param& param, Arg::Kind kind) {
   using K = Arg::Kind;
   switch (param.kind) {
@@ -149,6 +227,25 @@ std::string wanted(ParamKind kind) {
   return {};
 }
 
+// Enumerators in range, so that ops may index tables with them.
+void check_choice(const Param& param, const Arg& arg) {
+  std::int64_t count = 0;
+  if (param.kind == ParamKind::kAlu) {
+    count = kAluOpCount;
+  } else if (param.kind == ParamKind::kAct) {
+    count = kActFnCount;
+  } else if (param.kind == ParamKind::kEnum) {
+    count = static_cast<std::int64_t>(param.choices.size());
+  } else if (param.kind == ParamKind::kDtype) {
+    count = kDtypeCount;
+  } else {
+    return;
+  }
+  if (arg.integer >= 0 && arg.integer < count) return;
+  fail(param.name, "choice number " + std::to_string(arg.integer),
+       "one of " + std::to_string(count) + " choices");
+}
+
 void check_args(const Inst& inst, const OpSpec& op, const Program& program) {
   if (inst.args.size() != op.params.size()) {
     fail(std::to_string(inst.args.size()) + " arguments given; " +
@@ -164,6 +261,7 @@ void check_args(const Inst& inst, const OpSpec& op, const Program& program) {
     if (!kind_fits(param, arg.kind)) {
       fail(std::string(param.name) + " must be " + wanted(param.kind));
     }
+    check_choice(param, arg);
     if (arg.kind == Arg::Kind::kTensor) check_operand(param, *arg.tensor, program, inst);
     if (arg.kind == Arg::Kind::kTensors) {
       for (const TensorRef* ref : *arg.tensors) check_operand(param, *ref, program, inst);
@@ -203,6 +301,7 @@ void check_inst(const Inst& inst, const Program& program) {
   check_generation(op, program.machine());
   check_engine(inst, op, program.machine());
   check_args(inst, op, program);
+  check_indirect(inst, op, program.machine());
   if (op.check != nullptr) op.check(inst, program.machine());
 }
 

@@ -86,6 +86,7 @@ struct Param {
   bool optional = false;
   std::span<const std::string_view> choices = {};
   std::string_view doc = {};
+  bool indirect = false;  // may be a v4 indirect view (gather or scatter along the free dimension)
 };
 
 /// An engine an op may run on, from which generation on.
