@@ -68,7 +68,7 @@ constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 }
 
 [[gnu::always_inline]] inline double softplus(double x) {
-  return (x > 0.0 ? x : 0.0 * x) + fp::log1p(fp::exp(-fp::magnitude(x)));
+  return (x <= 0.0 ? 0.0 : x) + fp::log1p(fp::exp(-fp::magnitude(x)));
 }
 
 // tanh(ln(1 + e)) is e (e + 2) / (e (e + 2) + 2).

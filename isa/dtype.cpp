@@ -106,8 +106,8 @@ using Float8E4m3 = SmallFloat<4, 3, false, std::uint8_t>;
 using Float8E4m3fn = SmallFloat<4, 3, true, std::uint8_t>;
 using Float8E5m2 = SmallFloat<5, 2, false, std::uint8_t>;
 
-// Power-of-two scale. Rounding as in ml_dtypes: nearest in value, halfway up; zero, negative
-// values, infinity and overflow become NaN.
+// Power-of-two scale. Rounding as in ml_dtypes: nearest in value, halfway up (below 2^-126 always
+// up); zero, negative values, infinity and overflow become NaN.
 struct Float8E8m0fnu {
   using Storage = std::uint8_t;
   static float decode(Storage s) {
@@ -117,7 +117,7 @@ struct Float8E8m0fnu {
   }
   static Storage encode(float f) {
     const auto u = std::bit_cast<std::uint32_t>(f);
-    const std::uint32_t rounded = as_int(u) < 0x00600000 ? 0U : (u + 0x00400000U) >> 23;
+    const std::uint32_t rounded = as_int(u) <= 0x00400000 ? 0U : (u + 0x00400000U) >> 23;
     return static_cast<Storage>(as_int(u) <= 0 || as_int(u) >= 0x7f400000 ? 0xffU : rounded);
   }
 };
@@ -245,10 +245,13 @@ unsigned encode_fp4(float f) {
 
 // Four FP4 elements per 16-bit word, the first in the lowest nibble (assumed).
 void decode_fp4x4(const std::byte* __restrict in, std::size_t n, float* __restrict out) {
+  static const std::array<std::array<float, 2>, 256> kPairs = [] {
+    std::array<std::array<float, 2>, 256> pairs;
+    for (unsigned i = 0; i < 256; ++i) pairs[i] = {decode_fp4(i & 15U), decode_fp4(i >> 4)};
+    return pairs;
+  }();
   for (std::size_t i = 0; i < 2 * n; ++i) {
-    const auto pair = std::to_integer<unsigned>(in[i]);
-    out[2 * i] = decode_fp4(pair & 15U);
-    out[2 * i + 1] = decode_fp4(pair >> 4);
+    std::memcpy(out + 2 * i, &kPairs[std::to_integer<std::size_t>(in[i])], 2 * sizeof(float));
   }
 }
 
