@@ -1,0 +1,53 @@
+// Names of the trace format and how misspelt ones are reported.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/op_spec.hpp"
+
+namespace nkisim {
+
+inline constexpr int kTraceVersion = 1;
+
+/// Keys of an instruction line that are not parameters of its op. No op may have a parameter of
+/// these names (tests check it).
+inline constexpr std::array<std::string_view, 8> kInstKeys = {"i",    "engine", "core", "loc",
+                                                              "wait", "post",   "dma",  "label"};
+inline constexpr std::array<std::string_view, 5> kRoleNames = {"internal", "input", "output",
+                                                               "inputoutput", "constant"};
+inline constexpr std::array<std::string_view, 5> kCompareNames = {">=", "==", "<=", ">", "<"};
+inline constexpr std::array<std::string_view, 5> kActionNames = {"++", "--", "+=", "-=", "="};
+
+template <std::size_t N>
+[[nodiscard]] std::optional<std::size_t> find_name(const std::array<std::string_view, N>& names,
+                                                   std::string_view name) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return i;
+  }
+  return std::nullopt;
+}
+
+/// "a, b or c".
+[[nodiscard]] std::string list_names(const std::vector<std::string_view>& names);
+/// The name closest to `wrong`, if any is close enough to be meant; otherwise empty.
+[[nodiscard]] std::string_view nearest(std::string_view wrong,
+                                       const std::vector<std::string_view>& names);
+/// "; did you mean x?" or nothing.
+[[nodiscard]] std::string suggest(std::string_view wrong,
+                                  const std::vector<std::string_view>& names);
+/// A tensor may be called anything that cannot be mistaken for a number, a slice or a raw operand.
+[[nodiscard]] bool valid_tensor_name(std::string_view name);
+
+/// The value of an enumerated parameter (kAlu, kAct, kDtype, kEnum) by name; throws isa::Error.
+[[nodiscard]] std::int64_t parse_choice(const isa::Param& param, std::string_view text);
+/// The inverse; empty if `value` names nothing.
+[[nodiscard]] std::string_view choice_name(const isa::Param& param, std::int64_t value);
+[[nodiscard]] bool is_choice(isa::ParamKind kind);
+
+}  // namespace nkisim
