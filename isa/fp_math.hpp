@@ -155,21 +155,25 @@ NKISIM_INLINE double erf(double x) {
   return with_sign(a < 1.0 ? near : far, x);
 }
 
-// a to the power b, with the special cases of IEEE 754 pow.
+// a to the power b, with the special cases of IEEE 754 pow. Selects only: conditions joined by &&
+// keep GCC from vectorising.
 NKISIM_INLINE float power(float base, float exponent) {
+  constexpr double kMax = std::numeric_limits<double>::max();
   const double a = static_cast<double>(base);
-  const double b = static_cast<double>(exponent);
-  double bounded = b < -0x1p40 ? -0x1p40 : b;
-  bounded = bounded > 0x1p40 ? 0x1p40 : bounded;
-  const double half = bounded * 0.5;
-  const bool integer = (bounded + kRoundShift) - kRoundShift == bounded;
-  const bool odd = integer && (half + kRoundShift) - kRoundShift != half;
-  double r = exp(b * log(magnitude(a)));
-  r = magnitude(a) == 1.0 ? 1.0 : r;
-  r = odd ? with_sign(r, a) : r;
-  r = !integer && a < 0.0 && a >= -std::numeric_limits<double>::max() ? kNan : r;
-  r = a != a || b != b ? kNan : r;
-  return static_cast<float>(b == 0.0 || a == 1.0 ? 1.0 : r);
+  double b = static_cast<double>(exponent);
+  b = b < -0x1p40 ? -0x1p40 : b;  // even, and large enough for 0, 1 or infinity; 0 * inf is NaN
+  b = b > 0x1p40 ? 0x1p40 : b;
+  const double half = b * 0.5;
+  const double fraction = b - ((b + kRoundShift) - kRoundShift);
+  const double half_fraction = half - ((half + kRoundShift) - kRoundShift);
+  const double positive = exp(b * log(magnitude(a)));
+  const double whole = half_fraction != 0.0 ? with_sign(positive, a) : positive;
+  const double bounded_a = a < -kMax ? 1.0 : a;  // -infinity has every power
+  const double fractional = bounded_a < 0.0 ? kNan : positive;
+  double r = fraction != 0.0 ? fractional : whole;
+  r = b == 0.0 ? 1.0 : r;
+  r = a == 1.0 ? 1.0 : r;
+  return static_cast<float>(r);
 }
 
 NKISIM_INLINE float rsqrt(float x) {
