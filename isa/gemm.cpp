@@ -145,17 +145,62 @@ void pack(const float* in, std::ptrdiff_t stride, int k_size, int used, float* o
   }
 }
 
-// Adds or stores the used part of a tile; every NaN becomes the same bit pattern, since which
-// operand's payload survives is up to the compiler.
-void store_tile(const float* tile, float* out, std::ptrdiff_t stride, int rows, int columns,
-                bool accumulate) {
+// Every NaN becomes the same bit pattern, since which operand's payload survives is up to the
+// compiler.
+void store_value(float& to, float value, bool accumulate) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  for (int m = 0; m < rows; ++m) {
-    const float* __restrict from = tile + m * kTileColumns;
-    float* __restrict to = out + m * stride;
-    for (int n = 0; n < columns; ++n) {
-      const float value = accumulate ? to[n] + from[n] : from[n];
-      to[n] = value != value ? kNan : value;
+  const float sum = accumulate ? to + value : value;
+  to = sum != sum ? kNan : sum;
+}
+
+// One side of the product: k rows of `count` values.
+struct Side {
+  const float* data;
+  std::ptrdiff_t stride;
+  int count;
+};
+
+struct Destination {
+  float* data;
+  std::ptrdiff_t row_stride;
+  std::ptrdiff_t column_stride;
+};
+
+void store_tile(const float* __restrict tile, const Destination& out, int rows, int columns,
+                bool accumulate) {
+  for (int r = 0; r < rows; ++r) {
+    const float* __restrict from = tile + r * kTileColumns;
+    float* __restrict to = out.data + r * out.row_stride;
+    if (out.column_stride == 1) {
+      for (int c = 0; c < columns; ++c) store_value(to[c], from[c], accumulate);
+    } else {
+      for (int c = 0; c < columns; ++c) store_value(to[c * out.column_stride], from[c], accumulate);
+    }
+  }
+}
+
+// out[r][c] = sum_k left[k][r] * right[k][c], tile by tile.
+void multiply(TileKernel kernel, const Side& left, const Side& right, const Destination& out,
+              int k_size, bool accumulate) {
+  const int row_blocks = (left.count + kTileRows - 1) / kTileRows;
+  const auto depth = static_cast<std::size_t>(std::max(k_size, 0));
+  const std::size_t block = depth * kTileRows;
+  const Buffer rows = make_buffer(block * static_cast<std::size_t>(row_blocks) + 1);
+  const Buffer columns = make_buffer(depth * kTileColumns + 1);
+  const auto rows_used = [&](int b) { return std::min(kTileRows, left.count - b * kTileRows); };
+  for (int b = 0; b < row_blocks; ++b) {
+    pack<kTileRows>(left.data + b * kTileRows, left.stride, k_size, rows_used(b),
+                    rows.get() + static_cast<std::size_t>(b) * block);
+  }
+  for (int c = 0; c < right.count; c += kTileColumns) {
+    const int columns_used = std::min(kTileColumns, right.count - c);
+    pack<kTileColumns>(right.data + c, right.stride, k_size, columns_used, columns.get());
+    for (int b = 0; b < row_blocks; ++b) {
+      alignas(64) std::array<float, kTileSize> tile;
+      kernel(rows.get() + static_cast<std::size_t>(b) * block, columns.get(), k_size, tile.data());
+      float* corner = out.data + b * kTileRows * out.row_stride + c * out.column_stride;
+      store_tile(tile.data(), {corner, out.row_stride, out.column_stride}, rows_used(b),
+                 columns_used, accumulate);
     }
   }
 }
@@ -177,26 +222,14 @@ void matmul_at(SimdLevel level, const float* stationary, std::ptrdiff_t stationa
                Products products) {
   assert(level <= host_simd_level());
   if (m_size <= 0 || n_size <= 0) return;
+  const Side left{stationary, stationary_stride, m_size};
+  const Side right{moving, moving_stride, n_size};
   const TileKernel kernel = kernel_for(level, products);
-  const int row_blocks = (m_size + kTileRows - 1) / kTileRows;
-  const auto depth = static_cast<std::size_t>(std::max(k_size, 0));
-  const Buffer left = make_buffer(depth * static_cast<std::size_t>(row_blocks * kTileRows) + 1);
-  const Buffer right = make_buffer(depth * kTileColumns + 1);
-  const std::size_t block = depth * kTileRows;
-  for (int b = 0; b < row_blocks; ++b) {
-    pack<kTileRows>(stationary + b * kTileRows, stationary_stride, k_size,
-                    std::min(kTileRows, m_size - b * kTileRows),
-                    left.get() + static_cast<std::size_t>(b) * block);
-  }
-  for (int n = 0; n < n_size; n += kTileColumns) {
-    const int columns = std::min(kTileColumns, n_size - n);
-    pack<kTileColumns>(moving + n, moving_stride, k_size, columns, right.get());
-    for (int b = 0; b < row_blocks; ++b) {
-      alignas(64) std::array<float, kTileSize> tile;
-      kernel(left.get() + static_cast<std::size_t>(b) * block, right.get(), k_size, tile.data());
-      store_tile(tile.data(), out + b * kTileRows * out_stride + n, out_stride,
-                 std::min(kTileRows, m_size - b * kTileRows), columns, accumulate);
-    }
+  // A tile is wider than high; products commute, so a narrow result is computed transposed.
+  if (n_size < m_size && n_size <= kTileColumns / 2) {
+    multiply(kernel, right, left, {out, 1, out_stride}, k_size, accumulate);
+  } else {
+    multiply(kernel, left, right, {out, out_stride, 1}, k_size, accumulate);
   }
 }
 

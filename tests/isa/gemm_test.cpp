@@ -132,17 +132,19 @@ TEST_CASE("fused and separate additions agree on exact products", "[gemm]") {
   CHECK_FALSE(same_bits(run(p, host_simd_level(), false, Products::kRounded), fused));
 }
 
-TEST_CASE("exact products round once even below and above the FP32 range", "[gemm]") {
-  Problem p = make_problem(2, 9, 40, Dtype::kBfloat16, 3);
-  const float tiny = 0x1p-100F;
-  for (std::size_t i = 0; i < p.stationary.size(); ++i) {
-    p.stationary[i] = i % 2 == 0 ? 0x1.8p-40F : 0x1p64F;
-  }
-  for (std::size_t i = 0; i < p.moving.size(); ++i) {
-    p.moving[i] = i % 3 == 0 ? 0x1.02p-110F : (i % 3 == 1 ? -0x1p63F : tiny);
-  }
-  check_all(p, Products::kExact);
-  check_all(p, Products::kRounded);
+TEST_CASE("exact products round once even outside the FP32 range", "[gemm]") {
+  // -2^127 + 2^128, and 2^-149 + 2^-150: the second product is no FP32 number.
+  const auto last_sum = [](float first, float second, float a, float b, Products products) {
+    Problem p = make_problem(2, 9, 40, Dtype::kBfloat16, 3);
+    for (std::size_t i = 0; i < p.stationary.size(); ++i) p.stationary[i] = i < 12 ? first : a;
+    for (std::size_t i = 0; i < p.moving.size(); ++i) p.moving[i] = i < 41 ? second : b;
+    check_all(p, products);
+    return run(p, host_simd_level(), false, products)[0];
+  };
+  CHECK(last_sum(0x1p64F, -0x1p63F, 0x1p64F, 0x1p64F, Products::kExact) == 0x1p127F);
+  CHECK(last_sum(0x1p64F, -0x1p63F, 0x1p64F, 0x1p64F, Products::kRounded) == kInf);
+  CHECK(last_sum(0x1p-75F, 0x1p-74F, 0x1p-75F, 0x1p-75F, Products::kExact) == 0x1p-148F);
+  CHECK(last_sum(0x1p-75F, 0x1p-74F, 0x1p-75F, 0x1p-75F, Products::kRounded) == 0x1p-149F);
 }
 
 TEST_CASE("sums run over k in order", "[gemm]") {
