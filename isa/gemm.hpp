@@ -10,7 +10,7 @@ enum class Products : unsigned char {
   kRounded,  // each product is rounded to FP32, then added (FP32 operands)
   kExact,    // the product enters the sum unrounded: one rounding per addition. Required: at most
              // 12 significant bits per operand (bf16, fp16, tf32, fp8, small integers). Same result
-           // as kRounded unless a product leaves the FP32 range; faster, it may use FMA.
+             // as kRounded unless a product leaves the FP32 range; faster, it may use FMA.
 };
 
 /// out[m][n] = (accumulate ? out[m][n] : 0) + sum_k stationary[k][m] * moving[k][n].
