@@ -91,7 +91,7 @@ template <class F>
 NKISIM_CLONES void act_loop(const float* in, float param, float* out, std::size_t n) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const auto p = static_cast<double>(param);
-#pragma GCC ivdep
+  NKISIM_IVDEP
   for (std::size_t i = 0; i < n; ++i) {
     const auto r = static_cast<float>(F::eval(static_cast<double>(in[i]), p));
     out[i] = r != r ? kNan : r;

@@ -57,14 +57,14 @@ float evaluate(float a, float b) {
 
 template <class F, AluOp Op>
 NKISIM_CLONES void float_loop(const float* a, const float* b, float* out, std::size_t n) {
-#pragma GCC ivdep
+  NKISIM_IVDEP
   for (std::size_t i = 0; i < n; ++i) out[i] = evaluate<F, Op>(a[i], b[i]);
 }
 
 template <class F>
 NKISIM_CLONES void bits_loop(const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out,
                              std::size_t n) {
-#pragma GCC ivdep
+  NKISIM_IVDEP
   for (std::size_t i = 0; i < n; ++i) out[i] = F::eval(a[i], b[i]);
 }
 

@@ -1,12 +1,20 @@
-// Run-time CPU dispatch for the hot element loops.
+// Run-time CPU dispatch and vectorisation of the hot element loops.
 #pragma once
 
-// Compiles the function once per instruction set and picks at load time. Results cannot differ
-// between the versions: the build forbids contraction (-ffp-contract=off) and GCC does not
-// reorder floating point. Sanitizers run before their runtime is up in ifunc resolvers, so
-// sanitized builds keep only the portable version.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// NKISIM_CLONES compiles the function once per instruction set and picks at load time. Results
+// cannot differ between the versions: the build forbids contraction (-ffp-contract=off) and the
+// compiler does not reorder floating point. Sanitizers are not up yet when ifunc resolvers run, and
+// clang (here: clang-tidy) cannot clone templates, so both see only the portable version.
+//
+// NKISIM_IVDEP before a loop says that iterations are independent: an output may be the same array
+// as an input, which a run-time overlap check would send to the scalar version.
+#if defined(__clang__)
 #define NKISIM_CLONES
+#define NKISIM_IVDEP
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NKISIM_CLONES
+#define NKISIM_IVDEP _Pragma("GCC ivdep")
 #else
 #define NKISIM_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#define NKISIM_IVDEP _Pragma("GCC ivdep")
 #endif
