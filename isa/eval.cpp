@@ -18,6 +18,33 @@ void CoreState::set_reg(std::int64_t id, std::int32_t value) {
   registers[i] = value;
 }
 
+namespace {
+
+template <typename T>
+void copy_strided(std::byte* out, std::int64_t out_step, const std::byte* in, std::int64_t in_step,
+                  std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(out + i * out_step, in + i * in_step, sizeof(T));
+  }
+}
+
+// Copies `count` elements of `size` bytes between two evenly spaced places. A fixed size lets the
+// compiler turn each copy into a load and a store.
+void copy_elements(std::int64_t size, std::byte* out, std::int64_t out_step, const std::byte* in,
+                   std::int64_t in_step, std::int64_t count) {
+  if (out_step == size && in_step == size) {
+    std::memcpy(out, in, static_cast<std::size_t>(count * size));
+  } else if (size == 1) {
+    copy_strided<std::uint8_t>(out, out_step, in, in_step, count);
+  } else if (size == 2) {
+    copy_strided<std::uint16_t>(out, out_step, in, in_step, count);
+  } else {
+    copy_strided<std::uint32_t>(out, out_step, in, in_step, count);
+  }
+}
+
+}  // namespace
+
 /// An operand with its dynamic offsets resolved: where each row and column really is.
 struct EvalContext::Access {
   Placement place;
@@ -69,7 +96,7 @@ void* EvalContext::scratch(std::size_t bytes) {
   return p;
 }
 
-EvalContext::Access EvalContext::access(const TensorRef& ref, bool write) {
+EvalContext::Access EvalContext::access(const TensorRef& ref) {
   Access a{.place = memory_.place(ref)};
   const Tensor& tensor = program_.tensor(ref);
   a.extent = tensor.extent_bytes();
@@ -113,14 +140,27 @@ EvalContext::Access EvalContext::access(const TensorRef& ref, bool write) {
       out.push_back(v);
     }
   }
-  (void)write;
   return a;
+}
+
+void EvalContext::fail_unwritten(const TensorRef& ref, const Access& a, std::int64_t hole,
+                                 std::int64_t row_start) const {
+  const Tensor& t = program_.tensor(ref);
+  std::string where = "byte " + std::to_string(hole - row_start) + " of tensor " + t.name;
+  if (ref.on_chip() && a.place.pitch > 0) {
+    where +=
+        " on partition " + std::to_string(ref.partition + (hole - a.place.start) / a.place.pitch);
+  }
+  if (t.line != 0 && t.file > 0 && t.file <= program_.files().size()) {
+    where += " (allocated at " + program_.files()[t.file - 1] + ":" + std::to_string(t.line) + ")";
+  }
+  fail("read of " + where + ", which was never written; write it first, or allow unwritten reads");
 }
 
 // Calls fn(Run) for every maximal run of equally spaced elements, in element order, row by row.
 template <typename Fn>
-void EvalContext::walk(const TensorRef& ref, bool write, Fn&& fn) {
-  const Access a = access(ref, write);
+void EvalContext::walk(const TensorRef& ref, Touch write, Fn&& fn) {
+  const Access a = access(ref);
   const std::int64_t size = size_bytes(ref.dtype);
   std::vector<Dim> dims = ref.pattern->dims;
   std::int64_t rows = ref.rows(), row_step = a.place.pitch;
@@ -142,7 +182,7 @@ void EvalContext::walk(const TensorRef& ref, bool write, Fn&& fn) {
   }
   std::int64_t outer = 1;
   for (const Dim& d : dims) outer *= d.num;
-  const bool checked = unwritten_ == Unwritten::kError && !write;
+  const bool checked = unwritten_ == Unwritten::kError && write == Touch::kRead;
   const bool bounded = ref.dynamic != nullptr;
   if (!a.row_index.empty()) skipped_.assign(static_cast<std::size_t>(rows), false);
 
@@ -158,31 +198,18 @@ void EvalContext::walk(const TensorRef& ref, bool write, Fn&& fn) {
     }
     Region& region = *a.place.region;
     const bool dense = step == size || count == 1;
-    if (write) {
+    // A spread-out run inside a fully written span needs no look at each element.
+    const bool fresh =
+        (write == Touch::kWrite || checked) && region.find_unwritten(lo, hi - lo) >= 0;
+    if (fresh && write == Touch::kWrite) {
       if (dense)
         region.mark_written(byte, count * size);
       else
         for (std::int64_t i = 0; i < count; ++i) region.mark_written(byte + i * step, size);
-    } else if (checked) {
-      std::int64_t hole = -1;
-      if (dense)
-        hole = region.find_unwritten(byte, count * size);
-      else
-        for (std::int64_t i = 0; i < count && hole < 0; ++i)
-          hole = region.find_unwritten(byte + i * step, size);
-      if (hole >= 0) {
-        const Tensor& t = program_.tensor(ref);
-        std::string where = "byte " + std::to_string(hole - row_start) + " of tensor " + t.name;
-        if (ref.on_chip() && a.place.pitch > 0) {
-          where += " on partition " +
-                   std::to_string(ref.partition + (hole - a.place.start) / a.place.pitch);
-        }
-        if (t.line != 0 && t.file > 0 && t.file <= program_.files().size()) {
-          where +=
-              " (allocated at " + program_.files()[t.file - 1] + ":" + std::to_string(t.line) + ")";
-        }
-        fail("read of " + where +
-             ", which was never written; write it first, or allow unwritten reads");
+    } else if (fresh) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t hole = region.find_unwritten(byte + i * step, size);
+        if (hole >= 0) fail_unwritten(ref, a, hole, row_start);
       }
     }
     fn(Run{region.data() + byte, count, step});
@@ -222,23 +249,19 @@ void EvalContext::walk(const TensorRef& ref, bool write, Fn&& fn) {
 
 void EvalContext::for_each_run(const TensorRef& ref, bool write,
                                const std::function<void(const Run&)>& fn) {
-  walk(ref, write, fn);
+  walk(ref, write ? Touch::kWrite : Touch::kRead, fn);
 }
 
 Tile<std::byte> EvalContext::load_raw(const TensorRef& ref) {
   const std::int64_t size = size_bytes(ref.dtype);
   Tile<std::byte> tile = make<std::byte>(ref.rows(), ref.columns() * size);
   std::byte* out = tile.data;
-  walk(ref, false, [&](const Run& run) {
+  walk(ref, Touch::kRead, [&](const Run& run) {
     const std::int64_t bytes = run.count * size;
     if (run.data == nullptr) {
       std::memset(out, 0, static_cast<std::size_t>(bytes));
-    } else if (run.step_bytes == size) {
-      std::memcpy(out, run.data, static_cast<std::size_t>(bytes));
     } else {
-      for (std::int64_t i = 0; i < run.count; ++i) {
-        std::memcpy(out + i * size, run.data + i * run.step_bytes, static_cast<std::size_t>(size));
-      }
+      copy_elements(size, out, size, run.data, run.step_bytes, run.count);
     }
     out += bytes;
   });
@@ -248,17 +271,28 @@ Tile<std::byte> EvalContext::load_raw(const TensorRef& ref) {
 void EvalContext::store_raw(const TensorRef& ref, const Tile<std::byte>& values) {
   const std::int64_t size = size_bytes(ref.dtype);
   const std::byte* in = values.data;
-  walk(ref, true, [&](const Run& run) {
+  walk(ref, Touch::kWrite, [&](const Run& run) {
     const std::int64_t bytes = run.count * size;
-    if (run.data == nullptr) {
-    } else if (run.step_bytes == size) {
-      std::memcpy(run.data, in, static_cast<std::size_t>(bytes));
-    } else {
-      for (std::int64_t i = 0; i < run.count; ++i) {
-        std::memcpy(run.data + i * run.step_bytes, in + i * size, static_cast<std::size_t>(size));
-      }
-    }
+    if (run.data != nullptr) copy_elements(size, run.data, run.step_bytes, in, size, run.count);
     in += bytes;
+  });
+}
+
+void EvalContext::store_raw_where(const TensorRef& ref, const Tile<std::byte>& values,
+                                  const Tile<std::uint8_t>& mask) {
+  const std::int64_t size = size_bytes(ref.dtype);
+  Region& region = *memory_.place(ref).region;
+  const std::byte* in = values.data;
+  const std::uint8_t* selected = mask.data;
+  walk(ref, Touch::kSome, [&](const Run& run) {
+    for (std::int64_t i = 0; i < run.count && run.data != nullptr; ++i) {
+      if (selected[i] == 0) continue;
+      std::byte* at = run.data + i * run.step_bytes;
+      std::memcpy(at, in + i * size, static_cast<std::size_t>(size));
+      region.mark_written(at - region.data(), size);
+    }
+    in += run.count * size;
+    selected += run.count;
   });
 }
 
@@ -268,7 +302,7 @@ Tile<float> EvalContext::load(const TensorRef& ref) {
   Tile<float> tile = make<float>(ref.rows(), ref.columns() * width);
   float* out = tile.data;
   std::vector<std::byte> gather;
-  walk(ref, false, [&](const Run& run) {
+  walk(ref, Touch::kRead, [&](const Run& run) {
     const auto n = static_cast<std::size_t>(run.count);
     if (run.data == nullptr) {
       std::fill_n(out, run.count * width, 0.0F);
@@ -279,10 +313,7 @@ Tile<float> EvalContext::load(const TensorRef& ref) {
       for (std::int64_t i = width; i < run.count * width; ++i) out[i] = out[i - width];
     } else {
       gather.resize(n * static_cast<std::size_t>(size));
-      for (std::int64_t i = 0; i < run.count; ++i) {
-        std::memcpy(gather.data() + i * size, run.data + i * run.step_bytes,
-                    static_cast<std::size_t>(size));
-      }
+      copy_elements(size, gather.data(), size, run.data, run.step_bytes, run.count);
       decode(ref.dtype, gather.data(), n, out);
     }
     out += run.count * width;
@@ -295,7 +326,7 @@ void EvalContext::store(const TensorRef& ref, const Tile<float>& values) {
   const std::int64_t width = is_packed(ref.dtype) ? 4 : 1;
   const float* in = values.data;
   std::vector<std::byte> scatter;
-  walk(ref, true, [&](const Run& run) {
+  walk(ref, Touch::kWrite, [&](const Run& run) {
     const auto n = static_cast<std::size_t>(run.count);
     if (run.data == nullptr) {
     } else if (run.step_bytes == size || run.count == 1) {
@@ -303,10 +334,7 @@ void EvalContext::store(const TensorRef& ref, const Tile<float>& values) {
     } else {
       scatter.resize(n * static_cast<std::size_t>(size));
       encode(ref.dtype, in, n, scatter.data());
-      for (std::int64_t i = 0; i < run.count; ++i) {
-        std::memcpy(run.data + i * run.step_bytes, scatter.data() + i * size,
-                    static_cast<std::size_t>(size));
-      }
+      copy_elements(size, run.data, run.step_bytes, scatter.data(), size, run.count);
     }
     in += run.count * width;
   });

@@ -82,6 +82,10 @@ class EvalContext {
   /// Operand as raw elements: columns * size_bytes(dtype) bytes per row.
   Tile<std::byte> load_raw(const TensorRef& ref);
   void store_raw(const TensorRef& ref, const Tile<std::byte>& values);
+  /// As store_raw, but only the elements whose `mask` is not zero; others are not touched and not
+  /// marked as written.
+  void store_raw_where(const TensorRef& ref, const Tile<std::byte>& values,
+                       const Tile<std::uint8_t>& mask);
   /// Uninitialised scratch tile.
   template <typename T>
   Tile<T> make(std::int64_t rows, std::int64_t columns) {
@@ -112,9 +116,14 @@ class EvalContext {
 
  private:
   struct Access;
-  Access access(const TensorRef& ref, bool write);
+  // What a walk does to the elements: reads them (they must have been written), writes them all
+  // (marks them), or leaves both to the caller.
+  enum class Touch : std::uint8_t { kRead, kWrite, kSome };
+  Access access(const TensorRef& ref);
   template <typename Fn>
-  void walk(const TensorRef& ref, bool write, Fn&& fn);
+  void walk(const TensorRef& ref, Touch write, Fn&& fn);
+  [[noreturn]] void fail_unwritten(const TensorRef& ref, const Access& a, std::int64_t hole,
+                                   std::int64_t row_start) const;
   void* scratch(std::size_t bytes);
 
   const Program& program_;

@@ -148,15 +148,17 @@ struct OpSpec {
 [[nodiscard]] int param_index(const OpSpec& op, std::string_view param_name);
 
 /// A part on the inst's engine with the op's opcode, bytes and features derived from its operands;
-/// elements = the largest column count of any tensor operand.
-[[nodiscard]] Part default_part(const Inst& inst, const Machine& machine);
+/// elements = the largest column count of any tensor operand. `operands` limits it to some
+/// parameters (bit i = parameter i; 0 = all).
+[[nodiscard]] Part default_part(const Inst& inst, const Machine& machine,
+                                std::uint32_t operands = 0);
 /// Fills `out` through spec.expand, or with default_part().
 void expand(const Inst& inst, const Machine& machine, Expansion& out);
 
 /// Calls fn(const TensorRef&, const Param&, bool written) for every tensor argument, index tensors
-/// of dynamic addresses included (as reads).
+/// of dynamic addresses included (as reads). `operands` as for default_part.
 template <typename Fn>
-void for_each_tensor(const Inst& inst, Fn&& fn);
+void for_each_tensor(const Inst& inst, Fn&& fn, std::uint32_t operands = 0);
 
 }  // namespace nkisim::isa
 
