@@ -181,6 +181,7 @@ bool kind_fits(const Param& param, Arg::Kind kind) {
     case ParamKind::kEnum:
       return kind == K::kEnum;
     case ParamKind::kDtype:
+    case ParamKind::kOpcode:
       return kind == K::kInt;
     case ParamKind::kIntList:
       return kind == K::kList;
@@ -223,6 +224,8 @@ std::string wanted(ParamKind kind) {
       return "a register";
     case ParamKind::kText:
       return "a text";
+    case ParamKind::kOpcode:
+      return "an opcode";
   }
   return {};
 }
@@ -260,6 +263,10 @@ void check_args(const Inst& inst, const OpSpec& op, const Program& program) {
     }
     if (!kind_fits(param, arg.kind)) {
       fail(std::string(param.name) + " must be " + wanted(param.kind));
+    }
+    if (param.kind == ParamKind::kOpcode &&
+        (arg.integer < 0 || static_cast<std::size_t>(arg.integer) >= program.opcode_count())) {
+      fail(param.name, "number " + std::to_string(arg.integer), "an opcode of the program");
     }
     check_choice(param, arg);
     if (arg.kind == Arg::Kind::kTensor) check_operand(param, *arg.tensor, program, inst);

@@ -75,6 +75,7 @@ enum class ParamKind : std::uint8_t {
   kIntList,
   kRegister,
   kText,
+  kOpcode,  // an opcode by the profiler's name; held as an Opcode of the program
 };
 
 /// One parameter, named as in nki.isa.

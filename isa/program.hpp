@@ -61,6 +61,10 @@ class Program {
   std::uint16_t add_queue(std::string_view queue);
   Opcode add_opcode(std::string_view opcode);  // built-in or the program's own
   [[nodiscard]] std::string_view opcode_name(Opcode opcode) const;
+  /// Built-in opcodes and the program's own.
+  [[nodiscard]] std::size_t opcode_count() const {
+    return static_cast<std::size_t>(Opcode::kCount) + opcodes_.size();
+  }
 
   /// Copies the arguments, resolves the engine, checks the instruction and appends it.
   /// Throws Error with the instruction's name and location; the program is then unchanged.

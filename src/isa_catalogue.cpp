@@ -60,6 +60,8 @@ std::string_view kind_name(ParamKind kind) {
       return "register";
     case ParamKind::kText:
       return "text";
+    case ParamKind::kOpcode:
+      return "opcode";
   }
   return "";
 }
