@@ -63,7 +63,8 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
   if (!param.spaces.empty() && !param.spaces.contains(ref.space)) {
     fail(param.name, "in " + upper(ref.space), list_spaces(param.spaces));
   }
-  if (inst.engine == Engine::kGpSimd && ref.space == Space::kPsum) {
+  const bool dma = spec(inst).dma || inst.engine == Engine::kSync;
+  if (inst.engine == Engine::kGpSimd && !dma && ref.space == Space::kPsum) {
     fail(param.name, "in PSUM, which GpSimd cannot reach", "SBUF");
   }
   check_dtype(param.name, ref, param.dtypes, list_dtypes(param.dtypes));
@@ -78,8 +79,7 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
     if (d.num < 1) fail(param.name, "a dimension of size " + std::to_string(d.num), "at least 1");
   }
   check_bounds(param.name, ref, tensor);
-  const bool dma = inst.engine == Engine::kSync || program.timing_only();
-  if (ref.on_chip() && !dma) check_start_partition(param.name, ref);
+  if (ref.on_chip() && !dma && !program.timing_only()) check_start_partition(param.name, ref);
 }
 
 const DynamicOffset* indirection(const TensorRef& ref) {
@@ -309,6 +309,7 @@ void check_inst(const Inst& inst, const Program& program) {
   check_engine(inst, op, program.machine());
   check_args(inst, op, program);
   check_indirect(inst, op, program.machine());
+  check_gathers(inst, op, program);
   if (op.check != nullptr) op.check(inst, program.machine());
 }
 

@@ -12,6 +12,11 @@ namespace nkisim::isa {
 /// Throws Error (kBadInput) naming operand, found and required; no location.
 void check_inst(const Inst& inst, const Program& program);
 
+/// The rules of gathers and scatters through index tensors (kVector): which operands may use them.
+void check_gathers(const Inst& inst, const OpSpec& op, const Program& program);
+/// The first dynamic offset of `kind` on the operand; null if there is none.
+[[nodiscard]] const DynamicOffset* find_dynamic(const TensorRef& ref, DynamicOffset::Kind kind);
+
 /// "sbuf[128 x 512] bfloat16" — how messages and disassembly name an operand's shape.
 [[nodiscard]] std::string describe(const TensorRef& ref);
 /// Start partition legal for `partitions` (0; 0/64 up to 64; 0/32/64/96 up to 32). ARCH1.

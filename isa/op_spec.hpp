@@ -88,6 +88,7 @@ struct Param {
   std::span<const std::string_view> choices = {};
   std::string_view doc = {};
   bool indirect = false;  // may be a v4 indirect view (gather or scatter along the free dimension)
+  bool gather = false;    // may be addressed row by row through an index tensor (kVector, DMA only)
 };
 
 /// An engine an op may run on, from which generation on.
@@ -134,6 +135,9 @@ struct OpSpec {
   bool loads_register = false;
   /// Executed by the sequencer itself, in program order, with no memory operand (register moves).
   bool on_sequencer = false;
+  /// Its operands are reached by the DMA engines, which know no start-partition rules; `engine`
+  /// only triggers the transfer.
+  bool dma = false;
   /// Engine when the program leaves it open. Null: the first rule available on the generation.
   Engine (*pick_engine)(const Inst&, const Machine&) = nullptr;
 };
