@@ -249,26 +249,14 @@ void check_choice(const Param& param, const Arg& arg) {
        "one of " + std::to_string(count) + " choices");
 }
 
-void check_args(const Inst& inst, const OpSpec& op, const Program& program) {
-  if (inst.args.size() != op.params.size()) {
-    fail(std::to_string(inst.args.size()) + " arguments given; " +
-         std::to_string(op.params.size()) + " are required");
-  }
+void check_operands(const Inst& inst, const OpSpec& op, const Program& program) {
   for (std::size_t i = 0; i < op.params.size(); ++i) {
     const Param& param = op.params[i];
     const Arg& arg = inst.args[i];
-    if (!arg.present()) {
-      if (!param.optional) fail(std::string(param.name) + " is missing; it is required");
-      continue;
-    }
-    if (!kind_fits(param, arg.kind)) {
-      fail(std::string(param.name) + " must be " + wanted(param.kind));
-    }
-    if (param.kind == ParamKind::kOpcode &&
+    if (param.kind == ParamKind::kOpcode && arg.present() &&
         (arg.integer < 0 || static_cast<std::size_t>(arg.integer) >= program.opcode_count())) {
       fail(param.name, "number " + std::to_string(arg.integer), "an opcode of the program");
     }
-    check_choice(param, arg);
     if (arg.kind == Arg::Kind::kTensor) check_operand(param, *arg.tensor, program, inst);
     if (arg.kind == Arg::Kind::kTensors) {
       for (const TensorRef* ref : *arg.tensors) check_operand(param, *ref, program, inst);
@@ -303,11 +291,32 @@ void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
 
 }  // namespace
 
+void check_arg_kinds(const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  if (inst.args.size() != op.params.size()) {
+    fail(std::to_string(inst.args.size()) + " arguments given; " +
+         std::to_string(op.params.size()) + " are required");
+  }
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    const Param& param = op.params[i];
+    const Arg& arg = inst.args[i];
+    if (!arg.present()) {
+      if (!param.optional) fail(std::string(param.name) + " is missing; it is required");
+      continue;
+    }
+    if (!kind_fits(param, arg.kind)) {
+      fail(std::string(param.name) + " must be " + wanted(param.kind));
+    }
+    check_choice(param, arg);
+  }
+}
+
 void check_inst(const Inst& inst, const Program& program) {
   const OpSpec& op = spec(inst);
   check_generation(op, program.machine());
   check_engine(inst, op, program.machine());
-  check_args(inst, op, program);
+  check_arg_kinds(inst);
+  check_operands(inst, op, program);
   check_indirect(inst, op, program.machine());
   check_gathers(inst, op, program);
   if (op.check != nullptr) op.check(inst, program.machine());

@@ -11,6 +11,8 @@ namespace nkisim::isa {
 /// Generation, engine, argument kinds, spaces, dtypes, partition rules, bounds, then OpSpec::check.
 /// Throws Error (kBadInput) naming operand, found and required; no location.
 void check_inst(const Inst& inst, const Program& program);
+/// Only number, presence and kinds of the arguments: what an op's pick_engine may rely on.
+void check_arg_kinds(const Inst& inst);
 
 /// The rules of gathers and scatters through index tensors (kVector): which operands may use them.
 void check_gathers(const Inst& inst, const OpSpec& op, const Program& program);

@@ -176,6 +176,7 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   inst.args = {copy, args.size()};
   try {
     if (inst.engine == Engine::kAny && !op.engines.empty()) {
+      check_arg_kinds(inst);  // pick_engine reads the arguments
       inst.engine =
           op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
     }
