@@ -54,7 +54,7 @@ std::string dynamic_text(const Program& program, const TensorRef& ref) {
   return text;
 }
 
-std::string choice_text(const Param& param, std::int64_t value) {
+std::string choice_text(const Program& program, const Param& param, std::int64_t value) {
   std::string_view text;
   switch (param.kind) {
     case ParamKind::kAlu:
@@ -65,6 +65,9 @@ std::string choice_text(const Param& param, std::int64_t value) {
       break;
     case ParamKind::kDtype:
       text = name(static_cast<Dtype>(value));
+      break;
+    case ParamKind::kOpcode:
+      text = program.opcode_name(static_cast<Opcode>(value));
       break;
     case ParamKind::kEnum:
       if (static_cast<std::size_t>(value) < param.choices.size()) {
@@ -98,7 +101,7 @@ std::string arg_text(const Program& program, const Param& param, const Arg& arg)
     case Arg::Kind::kInt:
     case Arg::Kind::kBool:
     case Arg::Kind::kEnum:
-      return choice_text(param, arg.integer);
+      return choice_text(program, param, arg.integer);
     case Arg::Kind::kRegister:
       return "$R[" + std::to_string(arg.integer) + "]";
     case Arg::Kind::kList:
@@ -149,11 +152,21 @@ std::string args_text(const Program& program, const Inst& inst, std::uint32_t ma
   for (std::size_t i = 0; i < inst.args.size(); ++i) {
     const Arg& arg = inst.args[i];
     const bool tensor = arg.kind == Arg::Kind::kTensor;
+    if (params[i].kind == ParamKind::kOpcode) continue;  // leads the line
     if (!arg.present() || (tensor && mask != 0 && i < 32 && (mask >> i & 1U) == 0)) continue;
     text += " " + std::string(params[i].name) + "=" + arg_text(program, params[i], arg);
     if (tensor && arg.tensor->on_chip()) channels = std::max<int>(channels, arg.tensor->partitions);
   }
   return channels == 0 ? text : text + " channels=" + std::to_string(channels);
+}
+
+/// The op's main opcode, or the one a raw instruction names.
+Opcode opcode_of(const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (op.params[i].kind == ParamKind::kOpcode) return static_cast<Opcode>(inst.args[i].integer);
+  }
+  return op.opcode;
 }
 
 std::string matrix_text(const Part& part) {
@@ -177,7 +190,7 @@ std::string disasm_operand(const Program& program, const TensorRef& ref) {
 }
 
 std::string disasm(const Program& program, const Inst& inst, const SemaphoreNames& names) {
-  std::string text(program.opcode_name(spec(inst).opcode));
+  std::string text(program.opcode_name(opcode_of(inst)));
   text += waits_text(inst, names) + posts_text(inst, names) + args_text(program, inst, 0);
   return text;
 }

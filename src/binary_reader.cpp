@@ -237,8 +237,8 @@ class Reader {
       arg.constant.integer = arg.value == binary::kTrue ? 1 : 0;
     } else if (arg.value == binary::kChoice) {
       if (!is_choice(spec.kind)) corrupt("a name given for " + param);
-      arg.constant.kind = spec.kind == isa::ParamKind::kDtype ? Arg::Kind::kInt : Arg::Kind::kEnum;
-      arg.constant.integer = parse_choice(spec, string());
+      arg.constant.kind = choice_kind(spec.kind);
+      arg.constant.integer = parse_choice(*program_, spec, string());
     } else if (is_choice(spec.kind)) {
       corrupt("a number given for " + param);
     }
@@ -313,6 +313,10 @@ class Reader {
       p.queue = static_cast<std::uint16_t>(integer(65535, "queue"));
       p.bytes = integer(kMaxAddress, "packet");
       plan.packets.push_back(p);
+    }
+    plan.semaphore = static_cast<std::int32_t>(integer(65536, "semaphore")) - 1;
+    if (plan.semaphore >= 0) {
+      plan.increment = static_cast<std::int32_t>(integer(INT32_MAX, "increment"));
     }
     return program_->add_plan(std::move(plan));
   }

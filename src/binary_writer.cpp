@@ -139,7 +139,7 @@ class Writer {
     const auto value = [&form](binary::Value v) { put_varint(form, v); };
     if (is_choice(param.kind)) {
       value(binary::kChoice);
-      put_varint(form, string_id(choice_name(param, arg.integer)));
+      put_varint(form, string_id(choice_name(program_, param, arg.integer)));
       return;
     }
     switch (arg.kind) {
@@ -233,6 +233,8 @@ class Writer {
       put_varint(body, p.queue);
       put_varint(body, static_cast<std::uint64_t>(p.bytes));
     }
+    put_varint(body, static_cast<std::uint64_t>(plan.semaphore + 1));
+    if (plan.semaphore >= 0) put_varint(body, static_cast<std::uint64_t>(plan.increment));
   }
 
   void write_arg(std::string& body, const Arg& arg) {

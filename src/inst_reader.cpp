@@ -326,16 +326,11 @@ Arg InstReader::read_arg(const isa::Param& param, Json value, int core) {
     case ParamKind::kAlu:
     case ParamKind::kAct:
     case ParamKind::kDtype:
+    case ParamKind::kOpcode:
     case ParamKind::kEnum: {
       if (!text) isa::fail(param.name, value.describe(), "a name");
-      const auto kind = param.kind == ParamKind::kDtype ? Arg::Kind::kInt : Arg::Kind::kEnum;
-      return integer_arg(kind, parse_choice(param, value.text()));
+      return integer_arg(choice_kind(param.kind), parse_choice(program_, param, value.text()));
     }
-    case ParamKind::kOpcode:
-      if (!text || value.text().empty() || value.text().size() > 64) {
-        isa::fail(param.name, value.describe(), "an opcode");
-      }
-      return integer_arg(Arg::Kind::kInt, static_cast<int>(program_.add_opcode(value.text())));
     case ParamKind::kInList:
     case ParamKind::kIntList:
       return read_list(param, value, core);

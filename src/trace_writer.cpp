@@ -48,14 +48,17 @@ void append_arg(std::string& out, const isa::Program& program, const isa::Param&
       append_json_real(out, arg.real);
       break;
     case Arg::Kind::kBool:
-      out += arg.integer != 0 ? "true" : "false";
+      out += param.kind == isa::ParamKind::kBool ? (arg.integer != 0 ? "true" : "false")
+                                                 : (arg.integer != 0 ? "1" : "0");
       break;
     case Arg::Kind::kEnum:
-      append_json_string(out, choice_name(param, arg.integer));
+      append_json_string(out, choice_name(program, param, arg.integer));
       break;
     case Arg::Kind::kInt:
-      if (param.kind == isa::ParamKind::kDtype) {
-        append_json_string(out, choice_name(param, arg.integer));
+      if (is_choice(param.kind)) {
+        append_json_string(out, choice_name(program, param, arg.integer));
+      } else if (param.kind == isa::ParamKind::kReal) {
+        append_json_real(out, static_cast<double>(arg.integer));
       } else {
         append_json_int(out, arg.integer);
       }
@@ -96,11 +99,19 @@ void append_posts(std::string& out, const std::vector<isa::SemaphorePost>& posts
 void append_dma(std::string& out, const isa::Program& program, const isa::DmaPlan& plan) {
   out += "{\"queue\":";
   append_json_string(out, program.queues().at(plan.queue_name));
-  begin(out, "packets");
-  append_list(out, plan.packets, [&](const isa::DmaPacket& p) {
-    out += "[" + std::to_string(p.engine) + "," + std::to_string(p.queue) + "," +
-           std::to_string(p.bytes) + "]";
-  });
+  if (!plan.packets.empty()) {
+    begin(out, "packets");
+    append_list(out, plan.packets, [&](const isa::DmaPacket& p) {
+      out += "[" + std::to_string(p.engine) + "," + std::to_string(p.queue) + "," +
+             std::to_string(p.bytes) + "]";
+    });
+  }
+  if (plan.semaphore >= 0) {
+    begin(out, "semaphore");
+    append_json_int(out, plan.semaphore);
+    begin(out, "increment");
+    append_json_int(out, plan.increment);
+  }
   out += '}';
 }
 

@@ -30,7 +30,9 @@ const std::string kTrace =
 {"i":"tensor_tensor","dst":"a[0:64,::2]","data1":{"tensor":"b[0:64,0:2]","dynamic":[{"register":4,"stride":128,"limit":4}]},"data2":{"tensor":"a","partitions":64,"offset":4,"ap":[[0,2],[-1,1],[1,128]],"dtype":"float32"},"op":"max","engine":"vector"}
 {"i":"tensor_tensor","dst":{"space":"sbuf","address":8192,"partitions":128,"ap":[[1,4]],"dtype":"float32"},"data1":{"space":"psum","address":0,"partitions":128,"ap":[[1,4]],"dtype":"float32"},"data2":"a[:,8:0:-2]","op":"multiply","loc":"other.py:7"}
 {"i":"loop_end","engine":"sync"}
-{"i":"tensor_tensor","core":1,"dst":"d","data1":"d[0:64,::-1]","data2":"d","op":"subtract","dma":{"queue":"qSync","packets":[[0,1,512],[15,2,4096]]}}
+{"i":"isa","engine":"tensor","opcode":"LDWEIGHTS","srcs":[{"space":"sbuf","address":129536,"partitions":128,"ap":[[-1,64]],"dtype":"bfloat16"}],"rows":128,"columns":64,"fp32_mode":"low_high","transpose":true,"wait":[["Tensor",">=",1]]}
+{"i":"isa","engine":"sync","opcode":"SOMETHING_NEW","function":"a,b","bytes":65536,"dma":{"queue":"qSyncDynamicHW","semaphore":25,"increment":16}}
+{"i":"tensor_tensor","core":1,"dst":"d","data1":"d[0:64,::-1]","data2":"d","op":"subtract","dma":{"queue":"qSync","packets":[[0,1,512],[15,2,4096]],"semaphore":24,"increment":16}}
 )";
 
 std::string text_of(const TraceFile& t) { return format_trace(t, TraceForm::kText); }
@@ -48,7 +50,7 @@ struct TempFolder {
 
 TEST_CASE("text, binary and text again are the same trace") {
   const TraceFile first = read_trace_text(kTrace, "t.jsonl");
-  REQUIRE(first.program->insts().size() == 7);
+  REQUIRE(first.program->insts().size() == 9);
   const std::string canonical = text_of(first);
   INFO(canonical);
   const TraceFile second = read_trace_text(canonical, "t.jsonl");
@@ -70,7 +72,7 @@ TEST_CASE("text, binary and text again are the same trace") {
   CHECK(b.sync->posts[1].value == 16);
   CHECK(*b.label == *a.label);
   CHECK(b.loc.kernel_line == 42);
-  CHECK(third.program->insts()[6].dma->packets[1].bytes == 4096);
+  CHECK(third.program->insts()[8].dma->packets[1].bytes == 4096);
   CHECK(third.source(0) == first.source(0));
   // Both forms number the same lines.
   CHECK(b.loc.trace_line == second.program->insts()[2].loc.trace_line);
@@ -132,5 +134,10 @@ TEST_CASE("disassembly uses the profiler's operand syntax") {
   CHECK_THAT(isa::disasm(*t.program, insts[3]),
              Contains("data1=bfloat16@0x800+$R[4]*128[1,128,0][128,2,1]"));
   CHECK_THAT(isa::disasm(*t.program, insts[4]), Contains("data2=float32@0x20[-2,0,0][4,1,1]"));
-  CHECK_THAT(isa::disasm(*t.program, insts[6]), Contains("dst=float32@0x1000000[1,0,0][8,1,1]"));
+  // PERF guide's LDWEIGHTS sample: src=bfloat16@0x2fef8[-1,0,0][..] counts down.
+  CHECK(isa::disasm(*t.program, insts[6], t.semaphore_names) ==
+        "LDWEIGHTS S[5] (Tensor)>=1 srcs=[bfloat16@0x1fa00[-1,0,0][64,1,1]] rows=128 columns=64 "
+        "fp32_mode=low_high transpose=1");
+  CHECK(isa::disasm(*t.program, insts[7]) == "SOMETHING_NEW function=a,b bytes=65536");
+  CHECK_THAT(isa::disasm(*t.program, insts[8]), Contains("dst=float32@0x1000000[1,0,0][8,1,1]"));
 }
