@@ -1,0 +1,77 @@
+#include "models/array.hpp"
+
+#include <algorithm>
+
+namespace nkisim::models {
+namespace {
+
+// Cells [first, last) covered by `size` lines from `start`; a size of 0 means all of them.
+struct Span {
+  int first, last;
+};
+Span cells_of(int start, int size, int tile, int cells) {
+  if (size <= 0) return {0, cells};
+  const int first = std::clamp(start / tile, 0, cells - 1);
+  return {first, std::clamp((start + size + tile - 1) / tile, first + 1, cells)};
+}
+
+}  // namespace
+
+Array::Array(const Config& config)
+    : config_(config.array),
+      throttle_(config.throttle),
+      rows_(config.pe_rows / config.array.tile),
+      columns_(config.pe_columns / config.array.tile),
+      cells_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_)) {}
+
+template <typename Fn>
+void Array::for_cells(const isa::Part& part, Fn&& fn) const {
+  const Span r = cells_of(part.row_start, part.rows, config_.tile, rows_);
+  const Span c = cells_of(part.column_start, part.columns, config_.tile, columns_);
+  for (int i = r.first; i < r.last; ++i) {
+    for (int j = c.first; j < c.last; ++j) {
+      fn(static_cast<std::size_t>(i * columns_ + j));
+    }
+  }
+}
+
+Array::Cell Array::latest(const isa::Part& part) const {
+  Cell all;
+  for_cells(part, [&](std::size_t i) {
+    const Cell& c = cells_[i];
+    all.streaming_from = std::max(all.streaming_from, c.streaming_from);
+    all.streaming_to = std::max(all.streaming_to, c.streaming_to);
+    all.weights_at = std::max(all.weights_at, c.weights_at);
+  });
+  return all;
+}
+
+Fs Array::earliest(const isa::Part& part, Fs at) const {
+  const Cell cell = latest(part);
+  const Fs lead = throttle_.rate(at) < 1 ? config_.lead_throttled : config_.lead;
+  return std::max(at, (is_load(part) ? cell.streaming_from : cell.streaming_to) - lead);
+}
+
+Array::Slot Array::run(const isa::Part& part, const Cost& cost, Fs at) {
+  throttle_.begin(at);
+  const Cell cell = latest(part);
+  const Fs bubble = throttle_.rate(at) < 1 ? config_.bubble_throttled : config_.bubble;
+  Slot slot{.start = at};
+  if (is_load(part)) {
+    slot.busy_from = std::max(at, cell.streaming_from + (cell.streaming_from > at ? bubble : 0));
+    slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, false);
+    for_cells(part, [&](std::size_t i) { cells_[i].weights_at = slot.busy_to; });
+  } else {
+    slot.busy_from = std::max({at, cell.weights_at, cell.streaming_to}) + bubble;
+    slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, true);
+    for_cells(part, [&](std::size_t i) {
+      cells_[i].streaming_from = slot.busy_from;
+      cells_[i].streaming_to = slot.busy_to;
+    });
+  }
+  slot.throttled = slot.busy_to - slot.busy_from - cost.stream;
+  slot.end = slot.busy_to + cost.fixed;
+  return slot;
+}
+
+}  // namespace nkisim::models

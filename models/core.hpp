@@ -1,0 +1,62 @@
+// One NeuronCore: five engines, their memories' ports, the DMA engines and the program they run.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "models/engine.hpp"
+
+namespace nkisim::models {
+
+class Device;
+
+class Core : public EngineHost {
+ public:
+  Core(int id, const isa::Program& program, const Config& config, const CostTable& costs,
+       SimSession& session, isa::Memory& memory, isa::Unwritten unwritten, isa::PrintSink print,
+       const ObserverList& observers, Device& device);
+
+  void finish(Operation& op, Fs end) override;
+  void post(const Operation& op, bool at_issue, Fs end) override;
+  void start_dma(Operation& op, const DgeConfig& dge, Fs first_packet) override;
+  [[nodiscard]] int outstanding(isa::DgeMode mode) const override;
+  bool rendezvous(Operation& op, Fs now, Fs& since) override;
+
+  void wake_all();
+  /// Every engine that cannot go on, once nothing happens any more.
+  [[nodiscard]] std::vector<const Engine*> blocked() const;
+  [[nodiscard]] std::string queue_name(QueueIndex queue) const { return queue_names_.at(queue); }
+  [[nodiscard]] Fs end() const;
+  [[nodiscard]] std::uint64_t instructions() const { return dispatcher_->count(); }
+  [[nodiscard]] isa::EvalContext* eval() { return eval_.get(); }
+  [[nodiscard]] const isa::CoreState& state() const { return *state_; }
+
+ private:
+  Dispatcher::Options dispatch_options();
+  void name_queue(QueueIndex queue, const std::string& queue_name);
+  void evaluate(Operation& op);
+  void wake_waiters(QueueIndex queue);
+  void release(Operation& op);
+  void on_update(Transfer& transfer);
+  void on_done(Transfer& transfer);
+  void on_lane(const Transfer& transfer, const LanePlan& plan, const LaneDone& done);
+  void update(const isa::SemaphorePost& post, const Operation& op, Fs end);
+
+  int id_;
+  const isa::Program& program_;
+  const Config& config_;
+  const ObserverList& observers_;
+  Device& device_;
+  std::unique_ptr<isa::CoreState> state_;
+  std::unique_ptr<isa::EvalContext> eval_;
+  Completions completions_{isa::kEngineCount};
+  Semaphores semaphores_;
+  Ports ports_;
+  std::vector<std::string> queue_names_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<Dma> dma_;
+  std::array<std::unique_ptr<Engine>, isa::kEngineCount> engines_;
+  Fs dma_end_ = 0;
+};
+
+}  // namespace nkisim::models

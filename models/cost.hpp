@@ -1,0 +1,44 @@
+// Time of one part on an engine that is free: a table look-up, no state.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "isa/program.hpp"
+#include "models/config.hpp"
+
+namespace nkisim::models {
+
+struct Cost {
+  PartKind kind = PartKind::kPipe;
+  double stream_cycles = 0;  // of the engine's clock
+  Fs stream = 0;
+  Fs fixed = 0;
+  Fs duration = 0;  // start to result: stream + fixed
+  Fs interval = 0;  // start to the next start on the same data path
+  const CostRule* rule = nullptr;
+};
+
+/// The rows of a config, resolved per opcode of one program.
+class CostTable {
+ public:
+  CostTable(const Config& config, const isa::Program& program);
+  /// Throws Error (kBadInput) naming opcode and engine if no row matches.
+  [[nodiscard]] Cost cost(const isa::Part& part) const;
+
+ private:
+  struct Rows {
+    std::vector<const CostRule*> rules;
+    std::vector<const CostExtra*> extras;
+  };
+  void resolve(std::size_t opcode, std::string_view opcode_name);
+  [[nodiscard]] const Rows& rows(isa::Unit unit, isa::Opcode opcode) const {
+    return rows_[static_cast<std::size_t>(opcode)][static_cast<std::size_t>(unit)];
+  }
+  const Config& config_;
+  const isa::Program& program_;
+  std::vector<std::array<Rows, isa::kUnitCount>> rows_;
+};
+
+}  // namespace nkisim::models

@@ -1,0 +1,115 @@
+#include "models/device.hpp"
+
+#include <algorithm>
+
+namespace nkisim::models {
+namespace {
+
+constexpr std::uint64_t kProgressEvery = 4096;
+
+// "vector waits for S[5]>=4 (it is 3) at trace line 12 (tensor_tensor)"
+std::string describe(const Engine& engine, const Core& core, int core_id, bool several_cores) {
+  const Operation& op = *engine.blocked();
+  std::string on = engine.blocked_on();
+  if (engine.blocked_queue() != kNoQueue) on = core.queue_name(engine.blocked_queue());
+  std::string text = several_cores ? "core " + std::to_string(core_id) + " " : "";
+  text += std::string(isa::name(op.engine)) + " waits for " + on + " at ";
+  if (op.step.inst->loc.trace_line != 0) {
+    text += "line " + std::to_string(op.step.inst->loc.trace_line) + " ";
+  }
+  return text + "(" + std::string(isa::spec(*op.step.inst).name) + ")";
+}
+
+}  // namespace
+
+Device::Device(const isa::Program& program, const Config& config, isa::Memory* memory,
+               const ObserverList& observers, const RunOptions& options, SimSession& session)
+    : program_(program),
+      options_(options),
+      session_(session),
+      evaluates_(memory != nullptr),
+      costs_(config, program) {
+  if (!evaluates_) {
+    scratch_ = std::make_unique<isa::Memory>(program);
+    memory = scratch_.get();
+  }
+  const auto cores = static_cast<std::size_t>(program.cores());
+  meeting_.arrived.assign(cores, nullptr);
+  peers_.assign(cores, nullptr);
+  for (int c = 0; c < program.cores(); ++c) {
+    cores_.push_back(std::make_unique<Core>(c, program, config, costs_, session, *memory,
+                                            options.unwritten, options.print, observers, *this));
+  }
+}
+
+RunResult Device::result() const {
+  RunResult r{.end = 0, .instructions = finished_, .stopped = stopped_};
+  for (const auto& core : cores_) r.end = std::max(r.end, core->end());
+  return r;
+}
+
+void Device::check_finished() const {
+  if (stopped_) return;
+  std::string message;
+  const isa::Inst* first = nullptr;
+  for (std::size_t c = 0; c < cores_.size(); ++c) {
+    for (const Engine* e : cores_[c]->blocked()) {
+      if (first == nullptr) first = e->blocked()->step.inst;
+      message += message.empty() ? "deadlock: " : "; ";
+      message += describe(*e, *cores_[c], static_cast<int>(c), cores_.size() > 1);
+    }
+  }
+  if (first == nullptr) return;
+  isa::Error error(isa::ErrorCode::kBadInput, message);
+  throw error.at(isa::spec(*first).name, first->loc);
+}
+
+void Device::count_one() {
+  if (++finished_ % kProgressEvery != 0 || !options_.progress) return;
+  if (options_.progress(finished_, SimSession::now())) return;
+  stopped_ = true;
+  session_.stop();
+}
+
+bool Device::meet(int id, const isa::Inst& inst, Fs now, Fs& since) {
+  const auto me = static_cast<std::size_t>(id);
+  if (meeting_.left == 0 && meeting_.arrived[me] == nullptr) {
+    meeting_.arrived[me] = &inst;
+    if (++meeting_.count == cores_.size()) {
+      meeting_.complete = now;
+      meeting_.left = cores_.size();
+      peers_ = meeting_.arrived;
+      for (const auto& core : cores_) core->wake_all();
+    }
+  }
+  if (meeting_.left == 0) return false;
+  since = std::max(since, meeting_.complete);
+  meeting_.arrived[me] = nullptr;
+  if (--meeting_.left == 0) meeting_.count = 0;
+  return true;
+}
+
+void Device::prepare_peer(int id, isa::EvalContext& context) {
+  if (cores_.size() < 2) return;
+  const auto peer = static_cast<std::size_t>(id) ^ 1U;
+  context.set_peer(peers_.at(peer), cores_.at(peer)->eval());
+}
+
+RunResult run(const isa::Program& program, const Config& config, isa::Memory* memory,
+              const ObserverList& observers, const RunOptions& options) {
+  try {
+    SimSession session;
+    observers.start(program, config);
+    Device device(program, config, memory, observers, options, session);
+    session.run();
+    device.check_finished();
+    const RunResult result = device.result();
+    observers.end(result.end);
+    return result;
+  } catch (isa::Error& e) {
+    program.locate(e);
+    throw;
+  }
+}
+
+}  // namespace nkisim::models

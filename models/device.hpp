@@ -1,0 +1,45 @@
+// The cores of one program together: who has finished, who waits for whom.
+#pragma once
+
+#include "models/core.hpp"
+#include "models/run.hpp"
+
+namespace nkisim::models {
+
+class Device {
+ public:
+  Device(const isa::Program& program, const Config& config, isa::Memory* memory,
+         const ObserverList& observers, const RunOptions& options, SimSession& session);
+
+  [[nodiscard]] RunResult result() const;
+  /// After the last event: throws Error if instructions are left over.
+  void check_finished() const;
+
+  // For the cores:
+  [[nodiscard]] bool evaluates() const { return evaluates_; }
+  void count_one();
+  /// Core `id` has reached `inst`. True once all cores are at theirs; `since` is then when.
+  bool meet(int id, const isa::Inst& inst, Fs now, Fs& since);
+  /// Before a rendezvous instruction of core `id` is evaluated.
+  void prepare_peer(int id, isa::EvalContext& context);
+
+ private:
+  struct Meeting {
+    std::vector<const isa::Inst*> arrived;  // per core
+    std::size_t count = 0, left = 0;
+    Fs complete = 0;
+  };
+  const isa::Program& program_;
+  const RunOptions& options_;
+  SimSession& session_;
+  bool evaluates_;
+  std::unique_ptr<isa::Memory> scratch_;
+  CostTable costs_;
+  Meeting meeting_;
+  std::vector<const isa::Inst*> peers_;
+  std::vector<std::unique_ptr<Core>> cores_;
+  std::uint64_t finished_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace nkisim::models

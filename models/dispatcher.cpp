@@ -1,0 +1,227 @@
+#include "models/dispatcher.hpp"
+
+#include <algorithm>
+
+namespace nkisim::models {
+namespace {
+
+std::size_t index(isa::Engine engine) { return static_cast<std::size_t>(engine); }
+
+// Instructions in flight beyond which the walk does not run ahead for an engine without work.
+constexpr std::size_t kMaxInFlight = 1U << 17U;
+
+std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t turn, int count) {
+  const std::string owner = "q" + std::string(isa::name(isa::unit_of(engine)));
+  std::string text = mode == isa::DgeMode::kHwdge   ? owner + "DynamicHW"
+                     : mode == isa::DgeMode::kSwdge ? owner + "Dynamic"
+                                                    : owner + "IO";
+  if (count > 1 || mode == isa::DgeMode::kNone) text += std::to_string(turn);
+  return text;
+}
+
+void each_register(const isa::TensorRef& ref, const std::function<void(std::int64_t)>& fn) {
+  for (const isa::DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->kind == isa::DynamicOffset::Kind::kRegister) fn(d->reg);
+    if (d->index != nullptr) each_register(*d->index, fn);
+  }
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int core,
+                       isa::CoreState& state, isa::EvalContext* context, Completions& completions,
+                       Options options)
+    : program_(program),
+      config_(config),
+      core_(core),
+      state_(state),
+      context_(context),
+      completions_(completions),
+      options_(std::move(options)),
+      walker_(program, core, state),
+      dependences_(program, core, isa::kEngineCount, [this](QueueIndex q, std::uint64_t n) {
+        return completions_.finished_before(q, n, options_.now() - options_.settle);
+      }) {
+  for (const isa::Inst& inst : program.insts()) {
+    if (inst.core == core && isa::spec(inst).control == isa::OpSpec::Control::kNone) {
+      used_.at(index(inst.engine)) = true;
+    }
+  }
+}
+
+Operation* Dispatcher::front(isa::Engine engine) {
+  Queue& q = queue(engine);
+  if (!used_.at(index(engine))) return nullptr;
+  while (q.empty() && in_flight_ < kMaxInFlight && walk()) {
+  }
+  starved_ |= q.empty() && in_flight_ >= kMaxInFlight;
+  return q.empty() ? nullptr : q.front();
+}
+
+void Dispatcher::pop(isa::Engine engine) { queue(engine).pop_front(); }
+
+bool Dispatcher::recycle(Operation* op) {
+  free_.push_back(op);
+  --in_flight_;
+  if (!starved_ || in_flight_ > kMaxInFlight / 2) return false;
+  starved_ = false;
+  return true;
+}
+
+bool Dispatcher::walk() {
+  if (held_ || ended_) return false;
+  const auto step = walker_.next();
+  if (!step) {
+    ended_ = true;
+    return false;
+  }
+  ++count_;
+  dispatch(*step);
+  return true;
+}
+
+Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
+  Operation* op = nullptr;
+  if (free_.empty()) {
+    op = &store_.emplace_back();
+  } else {
+    op = free_.back();
+    free_.pop_back();
+  }
+  ++in_flight_;
+  op->step = step;
+  op->needs.clear();
+  op->registers.clear();
+  op->engine = engine;
+  op->number = 0;
+  op->dge = isa::DgeMode::kNone;
+  op->ports = {};
+  op->evaluate = op->holds_walk = false;
+  isa::expand(*step.inst, program_.machine(), op->expansion);
+  return op;
+}
+
+// Loops and branches are run by every sequencer that takes part in the program.
+void Dispatcher::dispatch_control(const isa::Step& step) {
+  for (std::size_t e = 0; e < queues_.size(); ++e) {
+    if (!used_[e]) continue;
+    Operation* op = make(step, static_cast<isa::Engine>(e));
+    for (isa::Part& part : op->expansion.parts) part.unit = isa::unit_of(op->engine);
+    queues_[e].push_back(op);
+  }
+}
+
+void Dispatcher::dispatch(const isa::Step& step) {
+  const isa::OpSpec& spec = isa::spec(*step.inst);
+  if (spec.control != isa::OpSpec::Control::kNone) {
+    dispatch_control(step);
+    return;
+  }
+  Operation* op = make(step, step.inst->engine);
+  if (spec.on_sequencer) {
+    // Takes effect in program order: later addresses and branches read it.
+    if (context_ != nullptr) context_->run(*step.inst);
+  } else {
+    op->evaluate = options_.evaluate && spec.eval != nullptr;
+    if (spec.loads_register) {
+      if (!options_.evaluate) {
+        isa::Error e(isa::ErrorCode::kBadInput,
+                     "loads a register from memory, which a timing-only run does not have");
+        throw e.at(spec.name, step.inst->loc);
+      }
+      op->holds_walk = held_ = true;
+    }
+    if (!op->holds_walk) snapshot(*op);
+    choose_queue(*op);
+    if (!program_.explicit_semaphores() && config_.compiler.infer_dependences) derive_needs(*op);
+    if (!config_.ports.empty()) note_ports(*op);
+  }
+  queue(op->engine).push_back(op);
+}
+
+// Registers may change before the instruction completes: remember what it was issued with.
+void Dispatcher::snapshot(Operation& op) {
+  const auto keep = [&](std::int64_t reg) { op.registers.emplace_back(reg, state_.reg(reg)); };
+  for (const isa::Arg& arg : op.step.inst->args) {
+    if (arg.kind == isa::Arg::Kind::kRegister) keep(arg.integer);
+    if (arg.kind == isa::Arg::Kind::kTensor && arg.tensor->dynamic != nullptr) {
+      each_register(*arg.tensor, keep);
+    }
+    if (arg.kind != isa::Arg::Kind::kTensors) continue;
+    for (const isa::TensorRef* ref : *arg.tensors) each_register(*ref, keep);
+  }
+}
+
+QueueIndex Dispatcher::dma_queue(const Operation& op) {
+  const isa::Inst& inst = *op.step.inst;
+  const auto e = index(op.engine);
+  const auto count =
+      static_cast<std::uint32_t>(std::max(1, config_.compiler.dma_queues_per_engine));
+  std::uint32_t key = 0;
+  std::string text;
+  if (inst.dma != nullptr && inst.dma->queue_name < program_.queues().size()) {
+    key = 0x10000U + inst.dma->queue_name;
+    text = program_.queues()[inst.dma->queue_name];
+  } else {
+    const std::uint32_t turn = dma_turn_.at(e)++ % count;
+    key = (static_cast<std::uint32_t>(op.dge) * isa::kEngineCount + static_cast<std::uint32_t>(e)) *
+              count +
+          turn;
+    text = dma_queue_name(op.dge, op.engine, turn, static_cast<int>(count));
+  }
+  const auto found = dma_queues_.find(key);
+  if (found != dma_queues_.end()) return found->second;
+  const QueueIndex q = completions_.add_queue();
+  dma_queues_.emplace(key, q);
+  if (options_.on_queue) options_.on_queue(q, text);
+  return q;
+}
+
+void Dispatcher::choose_queue(Operation& op) {
+  if (op.expansion.is_dma) {
+    op.dge = op.expansion.dma.dge;
+    if (op.dge == isa::DgeMode::kUnknown) op.dge = config_.dma.default_mode.at(index(op.engine));
+    op.queue = dma_queue(op);
+  } else {
+    op.queue = static_cast<QueueIndex>(op.engine);
+  }
+  op.number = completions_.begin(op.queue, op.step.sequence);
+}
+
+void Dispatcher::derive_needs(Operation& op) {
+  edges_.clear();
+  dependences_.add(*op.step.inst, state_, op.queue, op.number, edges_);
+  auto& waited = waited_.at(index(op.engine));
+  waited.resize(completions_.size(), 0);
+  const bool detached = op.expansion.is_dma || op.holds_walk;  // not ordered by the data path
+  for (const Edge& edge : edges_) {
+    const bool own = edge.queue == static_cast<QueueIndex>(op.engine) && !detached;
+    if (own && edge.kind != Edge::Kind::kReadAfterWrite) continue;
+    if (!own && edge.queue < isa::kEngineCount && edge.number <= waited[edge.queue]) continue;
+    std::uint8_t part = 0;
+    for (std::size_t p = 0; p < op.expansion.parts.size() && edge.param >= 0; ++p) {
+      const std::uint32_t mask = op.expansion.parts[p].operands;
+      if (mask != 0 && (mask >> static_cast<unsigned>(edge.param) & 1U) == 0) continue;
+      part = static_cast<std::uint8_t>(p);
+      break;
+    }
+    op.needs.push_back({edge.queue, part, own, edge.number});
+  }
+  for (const Need& need : op.needs) {
+    if (!need.interlock) waited[need.queue] = std::max(waited[need.queue], need.number);
+  }
+}
+
+void Dispatcher::note_ports(Operation& op) const {
+  const std::int64_t bank = program_.machine().psum_bank_bytes();
+  isa::for_each_tensor(*op.step.inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+    if (ref.space == isa::Space::kSbuf) op.ports.sbuf = true;
+    if (ref.space != isa::Space::kPsum) return;
+    const Footprint f = footprint(ref, program_, state_);
+    for (std::int64_t b = f.first / bank; b * bank < f.last && b < 8; ++b) {
+      op.ports.psum_banks |= 1U << static_cast<unsigned>(b);
+    }
+  });
+}
+
+}  // namespace nkisim::models

@@ -1,0 +1,83 @@
+// One DMA engine: packets of several queues, in order within a queue, round robin between them.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "models/observer.hpp"
+
+namespace nkisim::models {
+
+/// Every engine of a transfer ends its share with a semaphore write of this size.
+inline constexpr std::int64_t kSemaphoreBytes = 4;
+
+/// Equal packets in a row.
+struct PacketRun {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;  // of one packet
+  Fs interval = 0;         // start to the next packet's start
+  Fs duration = 0;         // start to its own end
+};
+
+/// One engine's share of a transfer: payload packets and the semaphore write that ends them.
+struct LaneItem {
+  QueueIndex queue = 0;
+  Fs ready = 0;      // first packet may start
+  Fs cold = 0;       // delay of the second packet if the engine was idle
+  double stall = 0;  // HBM stall per packet byte, in fs; collected into whole quanta
+  std::vector<PacketRun> runs;
+  void* transfer = nullptr;
+};
+
+/// A finished share.
+struct LaneDone {
+  void* transfer = nullptr;
+  QueueIndex queue = 0;
+  Fs start = 0;            // first packet
+  Fs payload_end = 0;      // end of the last payload packet
+  Fs semaphore_start = 0;  // start of the semaphore write
+};
+
+/// Computes packet times in bulk: the work per call depends on the number of transfers, not of
+/// packets. Packets never start before they are known to be next, so items may be pushed late.
+class DmaLane {
+ public:
+  explicit DmaLane(const DmaConfig& config) : config_(config) {}
+  void push(LaneItem item);
+  /// Processes every packet that starts at or before `now`; appends the items that finished.
+  void advance(Fs now, std::vector<LaneDone>& done);
+  /// A time at which to call advance() next: at most the next finish; kNever if idle.
+  [[nodiscard]] Fs next() const;
+
+ private:
+  struct Active {
+    LaneItem item;
+    std::size_t run = 0;      // current run
+    std::int64_t packet = 0;  // packets done in it
+    std::int64_t total = 0;   // packets left
+    Fs work = 0;              // time left without stalls
+    Fs first = kNever, payload_end = 0;
+    std::int64_t bytes = 0;   // left
+    int packets_to_cold = 0;  // 1: the next packet pays the cold delay
+  };
+  struct Queue {
+    QueueIndex index;
+    std::deque<Active> items;
+  };
+  [[nodiscard]] Queue* pick(Fs at);
+  [[nodiscard]] Fs next_ready(Fs after) const;
+  [[nodiscard]] Fs earliest() const;
+  void step(Queue& queue, Fs limit, std::vector<LaneDone>& done);
+  bool rounds(Fs limit);
+  void take(Active& a, std::int64_t packets);
+  Fs stall(const Active& a, std::int64_t packets);
+
+  const DmaConfig& config_;
+  std::vector<Queue> queues_;
+  std::size_t last_ = 0;  // queue served last
+  Fs free_ = 0;           // engine may start its next packet
+  double stalled_ = 0;    // HBM stall collected, below one quantum
+};
+
+}  // namespace nkisim::models

@@ -1,0 +1,131 @@
+#include "models/dma_plan.hpp"
+
+#include <algorithm>
+
+namespace nkisim::models {
+namespace {
+
+Fs transfer_time(std::int64_t bytes, double bytes_per_ns) {
+  return from_ns(static_cast<double>(bytes) / bytes_per_ns);
+}
+
+// What all packets of one transfer have in common.
+struct PacketRates {
+  double bytes_per_ns = 1;
+  Fs floor = 0;  // least time per descriptor, where descriptors are small
+  std::int64_t descriptor_bytes = 1;
+  bool compute = false;
+};
+
+PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
+  PacketRates r{.bytes_per_ns = config.bytes_per_ns, .compute = work.compute};
+  if (work.transpose) {
+    r.bytes_per_ns *=
+        work.src == isa::Space::kHbm ? config.transpose_from_hbm : config.transpose_from_sbuf;
+  }
+  r.descriptor_bytes = std::max<std::int64_t>(1, work.descriptor_bytes);
+  if (r.descriptor_bytes <= config.floor_max_bytes) {
+    const bool store = work.dst == isa::Space::kHbm && work.src != isa::Space::kHbm;
+    r.floor = store ? config.store_floor : config.load_floor;
+  }
+  return r;
+}
+
+PacketRun run_of(std::int64_t count, std::int64_t bytes, const PacketRates& r,
+                 const DmaConfig& config) {
+  const std::int64_t descriptors = std::max<std::int64_t>(1, bytes / r.descriptor_bytes);
+  const Fs interval =
+      std::max(transfer_time(bytes, r.bytes_per_ns) + config.packet_gap, descriptors * r.floor);
+  const Fs tail = r.compute ? config.compute_extra : config.packet_overlap;
+  return {.count = count, .bytes = bytes, .interval = interval, .duration = interval + tail};
+}
+
+// `count` descriptors of one engine as packets.
+std::vector<PacketRun> packets(std::int64_t count, const isa::DmaWork& work, const DgeConfig& dge,
+                               const PacketRates& r, const DmaConfig& config) {
+  std::vector<PacketRun> runs;
+  const auto add = [&](std::int64_t n, std::int64_t bytes) {
+    if (n > 0 && bytes > 0) runs.push_back(run_of(n, bytes, r, config));
+  };
+  const std::int64_t bytes = r.descriptor_bytes;
+  if (dge.packet_bytes > 0 && !work.compute) {
+    add(count * bytes / dge.packet_bytes, dge.packet_bytes);
+    add(1, count * bytes % dge.packet_bytes);
+  } else if (dge.max_packet_bytes > 0 && bytes > dge.max_packet_bytes) {
+    add(count * (bytes / dge.max_packet_bytes), dge.max_packet_bytes);
+    add(count, bytes % dge.max_packet_bytes);
+  } else {
+    add(count, bytes);
+  }
+  return runs;
+}
+
+void append_semaphore_write(std::vector<PacketRun>& runs, const DmaConfig& config) {
+  runs.push_back({.count = 1,
+                  .bytes = kSemaphoreBytes,
+                  .interval = config.semaphore_packet - config.packet_overlap,
+                  .duration = config.semaphore_packet});
+}
+
+// Sums, stagger and HBM effects of a share whose payload runs are in place.
+void finish_lane(LanePlan& lane, const isa::DmaWork& work, const DmaConfig& config) {
+  for (const PacketRun& r : lane.item.runs) {
+    lane.bytes += r.count * r.bytes;
+    lane.packets += r.count;
+    lane.packet_bytes = std::max(lane.packet_bytes, r.bytes);
+  }
+  append_semaphore_write(lane.item.runs, config);
+  const auto e =
+      static_cast<std::size_t>(lane.engine) % std::max<std::size_t>(1, config.stagger.size());
+  double offset = config.stagger.empty() ? 0 : static_cast<double>(config.stagger[e]);
+  if (work.src == isa::Space::kHbm) {
+    if (lane.bytes >= config.read_stagger_bytes) offset *= config.read_stagger_factor;
+    const double share =
+        static_cast<double>(lane.bytes) / static_cast<double>(config.cold_full_bytes);
+    lane.item.cold =
+        static_cast<Fs>(static_cast<double>(config.cold_penalty) * std::min(1.0, share));
+    lane.item.stall = config.hbm_stall_fraction / config.bytes_per_ns * kFsPerNs;
+  }
+  lane.offset = static_cast<Fs>(offset);
+}
+
+void from_packets(const isa::DmaPlan& plan, const PacketRates& r, const DmaConfig& config,
+                  std::vector<LanePlan>& lanes) {
+  for (const isa::DmaPacket& p : plan.packets) {
+    auto& runs = lanes.at(p.engine % lanes.size()).item.runs;
+    const std::int64_t bytes = std::max<std::int64_t>(1, p.bytes);
+    if (!runs.empty() && runs.back().bytes == bytes) {
+      ++runs.back().count;
+    } else {
+      runs.push_back(run_of(1, bytes, r, config));
+    }
+  }
+}
+
+int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config) {
+  const std::int64_t rows = std::max<std::int64_t>(1, work.rows);
+  const std::int64_t by_rows = (rows + config.rows_per_engine - 1) / config.rows_per_engine;
+  return static_cast<int>(std::clamp<std::int64_t>(by_rows, 1, config.engines));
+}
+
+}  // namespace
+
+std::vector<LanePlan> plan_dma(const isa::DmaWork& work, const isa::DmaPlan* explicit_plan,
+                               const DgeConfig& dge, const DmaConfig& config) {
+  const PacketRates r = rates(work, config);
+  std::vector<LanePlan> lanes(static_cast<std::size_t>(config.engines));
+  for (std::size_t e = 0; e < lanes.size(); ++e) lanes[e].engine = static_cast<int>(e);
+  if (explicit_plan != nullptr && !explicit_plan->packets.empty()) {
+    from_packets(*explicit_plan, r, config, lanes);
+  } else {
+    const int used = lanes_in_use(work, config);
+    for (int e = 0; e < used; ++e) {
+      const std::int64_t count = work.descriptors / used + (e < work.descriptors % used ? 1 : 0);
+      lanes[static_cast<std::size_t>(e)].item.runs = packets(count, work, dge, r, config);
+    }
+  }
+  for (LanePlan& lane : lanes) finish_lane(lane, work, config);
+  return lanes;
+}
+
+}  // namespace nkisim::models

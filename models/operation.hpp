@@ -1,0 +1,38 @@
+// One dynamic instruction on its way through a core.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "isa/op_spec.hpp"
+#include "isa/walker.hpp"
+#include "models/dependences.hpp"
+#include "models/ports.hpp"
+
+namespace nkisim::models {
+
+/// A producer that one part of an operation waits for.
+struct Need {
+  QueueIndex queue = 0;
+  std::uint8_t part = 0;
+  bool interlock = false;  // same engine: a pipeline interlock rather than a semaphore
+  std::uint64_t number = 0;
+};
+
+struct Operation {
+  isa::Step step;
+  isa::Expansion expansion;
+  std::vector<Need> needs;
+  std::vector<std::pair<std::int64_t, std::int32_t>> registers;  // values its operands refer to
+  isa::Engine engine = isa::Engine::kSync;
+  QueueIndex queue = 0;      // where its completion is counted
+  std::uint64_t number = 0;  // ... and its number there; 0 = nobody can wait for it
+  isa::DgeMode dge = isa::DgeMode::kNone;
+  Ports::Use ports;
+  Fs trigger_start = 0, trigger_end = 0;  // DMA
+  int pending = 0;                        // events still to come: its own end, and the transfer's
+  bool evaluate = false;                  // has an eval still to run
+  bool holds_walk = false;                // the walker waits for it
+};
+
+}  // namespace nkisim::models

@@ -1,0 +1,33 @@
+// The cores of a program on one chip, run to the end.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "isa/eval.hpp"
+#include "models/config.hpp"
+#include "models/observer.hpp"
+
+namespace nkisim::models {
+
+struct RunOptions {
+  isa::Unwritten unwritten = isa::Unwritten::kError;
+  isa::PrintSink print = {};
+  /// Called now and then with the instructions finished and the simulated time; false stops.
+  std::function<bool(std::uint64_t, Fs)> progress = {};
+};
+
+struct RunResult {
+  Fs end = 0;                      // last instruction or transfer
+  std::uint64_t instructions = 0;  // dynamic
+  bool stopped = false;            // by the progress callback
+};
+
+/// Simulates all cores of `program` on the chip described by `config`. `memory` null: timing only,
+/// nothing is computed. Throws Error located in the program: bad data, a rule broken at run time,
+/// or a deadlock that names who waits for what.
+RunResult run(const isa::Program& program, const Config& config, isa::Memory* memory,
+              const ObserverList& observers, const RunOptions& options = {});
+
+}  // namespace nkisim::models

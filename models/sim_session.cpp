@@ -1,0 +1,41 @@
+#include "models/sim_session.hpp"
+
+#include <cstdlib>
+
+#include "isa/error.hpp"
+
+namespace nkisim::models {
+namespace {
+
+// Reports become errors; notes are dropped, because a library does not print.
+void handle_report(const sc_core::sc_report& report, const sc_core::sc_actions&) {
+  if (report.get_severity() < sc_core::SC_ERROR) return;
+  throw isa::Error(isa::ErrorCode::kInternal, std::string("SystemC: ") + report.what());
+}
+
+}  // namespace
+
+SimSession::SimSession() {
+  setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
+  sc_core::sc_report_handler::set_handler(handle_report);
+  sc_core::sc_set_time_resolution(1, sc_core::SC_FS);
+}
+
+SimSession::~SimSession() { sc_core::sc_get_curr_simcontext()->reset(); }
+
+void SimSession::run() {
+  sc_core::sc_start();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void SimSession::fail(std::exception_ptr error) {
+  if (!error_) error_ = std::move(error);
+  stopped_ = true;
+}
+
+Fs SimSession::now() { return static_cast<Fs>(sc_core::sc_time_stamp().value()); }
+sc_core::sc_time SimSession::time(Fs fs) {
+  return sc_core::sc_time::from_value(static_cast<std::uint64_t>(fs));
+}
+
+}  // namespace nkisim::models

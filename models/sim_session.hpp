@@ -1,0 +1,35 @@
+// One SystemC simulation from elaboration to clean-up; the only place that touches its globals.
+#pragma once
+
+#include <exception>
+#include <systemc>
+
+#include "models/time.hpp"
+
+namespace nkisim::models {
+
+/// Declare it before the modules it runs, so that they are destroyed first. One at a time per
+/// process; afterwards another may be made.
+class SimSession {
+ public:
+  SimSession();
+  ~SimSession();
+  SimSession(const SimSession&) = delete;
+  SimSession& operator=(const SimSession&) = delete;
+
+  /// Runs until no event is left; rethrows what a process passed to fail().
+  void run();
+  /// Ends the simulation: every process returns at once from now on.
+  void fail(std::exception_ptr error);
+  /// Ends the simulation early without an error.
+  void stop() { stopped_ = true; }
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  [[nodiscard]] static Fs now();
+  [[nodiscard]] static sc_core::sc_time time(Fs fs);
+
+ private:
+  std::exception_ptr error_;
+  bool stopped_ = false;
+};
+
+}  // namespace nkisim::models

@@ -1,0 +1,32 @@
+// Configs as JSON: inheritance, validation, overrides, and the plain structs the models use.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/config.hpp"
+
+namespace nkisim {
+
+/// Names of the configs in the program: "inf2", "trn1", "trn2", "trn3".
+[[nodiscard]] std::vector<std::string> config_names();
+
+/// A built-in config by name, or a file by path, with "inherits" resolved. Throws isa::Error
+/// (kBadInput) if there is no such config or it is not JSON.
+[[nodiscard]] nlohmann::json load_config_json(const std::string& name_or_path);
+
+/// Sets one value: apply_override(json, "dma.bytes_per_ns", "23"). Rules are addressed by id:
+/// "rules.matmul.fixed". Throws isa::Error naming the path if there is nothing there to set.
+void apply_override(nlohmann::json& config, std::string_view path, std::string_view value);
+
+/// The structs of a resolved config. Unknown and missing keys and wrong types throw isa::Error with
+/// the JSON pointer.
+[[nodiscard]] models::Config parse_config(const nlohmann::json& config);
+
+/// All of the above; each override reads "path=value".
+[[nodiscard]] models::Config load_config(const std::string& name_or_path,
+                                         const std::vector<std::string>& overrides = {});
+
+}  // namespace nkisim

@@ -1,0 +1,49 @@
+// A cursor over a config's JSON that knows where it is and which keys were used.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/time.hpp"
+
+namespace nkisim {
+
+/// One JSON object. Every key must be read exactly by name; finish() rejects the others.
+class ConfigReader {
+ public:
+  ConfigReader(const nlohmann::json& object, std::string pointer);
+
+  [[nodiscard]] double number(const std::string& key);
+  [[nodiscard]] double number_or(const std::string& key, double absent);
+  [[nodiscard]] std::int64_t integer(const std::string& key);
+  [[nodiscard]] models::Fs time(const std::string& key);  // value in ns
+  [[nodiscard]] models::Fs time_or_zero(const std::string& key);
+  [[nodiscard]] std::vector<models::Fs> times(const std::string& key);
+  [[nodiscard]] bool flag(const std::string& key);
+  /// A sourced value that is text.
+  [[nodiscard]] std::string choice(const std::string& key);
+  /// Plain text, without source.
+  [[nodiscard]] std::string text(const std::string& key);
+  [[nodiscard]] std::string text_or(const std::string& key, const std::string& absent);
+  [[nodiscard]] std::vector<std::string> texts(const std::string& key);  // absent: none
+  [[nodiscard]] bool plain_flag(const std::string& key);
+  [[nodiscard]] ConfigReader object(const std::string& key);
+  [[nodiscard]] std::vector<ConfigReader> objects(const std::string& key);
+  [[nodiscard]] std::vector<std::string> keys() const;
+  void ignore(const std::string& key) { used_.insert(key); }
+  /// Throws if a key was not read.
+  void finish() const;
+  [[noreturn]] void fail(const std::string& key, const std::string& message) const;
+
+ private:
+  const nlohmann::json& value(const std::string& key);  // of a sourced value
+  const nlohmann::json& member(const std::string& key);
+  [[nodiscard]] bool has(const std::string& key) const { return object_.contains(key); }
+  const nlohmann::json& object_;
+  std::string pointer_;
+  std::set<std::string> used_;
+};
+
+}  // namespace nkisim

@@ -1,0 +1,51 @@
+#include "src/config_json.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "isa/error.hpp"
+
+using namespace nkisim;
+
+TEST_CASE("every built-in config parses") {
+  REQUIRE(config_names() == std::vector<std::string>{"inf2", "trn1", "trn2", "trn3"});
+  for (const std::string& n : config_names()) {
+    INFO(n);
+    const models::Config c = load_config(n);
+    CHECK(c.name == n);
+    CHECK(!c.rules.empty());
+  }
+}
+
+TEST_CASE("inheritance changes what it names and nothing else") {
+  const models::Config trn2 = load_config("trn2"), trn1 = load_config("trn1");
+  CHECK(trn1.engines[0].clock_ghz == 2.8);
+  CHECK(trn2.engines[0].clock_ghz == 2.4);
+  CHECK(trn1.engines[0].gap == trn2.engines[0].gap);
+  CHECK_FALSE(trn1.throttle.enabled);
+  CHECK(trn1.throttle.window == trn2.throttle.window);
+  CHECK(trn1.rules.size() == trn2.rules.size() + 3);
+}
+
+TEST_CASE("overrides reach values and rules") {
+  CHECK(load_config("trn2", {"dma.bytes_per_ns=23"}).dma.bytes_per_ns == 23);
+  const auto c = load_config("trn2", {"rules.matmul.fixed=100", "throttle.enabled=false"});
+  CHECK_FALSE(c.throttle.enabled);
+  for (const auto& r : c.rules) {
+    if (r.id == "matmul") CHECK(r.fixed == 100'000'000);
+  }
+  CHECK_THROWS_WITH(load_config("trn2", {"dma.nothing=1"}), Catch::Contains("dma.nothing"));
+  CHECK_THROWS_WITH(load_config("trn2", {"dma.engines=many"}), Catch::Contains("number"));
+}
+
+TEST_CASE("unknown and missing keys name their place") {
+  auto j = load_config_json("trn2");
+  j["dma"]["typo"] = 1;
+  CHECK_THROWS_WITH(parse_config(j), Catch::Contains("/dma/typo") && Catch::Contains("known"));
+  j = load_config_json("trn2");
+  j["array"].erase("lead");
+  CHECK_THROWS_WITH(parse_config(j), Catch::Contains("/array/lead") && Catch::Contains("missing"));
+  j = load_config_json("trn2");
+  j["hbm"]["bytes_per_ns"].erase("source");
+  CHECK_THROWS_WITH(parse_config(j), Catch::Contains("/hbm/bytes_per_ns/source"));
+  CHECK_THROWS_WITH(load_config("nowhere"), Catch::Contains("trn1, trn2, trn3"));
+}
