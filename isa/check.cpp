@@ -63,7 +63,8 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
   if (!param.spaces.empty() && !param.spaces.contains(ref.space)) {
     fail(param.name, "in " + upper(ref.space), list_spaces(param.spaces));
   }
-  if (inst.engine == Engine::kGpSimd && ref.space == Space::kPsum) {
+  const bool dma = spec(inst).dma || inst.engine == Engine::kSync;
+  if (inst.engine == Engine::kGpSimd && !dma && ref.space == Space::kPsum) {
     fail(param.name, "in PSUM, which GpSimd cannot reach", "SBUF");
   }
   check_dtype(param.name, ref, param.dtypes, list_dtypes(param.dtypes));
@@ -78,8 +79,7 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
     if (d.num < 1) fail(param.name, "a dimension of size " + std::to_string(d.num), "at least 1");
   }
   check_bounds(param.name, ref, tensor);
-  const bool dma = inst.engine == Engine::kSync || program.timing_only();
-  if (ref.on_chip() && !dma) check_start_partition(param.name, ref);
+  if (ref.on_chip() && !dma && !program.timing_only()) check_start_partition(param.name, ref);
 }
 
 const DynamicOffset* indirection(const TensorRef& ref) {
@@ -181,6 +181,7 @@ bool kind_fits(const Param& param, Arg::Kind kind) {
     case ParamKind::kEnum:
       return kind == K::kEnum;
     case ParamKind::kDtype:
+    case ParamKind::kOpcode:
       return kind == K::kInt;
     case ParamKind::kIntList:
       return kind == K::kList;
@@ -223,6 +224,8 @@ std::string wanted(ParamKind kind) {
       return "a register";
     case ParamKind::kText:
       return "a text";
+    case ParamKind::kOpcode:
+      return "an opcode";
   }
   return {};
 }
@@ -246,22 +249,14 @@ void check_choice(const Param& param, const Arg& arg) {
        "one of " + std::to_string(count) + " choices");
 }
 
-void check_args(const Inst& inst, const OpSpec& op, const Program& program) {
-  if (inst.args.size() != op.params.size()) {
-    fail(std::to_string(inst.args.size()) + " arguments given; " +
-         std::to_string(op.params.size()) + " are required");
-  }
+void check_operands(const Inst& inst, const OpSpec& op, const Program& program) {
   for (std::size_t i = 0; i < op.params.size(); ++i) {
     const Param& param = op.params[i];
     const Arg& arg = inst.args[i];
-    if (!arg.present()) {
-      if (!param.optional) fail(std::string(param.name) + " is missing; it is required");
-      continue;
+    if (param.kind == ParamKind::kOpcode && arg.present() &&
+        (arg.integer < 0 || static_cast<std::size_t>(arg.integer) >= program.opcode_count())) {
+      fail(param.name, "number " + std::to_string(arg.integer), "an opcode of the program");
     }
-    if (!kind_fits(param, arg.kind)) {
-      fail(std::string(param.name) + " must be " + wanted(param.kind));
-    }
-    check_choice(param, arg);
     if (arg.kind == Arg::Kind::kTensor) check_operand(param, *arg.tensor, program, inst);
     if (arg.kind == Arg::Kind::kTensors) {
       for (const TensorRef* ref : *arg.tensors) check_operand(param, *ref, program, inst);
@@ -296,12 +291,34 @@ void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
 
 }  // namespace
 
+void check_arg_kinds(const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  if (inst.args.size() != op.params.size()) {
+    fail(std::to_string(inst.args.size()) + " arguments given; " +
+         std::to_string(op.params.size()) + " are required");
+  }
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    const Param& param = op.params[i];
+    const Arg& arg = inst.args[i];
+    if (!arg.present()) {
+      if (!param.optional) fail(std::string(param.name) + " is missing; it is required");
+      continue;
+    }
+    if (!kind_fits(param, arg.kind)) {
+      fail(std::string(param.name) + " must be " + wanted(param.kind));
+    }
+    check_choice(param, arg);
+  }
+}
+
 void check_inst(const Inst& inst, const Program& program) {
   const OpSpec& op = spec(inst);
   check_generation(op, program.machine());
   check_engine(inst, op, program.machine());
-  check_args(inst, op, program);
+  check_arg_kinds(inst);
+  check_operands(inst, op, program);
   check_indirect(inst, op, program.machine());
+  check_gathers(inst, op, program);
   if (op.check != nullptr) op.check(inst, program.machine());
 }
 

@@ -11,6 +11,13 @@ namespace nkisim::isa {
 /// Generation, engine, argument kinds, spaces, dtypes, partition rules, bounds, then OpSpec::check.
 /// Throws Error (kBadInput) naming operand, found and required; no location.
 void check_inst(const Inst& inst, const Program& program);
+/// Only number, presence and kinds of the arguments: what an op's pick_engine may rely on.
+void check_arg_kinds(const Inst& inst);
+
+/// The rules of gathers and scatters through index tensors (kVector): which operands may use them.
+void check_gathers(const Inst& inst, const OpSpec& op, const Program& program);
+/// The first dynamic offset of `kind` on the operand; null if there is none.
+[[nodiscard]] const DynamicOffset* find_dynamic(const TensorRef& ref, DynamicOffset::Kind kind);
 
 /// "sbuf[128 x 512] bfloat16" — how messages and disassembly name an operand's shape.
 [[nodiscard]] std::string describe(const TensorRef& ref);

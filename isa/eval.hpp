@@ -82,6 +82,10 @@ class EvalContext {
   /// Operand as raw elements: columns * size_bytes(dtype) bytes per row.
   Tile<std::byte> load_raw(const TensorRef& ref);
   void store_raw(const TensorRef& ref, const Tile<std::byte>& values);
+  /// As store_raw, but only the elements whose `mask` is not zero; others are not touched and not
+  /// marked as written.
+  void store_raw_where(const TensorRef& ref, const Tile<std::byte>& values,
+                       const Tile<std::uint8_t>& mask);
   /// Uninitialised scratch tile.
   template <typename T>
   Tile<T> make(std::int64_t rows, std::int64_t columns) {
@@ -97,6 +101,8 @@ class EvalContext {
 
   /// DMA: do not fail on out-of-range dynamic indices but drop what they address.
   void set_skip_out_of_bounds(bool skip) { skip_out_of_bounds_ = skip; }
+  /// The rows of the last loaded or stored operand that were dropped; empty: none.
+  [[nodiscard]] const std::vector<bool>& skipped_rows() const { return skipped_; }
   /// Whether row r of the last loaded/stored vector-indirect operand was dropped.
   [[nodiscard]] bool row_skipped(std::int64_t r) const {
     return !skipped_.empty() && skipped_[static_cast<std::size_t>(r)];
@@ -109,12 +115,37 @@ class EvalContext {
     std::int64_t step_bytes = 0;
   };
   void for_each_run(const TensorRef& ref, bool write, const std::function<void(const Run&)>& fn);
+  /// An on-chip operand whose rows are dense, reached in place; checks and marks like load or
+  /// store. Null data if the operand is strided or dynamic: use load and store then.
+  struct InPlace {
+    std::byte* data = nullptr;
+    std::int64_t pitch_bytes = 0;  // from one row to the next
+  };
+  InPlace in_place(const TensorRef& ref, bool write);
+  /// First byte of the operand (as a place in its tensor's partition) that an engine other than
+  /// the tensor engine wrote last, or -1. Tracked for PSUM before v4.
+  [[nodiscard]] std::int64_t find_foreign(const TensorRef& ref);
 
  private:
   struct Access;
-  Access access(const TensorRef& ref, bool write);
+  // What a walk does to the elements: reads them (they must have been written), writes them all
+  // (marks them), or leaves both to the caller.
+  enum class Touch : std::uint8_t { kRead, kWrite, kSome };
+  struct RunPlace {  // bytes inside a region; row_start: where the row's tensor begins
+    std::int64_t byte, count, step, row_start, row;
+  };
+  Access access(const TensorRef& ref);
+  [[nodiscard]] std::int64_t offset_value(const DynamicOffset& d);
+  std::vector<std::int64_t> indices(const TensorRef& ref, const DynamicOffset& d);
+  void touch(const TensorRef& ref, Region& region, Touch how, const RunPlace& run);
+  [[nodiscard]] bool tracks_origin(Space space) const;
+  void mark_written(Region& region, Space space, std::int64_t first, std::int64_t count);
+  [[noreturn]] void fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,
+                                       std::int64_t extent) const;
+  [[noreturn]] void fail_unwritten(const TensorRef& ref, std::int64_t byte,
+                                   std::int64_t partition) const;
   template <typename Fn>
-  void walk(const TensorRef& ref, bool write, Fn&& fn);
+  void walk(const TensorRef& ref, Touch how, Fn&& fn);
   void* scratch(std::size_t bytes);
 
   const Program& program_;
@@ -124,6 +155,7 @@ class EvalContext {
   const Inst* peer_inst_ = nullptr;
   EvalContext* peer_ = nullptr;
   bool skip_out_of_bounds_ = false;
+  bool tensor_engine_ = false;  // the running instruction's engine
   std::vector<bool> skipped_;
   struct Block {
     std::unique_ptr<std::byte[]> data;

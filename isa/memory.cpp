@@ -17,35 +17,65 @@ Region::Region(std::int64_t bytes) : size_(bytes) {
   if (data_ == nullptr || written_ == nullptr) throw std::bad_alloc();
 }
 
-void Region::mark_written(std::int64_t first, std::int64_t count) {
-  std::uint64_t* words = written_.get();
+namespace {
+
+// Sets or clears bits [first, first+count).
+void set_bits(std::uint64_t* words, std::int64_t first, std::int64_t count, bool on) {
   const auto begin = static_cast<std::uint64_t>(first);
   const auto end = static_cast<std::uint64_t>(first + count);
   if (begin >= end) return;
   const std::uint64_t head = begin / 64, tail = (end - 1) / 64;
   const std::uint64_t head_mask = ~std::uint64_t{0} << (begin % 64);
   const std::uint64_t tail_mask = ~std::uint64_t{0} >> (63 - (end - 1) % 64);
+  const auto apply = [&](std::uint64_t& word, std::uint64_t mask) {
+    word = on ? word | mask : word & ~mask;
+  };
   if (head == tail) {
-    words[head] |= head_mask & tail_mask;
+    apply(words[head], head_mask & tail_mask);
     return;
   }
-  words[head] |= head_mask;
-  std::memset(words + head + 1, 0xff, (tail - head - 1) * 8);
-  words[tail] |= tail_mask;
+  apply(words[head], head_mask);
+  std::memset(words + head + 1, on ? 0xff : 0, (tail - head - 1) * 8);
+  apply(words[tail], tail_mask);
 }
 
-std::int64_t Region::find_unwritten(std::int64_t first, std::int64_t count) const {
-  const std::uint64_t* words = written_.get();
+// First bit in [first, first+count) that is `on`, or -1.
+std::int64_t find_bit(const std::uint64_t* words, std::int64_t first, std::int64_t count, bool on) {
   const auto end = static_cast<std::uint64_t>(first + count);
   for (auto at = static_cast<std::uint64_t>(first); at < end;) {
-    const std::uint64_t missing = ~words[at / 64] >> (at % 64);
-    if (missing != 0) {
-      const std::uint64_t hit = at + static_cast<std::uint64_t>(__builtin_ctzll(missing));
+    const std::uint64_t word = on ? words[at / 64] : ~words[at / 64];
+    const std::uint64_t found = word >> (at % 64);
+    if (found != 0) {
+      const std::uint64_t hit = at + static_cast<std::uint64_t>(__builtin_ctzll(found));
       return hit < end ? static_cast<std::int64_t>(hit) : -1;
     }
     at = (at / 64 + 1) * 64;
   }
   return -1;
+}
+
+}  // namespace
+
+void Region::mark_written(std::int64_t first, std::int64_t count) {
+  set_bits(written_.get(), first, count, true);
+}
+
+std::int64_t Region::find_unwritten(std::int64_t first, std::int64_t count) const {
+  return find_bit(written_.get(), first, count, false);
+}
+
+void Region::mark_foreign(std::int64_t first, std::int64_t count, bool foreign) {
+  if (foreign_ == nullptr) {
+    if (!foreign) return;
+    foreign_.reset(
+        static_cast<std::uint64_t*>(std::calloc(static_cast<std::size_t>(size_) / 64 + 1, 8)));
+    if (foreign_ == nullptr) throw std::bad_alloc();
+  }
+  set_bits(foreign_.get(), first, count, foreign);
+}
+
+std::int64_t Region::find_foreign(std::int64_t first, std::int64_t count) const {
+  return foreign_ == nullptr ? -1 : find_bit(foreign_.get(), first, count, true);
 }
 
 Memory::Memory(const Program& program) : program_(program) {

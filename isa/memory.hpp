@@ -19,6 +19,11 @@ class Region {
   void mark_written(std::int64_t first, std::int64_t count);
   /// First byte in [first, first+count) never written, or -1.
   [[nodiscard]] std::int64_t find_unwritten(std::int64_t first, std::int64_t count) const;
+  /// PSUM of generations that cannot accumulate onto what another engine wrote: remembers per byte
+  /// whether the last write came from an engine other than the tensor engine.
+  void mark_foreign(std::int64_t first, std::int64_t count, bool foreign);
+  /// First byte in [first, first+count) last written by another engine, or -1.
+  [[nodiscard]] std::int64_t find_foreign(std::int64_t first, std::int64_t count) const;
 
  private:
   struct Free {
@@ -27,6 +32,7 @@ class Region {
   std::int64_t size_;
   std::unique_ptr<std::byte, Free> data_;
   std::unique_ptr<std::uint64_t, Free> written_;
+  std::unique_ptr<std::uint64_t, Free> foreign_;  // null until another engine writes
 };
 
 /// Where a tensor's rows live: byte `start` of `region`, rows `pitch` bytes apart.

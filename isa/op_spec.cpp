@@ -62,6 +62,14 @@ struct FeatureScan {
   }
 };
 
+std::uint32_t indirect_feature(const TensorRef& ref) {
+  using Kind = DynamicOffset::Kind;
+  for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->kind == Kind::kVector || d->kind == Kind::kIndirect) return kFeatIndirect;
+  }
+  return 0;
+}
+
 void add_bytes(Part& part, const TensorRef& ref, bool written) {
   const std::int64_t bytes = ref.bytes();
   if (ref.space == Space::kSbuf) (written ? part.sbuf_write_bytes : part.sbuf_read_bytes) += bytes;
@@ -107,31 +115,40 @@ int param_index(const OpSpec& op, std::string_view param_name) {
   return -1;
 }
 
-Part default_part(const Inst& inst, const Machine& /*machine*/) {
+Part default_part(const Inst& inst, const Machine& /*machine*/, std::uint32_t operands) {
   const OpSpec& op = spec(inst);
-  Part part{.opcode = op.opcode, .unit = unit_of(inst.engine)};
+  Part part{.opcode = op.opcode, .unit = unit_of(inst.engine), .operands = operands};
   std::int64_t widest = 0;
   bool have_input = false;
-  for_each_tensor(inst, [&](const TensorRef& ref, const Param& param, bool written) {
-    add_bytes(part, ref, written);
-    if (param.kind == ParamKind::kInOut) add_bytes(part, ref, false);
-    if (ref.dynamic != nullptr) part.features |= kFeatDynamic;
-    if (param.kind == ParamKind::kScalarOrTensor) part.features |= kFeatPointer;
-    widest = std::max(widest, ref.columns());
-    part.partitions = std::max(part.partitions, static_cast<std::int32_t>(ref.rows()));
-    if (!written && !have_input && param.kind == ParamKind::kIn) {
-      part.dtype = ref.dtype;
-      have_input = true;
-    }
-  });
+  // A tensor where a constant could stand: usually one column, which every element shares.
+  const auto is_pointer = [](const TensorRef& ref, const Param& param) {
+    return param.kind == ParamKind::kScalarOrTensor && ref.columns() == 1;
+  };
+  for_each_tensor(
+      inst,
+      [&](const TensorRef& ref, const Param& param, bool written) {
+        add_bytes(part, ref, written);
+        if (param.kind == ParamKind::kInOut) add_bytes(part, ref, false);
+        if (ref.dynamic != nullptr) part.features |= kFeatDynamic | indirect_feature(ref);
+        if (is_pointer(ref, param)) part.features |= kFeatPointer;
+        widest = std::max(widest, ref.columns());
+        part.partitions = std::max(part.partitions, static_cast<std::int32_t>(ref.rows()));
+        if (!written && !have_input && !is_pointer(ref, param) && &param != &kIndexParam) {
+          part.dtype = ref.dtype;
+          have_input = true;
+        }
+      },
+      operands);
   FeatureScan scan;
-  for_each_tensor(inst, [&](const TensorRef& ref, const Param& param, bool written) {
-    // One-column scalars ([P,1] operands) do not decide the data path's mode.
-    if (param.kind == ParamKind::kScalarOrTensor) return;
-    if (&param == &kIndexParam) return;
-    if (ref.columns() == 1 && widest > 1) return;
-    scan.add(ref, written);
-  });
+  for_each_tensor(
+      inst,
+      [&](const TensorRef& ref, const Param& param, bool written) {
+        // One-column scalars ([P,1] operands) do not decide the data path's mode.
+        if (is_pointer(ref, param) || &param == &kIndexParam) return;
+        if (ref.columns() == 1 && widest > 1) return;
+        scan.add(ref, written);
+      },
+      operands);
   part.elements = widest;
   part.features |= scan.features();
   return part;

@@ -75,6 +75,7 @@ enum class ParamKind : std::uint8_t {
   kIntList,
   kRegister,
   kText,
+  kOpcode,  // an opcode by the profiler's name; held as an Opcode of the program
 };
 
 /// One parameter, named as in nki.isa.
@@ -87,6 +88,7 @@ struct Param {
   std::span<const std::string_view> choices = {};
   std::string_view doc = {};
   bool indirect = false;  // may be a v4 indirect view (gather or scatter along the free dimension)
+  bool gather = false;    // may be addressed row by row through an index tensor (kVector, DMA only)
 };
 
 /// An engine an op may run on, from which generation on.
@@ -133,6 +135,9 @@ struct OpSpec {
   bool loads_register = false;
   /// Executed by the sequencer itself, in program order, with no memory operand (register moves).
   bool on_sequencer = false;
+  /// Its operands are reached by the DMA engines, which know no start-partition rules; `engine`
+  /// only triggers the transfer.
+  bool dma = false;
   /// Engine when the program leaves it open. Null: the first rule available on the generation.
   Engine (*pick_engine)(const Inst&, const Machine&) = nullptr;
 };
@@ -148,15 +153,17 @@ struct OpSpec {
 [[nodiscard]] int param_index(const OpSpec& op, std::string_view param_name);
 
 /// A part on the inst's engine with the op's opcode, bytes and features derived from its operands;
-/// elements = the largest column count of any tensor operand.
-[[nodiscard]] Part default_part(const Inst& inst, const Machine& machine);
+/// elements = the largest column count of any tensor operand. `operands` limits it to some
+/// parameters (bit i = parameter i; 0 = all).
+[[nodiscard]] Part default_part(const Inst& inst, const Machine& machine,
+                                std::uint32_t operands = 0);
 /// Fills `out` through spec.expand, or with default_part().
 void expand(const Inst& inst, const Machine& machine, Expansion& out);
 
 /// Calls fn(const TensorRef&, const Param&, bool written) for every tensor argument, index tensors
-/// of dynamic addresses included (as reads).
+/// of dynamic addresses included (as reads). `operands` as for default_part.
 template <typename Fn>
-void for_each_tensor(const Inst& inst, Fn&& fn);
+void for_each_tensor(const Inst& inst, Fn&& fn, std::uint32_t operands = 0);
 
 }  // namespace nkisim::isa
 

@@ -16,9 +16,10 @@ void visit_ref(const TensorRef& ref, const Param& param, Fn& fn) {
 }  // namespace detail
 
 template <typename Fn>
-void for_each_tensor(const Inst& inst, Fn&& fn) {
+void for_each_tensor(const Inst& inst, Fn&& fn, std::uint32_t operands) {
   const auto params = spec(inst).params;
   for (std::size_t i = 0; i < inst.args.size(); ++i) {
+    if (operands != 0 && ((operands >> i) & 1U) == 0) continue;
     const Arg& arg = inst.args[i];
     if (arg.kind == Arg::Kind::kTensor) detail::visit_ref(*arg.tensor, params[i], fn);
     if (arg.kind == Arg::Kind::kTensors) {

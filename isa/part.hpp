@@ -91,6 +91,7 @@ struct DmaWork {
   bool transpose = false;
   bool compute = false;  // element-wise add or cast in flight
   bool indirect = false;
+  bool scattered = false;  // to HBM: descriptors do not follow each other there
   std::uint8_t priority = 0;
 };
 

@@ -158,7 +158,10 @@ Opcode Program::add_opcode(std::string_view opcode) {
   for (int i = 0; i < static_cast<int>(Opcode::kCount); ++i) {
     if (name(static_cast<Opcode>(i)) == opcode) return static_cast<Opcode>(i);
   }
-  return static_cast<Opcode>(static_cast<std::size_t>(Opcode::kCount) + index_of(opcodes_, opcode));
+  constexpr std::size_t kMaxOpcodes = 4096;
+  const std::size_t index = index_of(opcodes_, opcode);
+  if (index >= kMaxOpcodes) fail("opcode", "the 4097th unknown one", "at most 4096");
+  return static_cast<Opcode>(static_cast<std::size_t>(Opcode::kCount) + index);
 }
 
 std::string_view Program::opcode_name(Opcode opcode) const {
@@ -173,6 +176,7 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   inst.args = {copy, args.size()};
   try {
     if (inst.engine == Engine::kAny && !op.engines.empty()) {
+      check_arg_kinds(inst);  // pick_engine reads the arguments
       inst.engine =
           op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
     }

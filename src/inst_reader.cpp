@@ -229,7 +229,7 @@ void InstReader::read_posts(Json list, isa::Sync& sync) const {
 const isa::DmaPlan* InstReader::read_dma(Json value) {
   isa::DmaPlan plan;
   if (!value.is(JsonType::kObject)) isa::fail("dma", value.describe(), "an object");
-  check_keys("dma", value, {"queue", "packets"});
+  check_keys("dma", value, {"queue", "packets", "semaphore", "increment"});
   const auto queue = value.find("queue");
   if (!queue || !queue->is(JsonType::kString)) {
     isa::fail("dma.queue", queue ? queue->describe() : "missing", "the name of a queue");
@@ -249,6 +249,13 @@ const isa::DmaPlan* InstReader::read_dma(Json value) {
       plan.packets.push_back({static_cast<std::uint16_t>(p[0].integer()),
                               static_cast<std::uint16_t>(p[1].integer()), p[2].integer()});
     }
+  }
+  if (const auto raised = value.find("semaphore")) {
+    plan.semaphore = semaphore("dma", *raised);
+    plan.increment = static_cast<std::int32_t>(int_member(
+        "dma", value, "increment", 1, std::numeric_limits<std::int32_t>::max(), std::nullopt));
+  } else if (value.find("increment")) {
+    isa::fail("dma.increment is given; \"semaphore\" is required with it");
   }
   return program_.add_plan(std::move(plan));
 }
@@ -319,10 +326,10 @@ Arg InstReader::read_arg(const isa::Param& param, Json value, int core) {
     case ParamKind::kAlu:
     case ParamKind::kAct:
     case ParamKind::kDtype:
+    case ParamKind::kOpcode:
     case ParamKind::kEnum: {
       if (!text) isa::fail(param.name, value.describe(), "a name");
-      const auto kind = param.kind == ParamKind::kDtype ? Arg::Kind::kInt : Arg::Kind::kEnum;
-      return integer_arg(kind, parse_choice(param, value.text()));
+      return integer_arg(choice_kind(param.kind), parse_choice(program_, param, value.text()));
     }
     case ParamKind::kInList:
     case ParamKind::kIntList:

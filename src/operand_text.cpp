@@ -111,6 +111,20 @@ std::string raw_tensor_name(isa::Space space, int core) {
   return "$" + std::string(isa::name(space)) + std::to_string(core);
 }
 
+std::uint32_t raw_tensor(isa::Program& program, isa::Space space, int core) {
+  const std::string name = raw_tensor_name(space, core);
+  if (const std::uint32_t* id = program.find_tensor(name)) return *id;
+  const isa::Machine& m = program.machine();
+  isa::Tensor t;
+  t.name = name;
+  t.space = space;
+  t.dtype = isa::Dtype::kUint8;
+  t.core = static_cast<std::uint8_t>(core);
+  t.shape = {isa::kPartitions,
+             space == isa::Space::kSbuf ? m.sbuf_partition_bytes : m.psum_partition_bytes};
+  return program.add_tensor(std::move(t));
+}
+
 bool is_raw_tensor(const isa::Tensor& tensor) {
   return !tensor.name.empty() && tensor.name.front() == '$';
 }
@@ -238,22 +252,7 @@ TensorRef OperandReader::raw_start(std::string_view param, Json value, int core)
     isa::fail(param, "HBM address " + std::to_string(address) + ", which no tensor covers",
               "an address inside a declared tensor");
   }
-  const std::string name = raw_tensor_name(space, core);
-  const std::uint32_t* id = program_.find_tensor(name);
-  std::uint32_t whole = 0;
-  if (id != nullptr) {
-    whole = *id;
-  } else {
-    isa::Tensor t;
-    t.name = name;
-    t.space = space;
-    t.dtype = isa::Dtype::kUint8;
-    t.core = static_cast<std::uint8_t>(core);
-    const isa::Machine& m = program_.machine();
-    t.shape = {isa::kPartitions,
-               space == isa::Space::kSbuf ? m.sbuf_partition_bytes : m.psum_partition_bytes};
-    whole = program_.add_tensor(std::move(t));
-  }
+  const std::uint32_t whole = raw_tensor(program_, space, core);
   TensorRef ref = start_of(program_.tensor(whole), whole);
   ref.offset = address;
   return ref;

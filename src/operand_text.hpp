@@ -14,6 +14,8 @@ namespace nkisim {
 
 /// Name of the tensor that stands for the whole SBUF or PSUM of a core in raw operands.
 [[nodiscard]] std::string raw_tensor_name(isa::Space space, int core);
+/// That tensor's id; it is added on first use.
+[[nodiscard]] std::uint32_t raw_tensor(isa::Program& program, isa::Space space, int core);
 [[nodiscard]] bool is_raw_tensor(const isa::Tensor& tensor);
 
 /// Turns JSON operands into interned TensorRefs of one program.

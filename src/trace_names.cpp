@@ -113,10 +113,15 @@ bool valid_tensor_name(std::string_view name) {
 
 bool is_choice(isa::ParamKind kind) {
   return kind == isa::ParamKind::kAlu || kind == isa::ParamKind::kAct ||
-         kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kEnum;
+         kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kEnum ||
+         kind == isa::ParamKind::kOpcode;
 }
 
-std::int64_t parse_choice(const isa::Param& param, std::string_view text) {
+std::int64_t parse_choice(isa::Program& program, const isa::Param& param, std::string_view text) {
+  if (param.kind == isa::ParamKind::kOpcode) {
+    if (text.empty() || text.size() > 64) isa::fail(param.name, "\"\"", "an opcode");
+    return static_cast<std::int64_t>(program.add_opcode(text));
+  }
   if (const auto value = find_choice(param, text)) return *value;
   const auto names = names_of(param);
   const std::string found = "\"" + std::string(text.substr(0, 80)) + "\"";
@@ -128,7 +133,11 @@ std::int64_t parse_choice(const isa::Param& param, std::string_view text) {
   isa::fail(param.name, found, std::string(kWhat(param.kind)) + suggest(text, names));
 }
 
-std::string_view choice_name(const isa::Param& param, std::int64_t value) {
+std::string_view choice_name(const isa::Program& program, const isa::Param& param,
+                             std::int64_t value) {
+  if (param.kind == isa::ParamKind::kOpcode) {
+    return program.opcode_name(static_cast<isa::Opcode>(value));
+  }
   const auto names = names_of(param);
   const auto i = static_cast<std::size_t>(value);
   return value < 0 || i >= names.size() ? std::string_view{} : names[i];

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/op_spec.hpp"
+#include "isa/program.hpp"
 
 namespace nkisim {
 
@@ -44,10 +44,18 @@ template <std::size_t N>
 /// A tensor may be called anything that cannot be mistaken for a number, a slice or a raw operand.
 [[nodiscard]] bool valid_tensor_name(std::string_view name);
 
-/// The value of an enumerated parameter (kAlu, kAct, kDtype, kEnum) by name; throws isa::Error.
-[[nodiscard]] std::int64_t parse_choice(const isa::Param& param, std::string_view text);
+/// The value of an enumerated parameter (kAlu, kAct, kDtype, kEnum, kOpcode) by name; throws
+/// isa::Error. Unknown opcodes become the program's own.
+[[nodiscard]] std::int64_t parse_choice(isa::Program& program, const isa::Param& param,
+                                        std::string_view text);
 /// The inverse; empty if `value` names nothing.
-[[nodiscard]] std::string_view choice_name(const isa::Param& param, std::int64_t value);
+[[nodiscard]] std::string_view choice_name(const isa::Program& program, const isa::Param& param,
+                                           std::int64_t value);
 [[nodiscard]] bool is_choice(isa::ParamKind kind);
+/// How an Arg holds such a value.
+[[nodiscard]] inline isa::Arg::Kind choice_kind(isa::ParamKind kind) {
+  const bool integer = kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kOpcode;
+  return integer ? isa::Arg::Kind::kInt : isa::Arg::Kind::kEnum;
+}
 
 }  // namespace nkisim

@@ -2,6 +2,7 @@
 
 #include "src/byte_reader.hpp"
 #include "src/inst_reader.hpp"
+#include "src/trace_binary.hpp"
 #include "src/trace_declare.hpp"
 
 namespace nkisim {
@@ -65,7 +66,8 @@ class TextReader {
 };
 
 TraceFile read_any(ByteReader in, const ReadOptions& options) {
-  TraceFile trace = TextReader(in, options).read();
+  TraceFile trace =
+      is_binary_trace(in) ? read_binary_trace(in, options) : TextReader(in, options).read();
   trace.folder = std::filesystem::path(in.name()).parent_path();
   return trace;
 }

@@ -1,5 +1,7 @@
 #include "isa/ops/common.hpp"
 
+#include <algorithm>
+
 namespace nkisim::isa {
 
 bool is_bitvec(AluOp op) { return traits(op).kind == AluKind::kBitvec; }
@@ -21,6 +23,114 @@ void check_binary_alu(std::string_view param, AluOp op, Engine engine,
       fail(param, op_name + " on " + std::string(name(ref->dtype)), "an integer dtype");
     }
   }
+}
+
+void check_alu_engine(std::string_view param, AluOp op, Engine engine, const Machine& machine) {
+  const std::string op_name(name(op));
+  const std::string engine_name(name(engine));
+  if (is_bitvec(op) && engine != Engine::kVector) {
+    fail("engine", engine_name, "vector for " + op_name);
+  }
+  if (op == AluOp::kPower && engine != Engine::kGpSimd) {
+    fail("engine", engine_name, "gpsimd for power");
+  }
+  if (op == AluOp::kRsqrt && engine == Engine::kVector) {
+    fail("engine", engine_name, "gpsimd or scalar for rsqrt");
+  }
+  if (op == AluOp::kAbsMax || op == AluOp::kAbsMin) {
+    if (machine.generation < Generation::kV4) {
+      fail(param, op_name + " on " + std::string(machine.target), "trn3 for this operator");
+    }
+    if (engine != Engine::kVector) fail("engine", engine_name, "vector for " + op_name);
+  }
+}
+
+void check_arithmetic(std::string_view param, AluOp op, Engine engine, const Machine& machine) {
+  if (is_bitvec(op) || traits(op).operands != 2) {
+    fail(param, std::string(name(op)), "an arithmetic operator with two operands");
+  }
+  check_alu_engine(param, op, engine, machine);
+}
+
+void check_scalar_operand(std::string_view operand, const Arg& arg, std::int64_t rows) {
+  check_column(operand, arg, rows);
+  if (arg.kind == Arg::Kind::kTensor) {
+    check_dtype(operand, *arg.tensor, {Dtype::kFloat32}, "float32 (or a constant)");
+  }
+}
+
+void check_bit_operand(std::string_view operand, const TensorRef& ref, AluOp op) {
+  check_dtype(operand, ref, kIntegers, "an integer dtype for " + std::string(name(op)));
+}
+
+bool is_absent_or_zero(const Arg& arg) {
+  if (!arg.present()) return true;
+  if (arg.kind == Arg::Kind::kReal) return arg.real == 0.0;
+  return arg.kind == Arg::Kind::kInt && arg.integer == 0;
+}
+
+void check_stage_operand(std::string_view op_param, AluOp op, std::string_view operand_param,
+                         const Arg& operand) {
+  const std::string op_name(name(op));
+  if (traits(op).operands == 1) {
+    if (is_absent_or_zero(operand)) return;
+    fail(operand_param, "given with the unary operator " + op_name, "none or 0");
+  }
+  if (operand.present()) return;
+  fail(operand_param, "missing",
+       "a constant or a tile for " + std::string(op_param) + "=" + op_name);
+}
+
+void apply_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
+                 const Tile<float>& x) {
+  if (traits(op).operands == 1) {
+    apply_unary(op, x.data, x.data, static_cast<std::size_t>(x.size()));
+    return;
+  }
+  if (operand.kind != Arg::Kind::kTensor) {
+    const float s = ctx.column(operand, 1).data[0];
+    apply_scalar(op, x.data, s, reverse, x.data, static_cast<std::size_t>(x.size()));
+    return;
+  }
+  const Tile<float> column = ctx.column(operand, x.rows);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    apply_scalar(op, x.row(r), column.data[r], reverse, x.row(r),
+                 static_cast<std::size_t>(x.columns));
+  }
+}
+
+void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x) {
+  const int bits = 8 * size_bytes(dtype);
+  if (bits >= 32) return;
+  if (op == AluOp::kRightShift) {
+    const std::uint32_t mask = (1U << bits) - 1U;
+    for (std::int64_t i = 0; i < x.size(); ++i) x.data[i] &= mask;
+  } else if (op == AluOp::kArithShiftRight) {
+    const int up = 32 - bits;
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      x.data[i] = static_cast<std::uint32_t>(static_cast<std::int32_t>(x.data[i] << up) >> up);
+    }
+  }
+}
+
+Tile<float> transposed(EvalContext& ctx, const Tile<float>& in) {
+  constexpr std::int64_t kBlock = 16;
+  const Tile<float> out = ctx.make<float>(in.columns, in.rows);
+  for (std::int64_t r0 = 0; r0 < in.rows; r0 += kBlock) {
+    for (std::int64_t c0 = 0; c0 < in.columns; c0 += kBlock) {
+      const std::int64_t r1 = std::min(r0 + kBlock, in.rows);
+      const std::int64_t c1 = std::min(c0 + kBlock, in.columns);
+      for (std::int64_t r = r0; r < r1; ++r) {
+        for (std::int64_t c = c0; c < c1; ++c) out.data[c * in.rows + r] = in.row(r)[c];
+      }
+    }
+  }
+  return out;
+}
+
+void drop_read(Part& part, const TensorRef& ref) {
+  if (ref.space == Space::kSbuf) part.sbuf_read_bytes -= ref.bytes();
+  if (ref.space == Space::kPsum) part.psum_read_bytes -= ref.bytes();
 }
 
 }  // namespace nkisim::isa

@@ -6,8 +6,8 @@ namespace {
 enum { kDst, kData1, kData2, kOp };
 
 constexpr std::array<Param, 4> kParams = {{
-    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip},
-    {.name = "data1", .kind = ParamKind::kIn, .spaces = kOnChip},
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .indirect = true},
+    {.name = "data1", .kind = ParamKind::kIn, .spaces = kOnChip, .indirect = true},
     {.name = "data2", .kind = ParamKind::kIn, .spaces = kOnChip},
     {.name = "op", .kind = ParamKind::kAlu, .doc = "binary ALU operator"},
 }};
@@ -18,39 +18,50 @@ bool is_word(Dtype d) { return d == Dtype::kInt32 || d == Dtype::kUint32; }
 
 // 32-bit integers are exact only on GpSimd, which cannot reach PSUM; power exists only there.
 Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
-  bool psum = false, word = false;
+  bool psum = false, words = true;
   for (int i : {kDst, kData1, kData2}) {
     if (!inst.is_tensor(i)) continue;
     psum |= inst.tensor(i).space == Space::kPsum;
-    word |= is_word(inst.tensor(i).dtype);
+    words &= is_word(inst.tensor(i).dtype);
   }
-  if (op_of(inst) == AluOp::kPower) return Engine::kGpSimd;
-  return word && !psum && !is_bitvec(op_of(inst)) ? Engine::kGpSimd : Engine::kVector;
+  if (inst.arg(kOp).kind != Arg::Kind::kEnum) return Engine::kVector;
+  if (inst.integer(kOp) == static_cast<std::int64_t>(AluOp::kPower)) return Engine::kGpSimd;
+  return words && !psum && has_exact_integer(op_of(inst)) ? Engine::kGpSimd : Engine::kVector;
 }
 
-void check(const Inst& inst, const Machine& /*machine*/) {
+void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &a = inst.tensor(kData1), &b = inst.tensor(kData2);
+  const AluOp op = op_of(inst);
   check_same_shape("data1", a, "data2", b);
   check_same_shape("data1", a, "dst", dst);
   check_not_both_psum("data1", a, "data2", b);
-  check_binary_alu("op", op_of(inst), inst.engine, {&a, &b, &dst});
+  if (traits(op).operands != 2) fail("op", std::string(name(op)), "a binary operator");
+  check_alu_engine("op", op, inst.engine, machine);
+  if (!is_bitvec(op)) return;
+  check_bit_operand("data1", a, op);
+  check_bit_operand("data2", b, op);
+  check_bit_operand("dst", dst, op);
+}
+
+void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
+  const TensorRef& a = inst.tensor(kData1);
+  const auto x = ctx.load_bits(a), y = ctx.load_bits(inst.tensor(kData2));
+  const auto n = static_cast<std::size_t>(x.size());
+  if (is_bitvec(op)) {
+    extend_for(op, a.dtype, x);
+    apply_bits(op, x.data, y.data, x.data, n);
+  } else {
+    apply_int(op, x.data, y.data, x.data, n);
+  }
+  ctx.store_bits(inst.tensor(kDst), x);
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &a = inst.tensor(kData1), &b = inst.tensor(kData2);
   const AluOp op = op_of(inst);
-  const bool exact = inst.engine == Engine::kGpSimd && is_word(a.dtype) && is_word(b.dtype);
-  if (is_bitvec(op) || (exact && has_exact_integer(op))) {
-    const auto x = ctx.load_bits(a), y = ctx.load_bits(b);
-    const auto n = static_cast<std::size_t>(x.size());
-    if (is_bitvec(op)) {
-      apply_bits(op, x.data, y.data, x.data, n);
-    } else {
-      apply_int(op, x.data, y.data, x.data, n);
-    }
-    ctx.store_bits(dst, x);
-    return;
-  }
+  const bool exact = inst.engine == Engine::kGpSimd && is_word(a.dtype) && is_word(b.dtype) &&
+                     is_word(dst.dtype) && has_exact_integer(op);
+  if (is_bitvec(op) || exact) return eval_bits(inst, ctx, op);
   const auto x = ctx.load(a), y = ctx.load(b);
   apply(op, x.data, y.data, x.data, static_cast<std::size_t>(x.size()));
   ctx.store(dst, x);
@@ -58,10 +69,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   Part part = default_part(inst, machine);
-  const AluOp op = op_of(inst);
-  if (op == AluOp::kAdd || op == AluOp::kMultiply || op == AluOp::kSubtract) {
-    part.features |= kFeatAddMulSub;
-  }
+  if (has_exact_integer(op_of(inst))) part.features |= kFeatAddMulSub;
   out.parts.push_back(part);
 }
 
@@ -72,8 +80,9 @@ const OpSpec spec_tensor_tensor = {
     .name = "tensor_tensor",
     .doc = "Element-wise binary operation on two tiles.",
     .semantics =
-        "dst[p,i] = op(data1[p,i], data2[p,i]), in FP32; integer bits for bitvec "
-        "operators; exact 32-bit integers for add, subtract, multiply on GpSimd",
+        "dst[p,i] = op(data1[p,i], data2[p,i]), in FP32; integer bits within the element's width "
+        "for bitvec operators; exact 32-bit integers for add, subtract, multiply on GpSimd when "
+        "every operand is int32 or uint32",
     .cost =
         "VectorE: max(64, N) with one input in PSUM or all bf16 add/multiply/subtract, else "
         "max(64, 2N); trn2 and later: twice as fast with SBUF inputs and 16-bit operands",

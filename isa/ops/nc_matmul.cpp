@@ -1,0 +1,347 @@
+#include "isa/gemm.hpp"
+#include "isa/ops/tensor_engine.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum {
+  kDst,
+  kStationary,
+  kMoving,
+  kStationaryOneZero,
+  kMovingOneZero,
+  kIsTranspose,
+  kAccumulate,
+  kTilePosition,
+  kTileSize,
+  kPerfMode
+};
+
+constexpr Dtypes kInputs = {Dtype::kFloat32,      Dtype::kTfloat32,   Dtype::kBfloat16,
+                            Dtype::kFloat16,      Dtype::kFloat8E3m4, Dtype::kFloat8E4m3,
+                            Dtype::kFloat8E4m3fn, Dtype::kFloat8E5m2};
+constexpr Dtypes kFp8 = {Dtype::kFloat8E4m3, Dtype::kFloat8E4m3fn, Dtype::kFloat8E5m2};
+constexpr Dtypes kIndirectDtypes = kFp8 | Dtypes{Dtype::kFloat16, Dtype::kBfloat16};
+constexpr Dtypes kOutputs = kInputs | Dtypes{Dtype::kInt16, Dtype::kUint16};
+
+constexpr std::array<std::string_view, 2> kPerfModes = {"none", "double_row"};
+
+constexpr std::array<Param, 10> kParams = {{
+    {.name = "dst",
+     .kind = ParamKind::kOut,
+     .spaces = kPsumOnly,
+     .dtypes = kOutputs,
+     .doc = "[M, N] in PSUM: float32; trn3 also bfloat16; in transpose mode from trn2 on also the "
+            "16-bit dtype of the input",
+     .indirect = true},
+    {.name = "stationary",
+     .kind = ParamKind::kIn,
+     .spaces = kSbufOnly,
+     .dtypes = kInputs,
+     .doc = "[K, M], or [K, 2, M] in double_row mode; K and M at most 128",
+     .indirect = true},
+    {.name = "moving",
+     .kind = ParamKind::kIn,
+     .spaces = kSbufOnly,
+     .dtypes = kInputs,
+     .doc = "[K, N], or [K, 2, N] in double_row mode; N at most 512 (trn3: 4096, or 8192 into "
+            "bfloat16)",
+     .indirect = true},
+    {.name = "is_stationary_onezero",
+     .kind = ParamKind::kBool,
+     .optional = true,
+     .doc = "stationary holds only 0 and 1: a float32 product takes one pass"},
+    {.name = "is_moving_onezero",
+     .kind = ParamKind::kBool,
+     .optional = true,
+     .doc = "moving holds only 0 and 1: a float32 product takes one pass"},
+    {.name = "is_transpose",
+     .kind = ParamKind::kBool,
+     .optional = true,
+     .doc = "transpose mode: moving is an identity and bits move unchanged (trn1: a label only)"},
+    {.name = "accumulate",
+     .kind = ParamKind::kBool,
+     .optional = true,
+     .doc = "true adds to dst, false or absent overwrites it"},
+    {.name = "tile_position",
+     .kind = ParamKind::kIntList,
+     .optional = true,
+     .doc = "(start_row, start_column) on the array"},
+    {.name = "tile_size",
+     .kind = ParamKind::kIntList,
+     .optional = true,
+     .doc = "(row_size, column_size): 128, 64, or 32 (trn2 and later)"},
+    {.name = "perf_mode",
+     .kind = ParamKind::kEnum,
+     .optional = true,
+     .choices = kPerfModes,
+     .doc = "double_row: two fp8 rows per cycle (trn2 and later)"},
+}};
+
+bool is_double_row(const Inst& inst) { return inst.integer(kPerfMode) == 1; }
+bool is_wide(Dtype d) { return d == Dtype::kFloat32 || d == Dtype::kTfloat32; }
+
+// Native transpose mode moves bits; before v3 the flag only labels the instruction.
+bool moves_bits(const Inst& inst, const Machine& machine) {
+  return inst.flag(kIsTranspose) && machine.generation >= Generation::kV3;
+}
+
+struct Shape {
+  std::int64_t k = 0, m = 0, n = 0;
+};
+
+Shape shape_of(const Inst& inst) {
+  const TensorRef &st = inst.tensor(kStationary), &mv = inst.tensor(kMoving);
+  const std::int64_t pair = is_double_row(inst) ? 2 : 1;
+  return {st.rows(), st.columns() / pair, mv.columns() / pair};
+}
+
+void check_dtypes(const Inst& inst, const Machine& machine) {
+  const TensorRef &dst = inst.tensor(kDst), &st = inst.tensor(kStationary),
+                  &mv = inst.tensor(kMoving);
+  if (is_wide(st.dtype) != is_wide(mv.dtype)) {
+    fail("moving", std::string(name(mv.dtype)) + " with stationary " + std::string(name(st.dtype)),
+         "both float32 or tfloat32, or neither");
+  }
+  const auto has = [&](Dtype d) { return st.dtype == d || mv.dtype == d; };
+  if (has(Dtype::kFloat8E4m3fn) && machine.generation < Generation::kV4) {
+    fail("float8_e4m3fn is not available in nc_matmul on " + std::string(machine.target) +
+         "; trn3 is the first target that has it");
+  }
+  if (has(Dtype::kFloat8E4m3) && has(Dtype::kFloat8E4m3fn)) {
+    fail("stationary and moving mix float8_e4m3 and float8_e4m3fn; one of the two is required");
+  }
+  if (dst.dtype == Dtype::kFloat32) return;
+  if (dst.dtype == Dtype::kBfloat16 && machine.generation >= Generation::kV4) return;
+  if (!moves_bits(inst, machine)) {
+    fail("dst", std::string(name(dst.dtype)),
+         machine.generation >= Generation::kV4
+             ? "float32 or bfloat16"
+             : "float32 on " + std::string(machine.target) +
+                   (machine.generation == Generation::kV3 ? " outside transpose mode" : ""));
+  }
+}
+
+void check_sizes(const Inst& inst, const Machine& machine, const ArrayTile& tile) {
+  const TensorRef &dst = inst.tensor(kDst), &st = inst.tensor(kStationary),
+                  &mv = inst.tensor(kMoving);
+  const Shape s = shape_of(inst);
+  check_same_rows("stationary", st, "moving", mv);
+  if (s.k > tile.rows) {
+    fail("stationary", describe(st), "at most " + std::to_string(tile.rows) + " partitions (K)");
+  }
+  if (s.m > tile.columns) {
+    fail("stationary", describe(st), "at most " + std::to_string(tile.columns) + " columns (M)");
+  }
+  const int limit =
+      dst.dtype == Dtype::kFloat32 ? machine.matmul_moving_max : machine.matmul_moving_max_bf16;
+  if (s.n > limit) {
+    fail("moving", describe(mv),
+         "at most " + std::to_string(limit) + " columns (N) on " + std::string(machine.target));
+  }
+  if (dst.rows() != s.m || dst.columns() != s.n) {
+    fail("dst", describe(dst),
+         "[" + std::to_string(s.m) + " x " + std::to_string(s.n) +
+             "], the columns of stationary by those of moving,");
+  }
+}
+
+void check_double_row(const Inst& inst, const Machine& machine, const ArrayTile& tile) {
+  if (machine.generation < Generation::kV3) {
+    fail("perf_mode double_row is not available on " + std::string(machine.target) +
+         "; trn2 is the first target that has it");
+  }
+  if (inst.flag(kIsTranspose)) fail("perf_mode double_row cannot be combined with is_transpose");
+  if (tile.columns != kArrayColumns) {
+    fail("perf_mode double_row cannot be combined with column tiling");
+  }
+  for (int i : {kStationary, kMoving}) {
+    const TensorRef& ref = inst.tensor(i);
+    const std::string_view operand = kParams[static_cast<std::size_t>(i)].name;
+    check_dtype(operand, ref, kFp8, "float8_e4m3, float8_e5m2 or float8_e4m3fn in double_row mode");
+    if (ref.pattern->dims.size() < 2 || ref.pattern->dims.front().num != 2) {
+      fail(operand, describe(ref), "[K, 2, columns] in double_row mode");
+    }
+  }
+}
+
+void check_indirect(const Inst& inst, const ArrayTile& tile) {
+  bool any = false;
+  for (int i : {kDst, kStationary, kMoving}) {
+    if (find_dynamic(inst.tensor(i), DynamicOffset::Kind::kIndirect) == nullptr) continue;
+    any = true;
+    const std::string_view operand = kParams[static_cast<std::size_t>(i)].name;
+    if (i == kMoving && inst.flag(kIsTranspose)) {
+      fail("moving cannot use tensor indirection with is_transpose");
+    }
+    if (i != kDst) {
+      check_dtype(operand, inst.tensor(i), kIndirectDtypes,
+                  "float16, bfloat16 or fp8 with tensor indirection");
+    }
+  }
+  const DynamicOffset* scatter = find_dynamic(inst.tensor(kDst), DynamicOffset::Kind::kIndirect);
+  const int start = inst.tensor(kStationary).partition;
+  if (scatter != nullptr && scatter->index->partition != start) {
+    fail("index of dst", "on partition " + std::to_string(scatter->index->partition),
+         "partition " + std::to_string(start) + ", where stationary starts,");
+  }
+  if (any && (tile.row_start != 0 || tile.column_start != 0)) {
+    fail("tensor indirection cannot be combined with a tile_position other than (0, 0)");
+  }
+}
+
+void check(const Inst& inst, const Machine& machine) {
+  const ArrayTile tile = array_tile(inst, kTilePosition, kTileSize, machine);
+  check_dtypes(inst, machine);
+  if (is_double_row(inst)) check_double_row(inst, machine, tile);
+  check_sizes(inst, machine, tile);
+  check_indirect(inst, tile);
+  if (!moves_bits(inst, machine)) return;
+  const TensorRef &dst = inst.tensor(kDst), &st = inst.tensor(kStationary);
+  check_transpose_dst(st, dst);
+  if (inst.flag(kAccumulate) && dst.dtype != Dtype::kFloat32) {
+    fail("accumulate in transpose mode into " + std::string(name(dst.dtype)) +
+         "; float32 is required to accumulate");
+  }
+}
+
+// Row of `moving` that holds the single 1 of each column, -1 for a column of zeros.
+std::vector<std::int64_t> identity_rows(const TensorRef& moving, EvalContext& ctx) {
+  const Tile<float> mv = ctx.load(moving);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(mv.columns), -1);
+  for (std::int64_t k = 0; k < mv.rows; ++k) {
+    const float* row = mv.row(k);
+    for (std::int64_t n = 0; n < mv.columns; ++n) {
+      if (row[n] == 0.0F) continue;
+      std::int64_t& at = rows[static_cast<std::size_t>(n)];
+      if (row[n] != 1.0F || at >= 0) {
+        fail("moving", "without a single 1 in column " + std::to_string(n),
+             "an identity (or other 0/1 selection of rows) in transpose mode");
+      }
+      at = k;
+    }
+  }
+  return rows;
+}
+
+void round_to_tf32(Tile<float> tile) {
+  for (std::int64_t i = 0; i < tile.size(); ++i) {
+    tile.data[i] = round_to(Dtype::kTfloat32, tile.data[i]);
+  }
+}
+
+Tile<float> load_operand(const TensorRef& ref, EvalContext& ctx) {
+  const Tile<float> tile = ctx.load(ref);
+  if (ref.dtype == Dtype::kTfloat32) round_to_tf32(tile);
+  return tile;
+}
+
+// In double_row mode [K, 2, M] read row-major is [2K, M]: the pair of a row is added next to it.
+void multiply(const Inst& inst, float* out, std::int64_t stride, bool accumulate,
+              EvalContext& ctx) {
+  const Shape s = shape_of(inst);
+  const Tile<float> st = load_operand(inst.tensor(kStationary), ctx);
+  const Tile<float> mv = load_operand(inst.tensor(kMoving), ctx);
+  const bool wide = inst.tensor(kStationary).dtype == Dtype::kFloat32 ||
+                    inst.tensor(kMoving).dtype == Dtype::kFloat32;
+  const std::int64_t depth = is_double_row(inst) ? 2 * s.k : s.k;
+  matmul(st.data, s.m, mv.data, s.n, out, stride, static_cast<int>(depth), static_cast<int>(s.m),
+         static_cast<int>(s.n), accumulate, wide ? Products::kRounded : Products::kExact);
+}
+
+void add_to(Tile<float> sum, const TensorRef& dst, EvalContext& ctx) {
+  const Tile<float> old = ctx.load(dst);
+  apply(AluOp::kAdd, old.data, sum.data, sum.data, static_cast<std::size_t>(sum.size()));
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  const TensorRef& dst = inst.tensor(kDst);
+  const bool accumulate = inst.flag(kAccumulate);
+  check_one_bank(dst, ctx);
+  if (accumulate) check_can_accumulate(dst, ctx);
+  if (moves_bits(inst, ctx.machine()) && !accumulate) {
+    store_transposed(dst, inst.tensor(kStationary), identity_rows(inst.tensor(kMoving), ctx), ctx);
+    return;
+  }
+  if (dst.dtype == Dtype::kFloat32) {  // straight into PSUM where its rows are dense
+    if (accumulate) (void)ctx.in_place(dst, false);
+    const auto place = ctx.in_place(dst, true);
+    if (place.data != nullptr && place.pitch_bytes % 4 == 0 &&
+        reinterpret_cast<std::uintptr_t>(place.data) % alignof(float) == 0) {
+      multiply(inst, reinterpret_cast<float*>(place.data), place.pitch_bytes / 4, accumulate, ctx);
+      return;
+    }
+  }
+  const Tile<float> sum = ctx.make<float>(dst.rows(), dst.columns());
+  multiply(inst, sum.data, sum.columns, false, ctx);
+  if (accumulate) add_to(sum, dst, ctx);
+  ctx.store(dst, sum);
+}
+
+// A float32 product takes two passes, LOW then HIGH weights; one where an operand is 0/1 (its low
+// half is zero) or where transpose mode moves bits.
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  const Shape s = shape_of(inst);
+  const TensorRef &st = inst.tensor(kStationary), &mv = inst.tensor(kMoving);
+  const bool fp32 = st.dtype == Dtype::kFloat32 || mv.dtype == Dtype::kFloat32;
+  const bool onezero = inst.flag(kStationaryOneZero) || inst.flag(kMovingOneZero);
+  const std::int64_t flops = 2 * s.k * s.m * s.n * (is_double_row(inst) ? 2 : 1);
+  Pass pass{.stationary = &st,
+            .moving = &mv,
+            .dst = &inst.tensor(kDst),
+            .load_operands = 1U << kStationary,
+            .multiply_operands = 1U << kMoving | 1U << kDst,
+            .rows = s.k,
+            .columns = s.m,
+            .elements = s.n,
+            .flops = flops,
+            .tile = array_tile(inst, kTilePosition, kTileSize, machine),
+            .accumulate = inst.flag(kAccumulate)};
+  if (fp32) pass.features |= kFeatFp32;
+  if (size_bytes(st.dtype) == 1 && size_bytes(mv.dtype) == 1) pass.features |= kFeatFp8;
+  if (inst.flag(kIsTranspose)) pass.features |= kFeatTranspose;
+  if (is_double_row(inst)) pass.features |= kFeatDoubleRow;
+  if (onezero) pass.features |= kFeatOneZero;
+  const std::array<const TensorRef*, 3> refs = {&st, &mv, pass.dst};
+  for (const TensorRef* ref : refs) {
+    if (find_dynamic(*ref, DynamicOffset::Kind::kIndirect) != nullptr) {
+      pass.features |= kFeatIndirect;
+    }
+  }
+  const bool two_passes = fp32 && !onezero && !moves_bits(inst, machine);
+  if (two_passes) {
+    pass.flops = flops / 2;
+    pass.features |= kFeatFp32LowPass;
+    add_pass(pass, out);
+    pass.features &= ~static_cast<std::uint32_t>(kFeatFp32LowPass);
+    pass.accumulate = true;  // the HIGH pass adds to the LOW one
+  }
+  add_pass(pass, out);
+}
+
+}  // namespace
+
+extern const OpSpec spec_nc_matmul;
+const OpSpec spec_nc_matmul = {
+    .name = "nc_matmul",
+    .doc = "Matrix product stationary.T @ moving on the tensor engine, accumulated in PSUM.",
+    .semantics =
+        "dst[m,n] = (accumulate ? dst[m,n] : 0) + sum over k of stationary[k,m] * moving[k,n], "
+        "in FP32, k in order (assumed); double_row sums both halves of [K, 2, .]; transpose mode "
+        "(trn2 and later) moves bits: dst[m,n] = stationary[k,m] where moving[k,n] = 1",
+    .cost =
+        "LDWEIGHTS, then MATMUL: max(min(64, M), N) cycles; float32: twice two passes, four times "
+        "that; one pass with a 0/1 operand or in transpose mode; double_row: as bfloat16",
+    .sources =
+        "nki.isa.nc_matmul; trainium_inferentia2_arch and trainium2_arch (tensor engine); 2.26 "
+        "cost notes; profiler FP32 passes. Assumed: order of the sum, one rounding per addition, "
+        "exact FP32 products, a 0/1 selection as moving operand in transpose mode",
+    .engines = kTensorOnly,
+    .params = kParams,
+    .opcode = Opcode::kMATMUL,
+    .check = check,
+    .eval = eval,
+    .expand = expand_parts,
+};
+
+}  // namespace nkisim::isa

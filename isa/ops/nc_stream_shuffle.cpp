@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <cstring>
+
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst, kSrc, kShuffleMask };
+constexpr std::int64_t kKeep = 255;
+
+constexpr std::array<Param, 3> kParams = {{
+    {.name = "dst",
+     .kind = ParamKind::kInOut,
+     .spaces = kOnChip,
+     .dtypes = kAnyDtype,
+     .doc = "keeps its partitions where the mask says 255"},
+    {.name = "src", .kind = ParamKind::kIn, .spaces = kOnChip, .dtypes = kAnyDtype},
+    {.name = "shuffle_mask",
+     .kind = ParamKind::kIntList,
+     .doc = "32 source partitions within the quadrant, or 255"},
+}};
+
+// Start partition legal for the quadrants the instruction activates, which src and dst share.
+void check_active_start(std::string_view operand, const TensorRef& ref, int quadrants) {
+  const int start = ref.partition;
+  const bool legal =
+      start == 0 || (quadrants == 2 && start == 64) || (quadrants == 1 && start % kQuadrant == 0);
+  if (legal) return;
+  fail(operand, "at partition " + std::to_string(start),
+       quadrants > 2    ? "start partition 0 (96 or 128 active partitions)"
+       : quadrants == 2 ? "start partition 0 or 64 (64 active partitions)"
+                        : "start partition 0, 32, 64 or 96 (32 active partitions)");
+}
+
+void check_mask(const IntList& mask, const TensorRef& dst, const TensorRef& src) {
+  if (mask.size() != kQuadrant) {
+    fail("shuffle_mask", std::to_string(mask.size()) + " entries", "32 entries");
+  }
+  for (std::int64_t m : mask) {
+    if ((m >= 0 && m < kQuadrant) || m == kKeep) continue;
+    fail("shuffle_mask", "an entry of " + std::to_string(m), "0 to 31, or 255 to keep");
+  }
+  for (std::int64_t r = 0; r < dst.rows(); ++r) {
+    const std::int64_t m = mask[static_cast<std::size_t>(r % kQuadrant)];
+    const std::int64_t from = r / kQuadrant * kQuadrant + m;
+    if (m == kKeep || from < src.rows()) continue;
+    fail("shuffle_mask", "reading partition " + std::to_string(from) + " of src",
+         "entries within its " + std::to_string(src.rows()) + " partitions");
+  }
+}
+
+void check(const Inst& inst, const Machine& /*machine*/) {
+  const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
+  if (dst.dtype != src.dtype) {
+    fail("dst", std::string(name(dst.dtype)), "src's dtype, " + std::string(name(src.dtype)) + ",");
+  }
+  if (dst.columns() != src.columns()) {
+    fail("dst", describe(dst), "the elements per partition of src, " + describe(src) + ",");
+  }
+  const auto active = static_cast<int>((std::max(dst.rows(), src.rows()) + kQuadrant - 1));
+  check_active_start("src", src, active / kQuadrant);
+  check_active_start("dst", dst, active / kQuadrant);
+  check_mask(inst.list(kShuffleMask), dst, src);
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  const TensorRef& dst = inst.tensor(kDst);
+  const IntList& mask = inst.list(kShuffleMask);
+  const auto in = ctx.load_raw(inst.tensor(kSrc));
+  const auto out = ctx.make<std::byte>(dst.rows(), in.columns);
+  const auto write = ctx.make<std::uint8_t>(dst.rows(), dst.columns());
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    const std::int64_t m = mask[static_cast<std::size_t>(r % kQuadrant)];
+    std::fill_n(write.row(r), write.columns, m == kKeep ? 0 : 1);
+    if (m == kKeep) continue;
+    std::memcpy(out.row(r), in.row(r / kQuadrant * kQuadrant + m),
+                static_cast<std::size_t>(in.columns));
+  }
+  ctx.store_raw_where(dst, out, write);
+}
+
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  Part part = default_part(inst, machine);
+  drop_read(part, inst.tensor(kDst));
+  out.parts.push_back(part);
+}
+
+}  // namespace
+
+extern const OpSpec spec_nc_stream_shuffle;
+const OpSpec spec_nc_stream_shuffle = {
+    .name = "nc_stream_shuffle",
+    .doc = "Moves partitions within each quadrant of 32.",
+    .semantics =
+        "dst[32q+i] = src[32q+shuffle_mask[i]] for every quadrant q, unless shuffle_mask[i] is "
+        "255; bits untouched",
+    .cost = "max(64, N)",
+    .sources = "nki.isa.nc_stream_shuffle; 2.26 cost notes",
+    .engines = kVectorOnly,
+    .params = kParams,
+    .opcode = Opcode::kSTREAM_SHUFFLE,
+    .check = check,
+    .eval = eval,
+    .expand = expand_parts,
+};
+
+}  // namespace nkisim::isa

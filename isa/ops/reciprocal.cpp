@@ -1,0 +1,39 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst, kData };
+
+constexpr std::array<Param, 2> kParams = {{
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip},
+    {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip},
+}};
+
+void check(const Inst& inst, const Machine& /*machine*/) {
+  check_same_shape("data", inst.tensor(kData), "dst", inst.tensor(kDst));
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  const auto x = ctx.load(inst.tensor(kData));
+  apply_unary(AluOp::kReciprocal, x.data, x.data, static_cast<std::size_t>(x.size()));
+  ctx.store(inst.tensor(kDst), x);
+}
+
+}  // namespace
+
+extern const OpSpec spec_reciprocal;
+const OpSpec spec_reciprocal = {
+    .name = "reciprocal",
+    .doc = "Element-wise 1/x.",
+    .semantics = "dst[p,i] = 1 / data[p,i] in FP32, correctly rounded (accuracy assumed)",
+    .cost = "max(64, 8N)",
+    .sources = "nki.isa.reciprocal; 2.26 cost notes; profiler opcode RECIPROCAL",
+    .engines = kVectorOnly,
+    .params = kParams,
+    .opcode = Opcode::kRECIPROCAL,
+    .check = check,
+    .eval = eval,
+};
+
+}  // namespace nkisim::isa

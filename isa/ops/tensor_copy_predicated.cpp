@@ -1,0 +1,101 @@
+#include <cstring>
+
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst, kSrc, kPredicate, kReversePred };
+
+constexpr Dtypes kPredicates = {Dtype::kUint8, Dtype::kUint16, Dtype::kUint32};
+
+constexpr std::array<Param, 4> kParams = {{
+    {.name = "dst",
+     .kind = ParamKind::kInOut,
+     .spaces = kOnChip,
+     .doc = "keeps its value where nothing is copied",
+     .indirect = true},
+    {.name = "src",
+     .kind = ParamKind::kScalarOrTensor,
+     .spaces = kOnChip,
+     .doc = "constant or a tile of dst's shape and dtype"},
+    {.name = "predicate",
+     .kind = ParamKind::kIn,
+     .spaces = kOnChip,
+     .dtypes = kPredicates,
+     .indirect = true},
+    {.name = "reverse_pred", .kind = ParamKind::kBool, .optional = true},
+}};
+
+void check(const Inst& inst, const Machine& /*machine*/) {
+  const TensorRef &dst = inst.tensor(kDst), &predicate = inst.tensor(kPredicate);
+  check_same_shape("dst", dst, "predicate", predicate);
+  if (!inst.is_tensor(kSrc)) return;
+  const TensorRef& src = inst.tensor(kSrc);
+  check_same_shape("dst", dst, "src", src);
+  check_not_both_psum("src", src, "predicate", predicate);
+  if (src.dtype != dst.dtype) {
+    fail("src", std::string(name(src.dtype)), "dst's dtype, " + std::string(name(dst.dtype)) + ",");
+  }
+  for (const DynamicOffset* d = src.dynamic; d != nullptr; d = d->next) {
+    if (d->kind == DynamicOffset::Kind::kIndirect) {
+      fail("src", "an indirect view, which this operand does not support", "a direct operand");
+    }
+  }
+}
+
+// A constant as raw elements of the destination: integers exactly, others through FP32.
+Tile<std::byte> constant(EvalContext& ctx, const TensorRef& dst, const Arg& arg) {
+  const auto size = static_cast<std::int64_t>(size_bytes(dst.dtype));
+  const auto out = ctx.make<std::byte>(dst.rows(), dst.columns() * size);
+  std::array<std::byte, 4> element{};
+  if (is_integer(dst.dtype) && arg.kind == Arg::Kind::kInt) {
+    const auto bits = static_cast<std::uint32_t>(arg.integer);
+    encode_bits(dst.dtype, &bits, 1, element.data());
+  } else {
+    encode_one(dst.dtype, ctx.column(arg, 1).data[0], element.data());
+  }
+  for (std::int64_t i = 0; i < dst.elements(); ++i) {
+    std::memcpy(out.data + i * size, element.data(), static_cast<std::size_t>(size));
+  }
+  return out;
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  const TensorRef& dst = inst.tensor(kDst);
+  const auto predicate = ctx.load_bits(inst.tensor(kPredicate));
+  const auto values =
+      inst.is_tensor(kSrc) ? ctx.load_raw(inst.tensor(kSrc)) : constant(ctx, dst, inst.arg(kSrc));
+  const bool reverse = inst.flag(kReversePred);
+  const auto mask = ctx.make<std::uint8_t>(predicate.rows, predicate.columns);
+  for (std::int64_t i = 0; i < mask.size(); ++i) {
+    mask.data[i] = (predicate.data[i] != 0) != reverse ? 1 : 0;
+  }
+  ctx.store_raw_where(dst, values, mask);
+}
+
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  Part part = default_part(inst, machine);
+  drop_read(part, inst.tensor(kDst));
+  out.parts.push_back(part);
+}
+
+}  // namespace
+
+extern const OpSpec spec_tensor_copy_predicated;
+const OpSpec spec_tensor_copy_predicated = {
+    .name = "tensor_copy_predicated",
+    .doc = "Copies the elements that a predicate selects and leaves the others.",
+    .semantics = "if ((predicate[p,i] != 0) xor reverse_pred) dst[p,i] = src[p,i]",
+    .cost =
+        "max(64, N) with one of src and predicate in PSUM, max(64, 2N) with src and dst in SBUF",
+    .sources = "nki.isa.tensor_copy_predicated; 2.26 cost notes",
+    .engines = kVectorOnly,
+    .params = kParams,
+    .opcode = Opcode::kCOPY_PREDICATED,
+    .check = check,
+    .eval = eval,
+    .expand = expand_parts,
+};
+
+}  // namespace nkisim::isa

@@ -1,0 +1,47 @@
+// Subcommands of the nkisim program: one file each, listed in commands().
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nkisim::cli {
+
+inline constexpr int kOk = 0;
+inline constexpr int kDiffers = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kBadInput = 3;
+inline constexpr int kInternal = 4;
+
+using Args = boost::program_options::variables_map;
+
+/// A subcommand: what it is called, what it takes, and what it does.
+struct Command {
+  std::string name;
+  std::string summary;   // one line for `nkisim --help`
+  std::string synopsis;  // "nkisim run TRACE [options]"
+  std::string examples;  // shown below the options
+  void (*options)(boost::program_options::options_description& named,
+                  boost::program_options::positional_options_description& positional,
+                  boost::program_options::options_description& hidden);
+  /// Returns an exit code; throws isa::Error.
+  int (*run)(const Args& args);
+};
+
+[[nodiscard]] std::span<const Command> commands();
+
+const Command& run_command();
+const Command& check_command();
+const Command& disasm_command();
+const Command& isa_command();
+const Command& config_command();
+const Command& convert_command();
+const Command& completion_command();
+
+/// Throws a usage Error (exit 2).
+[[noreturn]] void usage(const std::string& message);
+/// The value of a required option or positional argument; a usage Error if it is missing.
+[[nodiscard]] std::string required(const Args& args, const std::string& option);
+
+}  // namespace nkisim::cli

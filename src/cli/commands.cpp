@@ -1,0 +1,14 @@
+#include "src/cli/command.hpp"
+
+namespace nkisim::cli {
+
+std::span<const Command> commands() {
+  static const std::vector<Command> kCommands = {
+      check_command(),
+      isa_command(),
+      completion_command(),
+  };
+  return kCommands;
+}
+
+}  // namespace nkisim::cli

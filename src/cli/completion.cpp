@@ -1,0 +1,64 @@
+// nkisim completion: shell completion scripts made from the commands' own options.
+#include <iostream>
+
+#include "src/cli/command.hpp"
+#include "src/cli/python_command.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+void options(po::options_description&, po::positional_options_description& positional,
+             po::options_description& hidden) {
+  hidden.add_options()("shell", po::value<std::string>());
+  positional.add("shell", 1);
+}
+
+std::string long_options(const Command& c) {
+  po::options_description named, hidden;
+  po::positional_options_description positional;
+  c.options(named, positional, hidden);
+  std::string text = "--help";
+  for (const auto& option : named.options()) text += " --" + option->long_name();
+  return text;
+}
+
+void print_bash() {
+  std::string names;
+  for (const Command& c : commands()) names += c.name + " ";
+  for (const PythonCommand& c : python_commands()) names += c.name + " ";
+  std::cout << "_nkisim() {\n  local cur=${COMP_WORDS[COMP_CWORD]} options=--help\n"
+               "  if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W \""
+            << names << "\" -- \"$cur\")); return; fi\n  case ${COMP_WORDS[1]} in\n";
+  for (const Command& c : commands())
+    std::cout << "    " << c.name << ") options=\"" << long_options(c) << "\" ;;\n";
+  std::cout
+      << "  esac\n  if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+         "  else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n}\ncomplete -o filenames -F _nkisim "
+         "nkisim\n";
+}
+
+int run(const Args& args) {
+  const std::string shell = required(args, "shell");
+  if (shell == "zsh")
+    std::cout << "autoload -U +X bashcompinit && bashcompinit\n";
+  else if (shell != "bash")
+    usage("completion knows bash and zsh, not '" + shell + "'");
+  print_bash();
+  return kOk;
+}
+
+}  // namespace
+
+const Command& completion_command() {
+  static const Command kCommand = {"completion",
+                                   "print a shell completion script",
+                                   "nkisim completion bash|zsh",
+                                   "  source <(nkisim completion bash)\n",
+                                   options,
+                                   run};
+  return kCommand;
+}
+
+}  // namespace nkisim::cli

@@ -1,0 +1,115 @@
+// Entry point: finds the subcommand, parses its options and maps failures to exit codes.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+
+#include "isa/error.hpp"
+#include "src/cli/command.hpp"
+#include "src/cli/python_command.hpp"
+
+extern "C++" int sc_main(int, char*[]) { return 0; }
+
+namespace nkisim::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+void print_overview(std::ostream& out) {
+  out << "nkisim " << NKISIM_VERSION
+      << ": simulates AWS NeuronCore (Trainium 1, 2, 3) kernels, values and time\n\n"
+         "usage: nkisim COMMAND [options]\n\n";
+  auto line = [&out](const std::string& name, const std::string& summary) {
+    out << "  " << name << std::string(name.size() < 16 ? 16 - name.size() : 1, ' ') << summary
+        << '\n';
+  };
+  for (const Command& c : commands()) line(c.name, c.summary);
+  for (const PythonCommand& c : python_commands()) line(c.name, c.summary);
+  out << "\n`nkisim COMMAND --help` describes a command, with examples.\n"
+         "exit codes: 0 ok, 1 results differ, 2 usage, 3 bad input, 4 internal error\n";
+}
+
+void print_help(const Command& c, const po::options_description& named) {
+  std::cout << "usage: " << c.synopsis << "\n\n" << c.summary << "\n\n" << named;
+  if (!c.examples.empty()) std::cout << "\nexamples:\n" << c.examples;
+}
+
+int run(const Command& c, const std::vector<std::string>& words) {
+  po::options_description named("options"), hidden, all;
+  po::positional_options_description positional;
+  named.add_options()("help,h", "show this help");
+  c.options(named, positional, hidden);
+  all.add(named).add(hidden);
+  Args args;
+  try {
+    po::store(po::command_line_parser(words).options(all).positional(positional).run(), args);
+    po::notify(args);
+  } catch (const po::error& e) {
+    usage(std::string(e.what()) + "; see `nkisim " + c.name + " --help`");
+  }
+  if (args.count("help") != 0) {
+    print_help(c, named);
+    return kOk;
+  }
+  return c.run(args);
+}
+
+int dispatch(int argc, char* argv[]) {
+  const std::string name = argc > 1 ? argv[1] : "--help";
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_overview(std::cout);
+    return kOk;
+  }
+  if (name == "--version") {
+    std::cout << "nkisim " << NKISIM_VERSION << '\n';
+    return kOk;
+  }
+  const std::vector<std::string> words(argv + 2, argv + argc);
+  for (const Command& c : commands()) {
+    if (c.name == name) return run(c, words);
+  }
+  for (const PythonCommand& c : python_commands()) {
+    if (c.name == name) return run_python(c, words);
+  }
+  print_overview(std::cerr);
+  usage("unknown command '" + name + "'");
+}
+
+int exit_code(isa::ErrorCode code) {
+  switch (code) {
+    case isa::ErrorCode::kUsage:
+      return kUsage;
+    case isa::ErrorCode::kBadInput:
+      return kBadInput;
+    case isa::ErrorCode::kInternal:
+      return kInternal;
+  }
+  return kInternal;
+}
+
+}  // namespace
+
+void usage(const std::string& message) { throw isa::Error(isa::ErrorCode::kUsage, message); }
+
+std::string required(const Args& args, const std::string& option) {
+  if (args.count(option) == 0) usage("missing argument: " + option);
+  return args[option].as<std::string>();
+}
+
+}  // namespace nkisim::cli
+
+int main(int argc, char* argv[]) {
+  setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
+  try {
+    return nkisim::cli::dispatch(argc, argv);
+  } catch (const nkisim::isa::Error& e) {
+    std::cout.flush();
+    std::cerr << "nkisim: " << e.what() << '\n';
+    return nkisim::cli::exit_code(e.code());
+  } catch (const std::exception& e) {
+    std::cout.flush();
+    std::cerr << "nkisim: internal error: " << e.what() << '\n';
+    return nkisim::cli::kInternal;
+  }
+}

@@ -1,0 +1,57 @@
+#include "src/cli/python_command.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+#include "isa/error.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The build tree has the package in ../../python and ./python; an installation needs no help.
+void prepend_python_path(const fs::path& program) {
+  std::string path;
+  for (const fs::path& folder :
+       {program.parent_path() / "python", fs::path(NKISIM_SOURCE_DIR) / "python"}) {
+    if (fs::exists(folder / "nkisim")) path += folder.string() + ":";
+  }
+  if (path.empty()) return;
+  if (const char* old = std::getenv("PYTHONPATH")) path += old;
+  setenv("PYTHONPATH", path.c_str(), 1);
+}
+
+std::string interpreter() {
+  if (const char* chosen = std::getenv("NKISIM_PYTHON")) return chosen;
+  return fs::exists(NKISIM_PYTHON_EXECUTABLE) ? NKISIM_PYTHON_EXECUTABLE : "python3";
+}
+
+}  // namespace
+
+std::span<const PythonCommand> python_commands() {
+  static const std::array<PythonCommand, 1> kCommands = {{
+      {"kernel", "run a Python NKI kernel on generated arguments"},
+  }};
+  return kCommands;
+}
+
+int run_python(const PythonCommand& command, const std::vector<std::string>& words) {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  prepend_python_path(program);
+  setenv("NKISIM_PROGRAM", program.c_str(), 1);
+  std::vector<std::string> all = {interpreter(), "-m", "nkisim", command.name};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  throw isa::Error(isa::ErrorCode::kUsage,
+                   "cannot start " + all.front() + "; set NKISIM_PYTHON to a Python interpreter");
+}
+
+}  // namespace nkisim::cli

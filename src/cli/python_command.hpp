@@ -1,0 +1,20 @@
+// Subcommands that live in the nkisim Python package (kernels, plots, sweeps).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nkisim::cli {
+
+struct PythonCommand {
+  std::string name;
+  std::string summary;
+};
+
+[[nodiscard]] std::span<const PythonCommand> python_commands();
+/// Replaces this process by `python -m nkisim NAME words...`, with the package found beside the
+/// program (build tree or installation). Returns only by throwing Error.
+int run_python(const PythonCommand& command, const std::vector<std::string>& words);
+
+}  // namespace nkisim::cli
