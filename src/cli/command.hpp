@@ -42,6 +42,9 @@ const Command& completion_command();
 /// Throws a usage Error (exit 2).
 [[noreturn]] void usage(const std::string& message);
 /// The value of a required option or positional argument; a usage Error if it is missing.
+/// The value of an option, empty if it was not given.
+[[nodiscard]] std::string text(const Args& args, const std::string& option);
+[[nodiscard]] std::vector<std::string> texts(const Args& args, const std::string& option);
 [[nodiscard]] std::string required(const Args& args, const std::string& option);
 
 }  // namespace nkisim::cli

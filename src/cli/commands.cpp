@@ -4,9 +4,7 @@ namespace nkisim::cli {
 
 std::span<const Command> commands() {
   static const std::vector<Command> kCommands = {
-      check_command(),
-      isa_command(),
-      completion_command(),
+      check_command(), disasm_command(), isa_command(), convert_command(), completion_command(),
   };
   return kCommands;
 }

@@ -92,6 +92,15 @@ int exit_code(isa::ErrorCode code) {
 
 void usage(const std::string& message) { throw isa::Error(isa::ErrorCode::kUsage, message); }
 
+std::string text(const Args& args, const std::string& option) {
+  return args.count(option) != 0 ? args[option].as<std::string>() : std::string();
+}
+
+std::vector<std::string> texts(const Args& args, const std::string& option) {
+  using Texts = std::vector<std::string>;
+  return args.count(option) != 0 ? args[option].as<Texts>() : Texts();
+}
+
 std::string required(const Args& args, const std::string& option) {
   if (args.count(option) == 0) usage("missing argument: " + option);
   return args[option].as<std::string>();

@@ -1,0 +1,54 @@
+// nkisim disasm: a trace in the profiler's operand syntax, one instruction a line.
+#include "isa/disasm.hpp"
+
+#include <iostream>
+
+#include "src/cli/command.hpp"
+#include "src/trace_reader.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+void options(po::options_description& named, po::positional_options_description& positional,
+             po::options_description& hidden) {
+  named.add_options()("target,t", po::value<std::string>(),
+                      "read for this target instead of the trace's")(
+      "parts", "one line per ISA-level part instead of per nki.isa call");
+  hidden.add_options()("trace", po::value<std::string>());
+  positional.add("trace", 1);
+}
+
+int run(const Args& args) {
+  const TraceFile trace =
+      read_trace(required(args, "trace"), {.target = text(args, "target"), .progress = {}});
+  const isa::Program& p = *trace.program;
+  for (const isa::Inst& inst : p.insts()) {
+    const std::string engine(isa::name(inst.engine));
+    const std::string margin = engine + std::string(engine.size() < 8 ? 8 - engine.size() : 1, ' ');
+    if (args.count("parts") == 0) {
+      std::cout << margin << isa::disasm(p, inst, trace.semaphore_names) << '\n';
+      continue;
+    }
+    for (const std::string& line : isa::disasm_parts(p, inst, trace.semaphore_names)) {
+      std::cout << margin << line << '\n';
+    }
+  }
+  return kOk;
+}
+
+}  // namespace
+
+const Command& disasm_command() {
+  static const Command kCommand = {
+      "disasm",
+      "print a trace in the profiler's operand syntax",
+      "nkisim disasm TRACE [options]",
+      "  nkisim disasm traces/softmax.jsonl\n  nkisim disasm traces/matmul_psum.jsonl --parts\n",
+      options,
+      run};
+  return kCommand;
+}
+
+}  // namespace nkisim::cli
