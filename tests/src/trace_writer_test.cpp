@@ -9,31 +9,12 @@
 
 #include "isa/disasm.hpp"
 #include "src/trace_reader.hpp"
+#include "tests/support/sample_trace.hpp"
 
 using namespace nkisim;
 using Catch::Matchers::Contains;
 
 namespace {
-
-// Every form of operand, argument, synchronisation and declaration that this file's ops can carry.
-const std::string kTrace =
-    R"({"nisa":1,"target":"trn2","name":"mixed","semaphores":"explicit","cores":2,"semaphore_names":{"5":"Tensor"},"files":["k.py"],"tensors":[{"name":"x","dtype":"float32","shape":[128,512],"role":"input","data":{"generator":"normal","seed":7}}]}
-{"tensor":{"name":"n","space":"hbm","dtype":"int32","shape":[1,1],"role":"input","data":{"values":[3]},"loc":"k.py:1"}}
-{"tensor":{"name":"a","space":"sbuf","dtype":"float32","shape":[128,512],"address":0}}
-{"tensor":{"name":"b","space":"sbuf","dtype":"bfloat16","shape":[128,4,128],"address":2048}}
-{"tensor":{"name":"p","space":"psum","dtype":"float32","shape":[128,512],"address":2048}}
-{"tensor":{"name":"d","space":"sbuf","dtype":"float32","shape":[64,8],"address":0,"core":1,"partition":64}}
-
-{"i":"register_load","engine":"sync","dst":"r3","src":"n"}
-{"i":"loop_begin","engine":"sync","register":"r4","start":0,"stop":"r3","step":2}
-{"i":"tensor_tensor","dst":"a","data1":"p","data2":"b","op":"add","loc":"k.py:42","label":"sum \"x\"","wait":[["Tensor",">=",1],[9,"==",-1]],"post":[[6,"++"],[7,"+=",16,"@issue"],[8,"=",0,"@complete"],[8,"--","@complete"]]}
-{"i":"tensor_tensor","dst":"a[0:64,::2]","data1":{"tensor":"b[0:64,0:2]","dynamic":[{"register":4,"stride":128,"limit":4}]},"data2":{"tensor":"a","partitions":64,"offset":4,"ap":[[0,2],[-1,1],[1,128]],"dtype":"float32"},"op":"max","engine":"vector"}
-{"i":"tensor_tensor","dst":{"space":"sbuf","address":8192,"partitions":128,"ap":[[1,4]],"dtype":"float32"},"data1":{"space":"psum","address":0,"partitions":128,"ap":[[1,4]],"dtype":"float32"},"data2":"a[:,8:0:-2]","op":"multiply","loc":"other.py:7"}
-{"i":"loop_end","engine":"sync"}
-{"i":"isa","engine":"tensor","opcode":"LDWEIGHTS","srcs":[{"space":"sbuf","address":129536,"partitions":128,"ap":[[-1,64]],"dtype":"bfloat16"}],"rows":128,"columns":64,"fp32_mode":"low_high","transpose":true,"wait":[["Tensor",">=",1]]}
-{"i":"isa","engine":"sync","opcode":"SOMETHING_NEW","function":"a,b","bytes":65536,"dma":{"queue":"qSyncDynamicHW","semaphore":25,"increment":16}}
-{"i":"tensor_tensor","core":1,"dst":"d","data1":"d[0:64,::-1]","data2":"d","op":"subtract","dma":{"queue":"qSync","packets":[[0,1,512],[15,2,4096]],"semaphore":24,"increment":16}}
-)";
 
 std::string text_of(const TraceFile& t) { return format_trace(t, TraceForm::kText); }
 
@@ -49,7 +30,7 @@ struct TempFolder {
 }  // namespace
 
 TEST_CASE("text, binary and text again are the same trace") {
-  const TraceFile first = read_trace_text(kTrace, "t.jsonl");
+  const TraceFile first = read_trace_text(kSampleTrace, "t.jsonl");
   REQUIRE(first.program->insts().size() == 9);
   const std::string canonical = text_of(first);
   INFO(canonical);
@@ -80,7 +61,7 @@ TEST_CASE("text, binary and text again are the same trace") {
 
 TEST_CASE("files are recognised by content and written whole") {
   const TempFolder folder;
-  const TraceFile trace = read_trace_text(kTrace, "t.jsonl");
+  const TraceFile trace = read_trace_text(kSampleTrace, "t.jsonl");
   for (const char* name : {"a.jsonl", "a.nisa", "a.jsonl.gz", "a.nisa.gz"}) {
     INFO(name);
     const std::filesystem::path path = folder.path / name;
@@ -98,7 +79,7 @@ TEST_CASE("files are recognised by content and written whole") {
 
 TEST_CASE("damaged files are one clear error") {
   const TempFolder folder;
-  const TraceFile trace = read_trace_text(kTrace, "t.jsonl");
+  const TraceFile trace = read_trace_text(kSampleTrace, "t.jsonl");
   const auto damaged = [&](const char* name, auto&& damage) {
     const std::string path = (folder.path / name).string();
     write_trace(trace, path);
@@ -125,7 +106,7 @@ TEST_CASE("damaged files are one clear error") {
 }
 
 TEST_CASE("disassembly uses the profiler's operand syntax") {
-  const TraceFile t = read_trace_text(kTrace, "t.jsonl");
+  const TraceFile t = read_trace_text(kSampleTrace, "t.jsonl");
   const auto& insts = t.program->insts();
   CHECK(isa::disasm(*t.program, insts[2], t.semaphore_names) ==
         "TENSOR_TENSOR S[5] (Tensor)>=1 S[9]==-1 S[6]++@complete S[7]+=16@issue S[8]=0@complete "

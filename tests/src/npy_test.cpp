@@ -1,0 +1,148 @@
+#include "src/npy.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "isa/error.hpp"
+#include "src/data_source.hpp"
+
+using namespace nkisim;
+using Catch::Matchers::Contains;
+using isa::Dtype;
+
+namespace {
+
+const std::string kReference =
+    std::string(NKISIM_SOURCE_DIR) + "/tests/src/data/numpy_reference.npz";
+
+template <typename T>
+std::vector<T> as(const std::vector<std::byte>& bytes) {
+  std::vector<T> out(bytes.size() / sizeof(T));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+std::filesystem::path temp(const char* name) {
+  std::filesystem::path folder = std::filesystem::temp_directory_path();
+  return folder.append("nkisim" + std::to_string(getpid())).concat(name);
+}
+
+isa::Tensor tensor(Dtype dtype, std::vector<std::int64_t> shape) {
+  isa::Tensor t;
+  t.name = "t";
+  t.dtype = dtype;
+  t.shape = std::move(shape);
+  return t;
+}
+
+std::vector<std::byte> bytes_of(const isa::Tensor& t, const DataSource& s) {
+  return tensor_bytes(t, s, {});
+}
+
+}  // namespace
+
+TEST_CASE("arrays that NumPy wrote are read") {
+  const auto arrays = read_npz(kReference);
+  REQUIRE(arrays.size() == 6);
+  CHECK(arrays.at("x").shape == std::vector<std::int64_t>{2, 3});
+  CHECK(as<float>(arrays.at("x").data) == std::vector<float>{0, 1, 2, 3, 4, 5});
+  CHECK(as<std::int16_t>(arrays.at("fortran").data) == std::vector<std::int16_t>{0, 1, 2, 3, 4, 5});
+  CHECK(as<std::uint16_t>(to_dtype(arrays.at("bf16"), Dtype::kBfloat16, "bf16")) ==
+        std::vector<std::uint16_t>{0x3fc0, 0xc000});
+  // 0.1 is nearest to 0x3dcd; 1 + 2^-9 is a quarter of the way from 1 to the next bfloat16.
+  CHECK(as<std::uint16_t>(to_dtype(arrays.at("wide"), Dtype::kBfloat16, "wide")) ==
+        std::vector<std::uint16_t>{0x3dcd, 0x3f80});
+  CHECK(arrays.at("scalar").shape.empty());
+  CHECK(arrays.at("scalar").elements() == 1);
+  CHECK(arrays.at("empty").elements() == 0);
+  CHECK_THROWS_WITH(read_npz(kReference, "nope"), Contains("has no array nope") && Contains("x"));
+  CHECK_THROWS_WITH(to_dtype(arrays.at("x"), Dtype::kInt32, "x"), Contains("int32"));
+  CHECK_THROWS_WITH(to_dtype(arrays.at("fortran"), Dtype::kBool, "f"), Contains("fit bool"));
+}
+
+TEST_CASE("arrays round-trip through files") {
+  const auto path = temp("a.npz");
+  const NpyArray a{"<f4", {2}, std::vector<std::byte>(8, std::byte{1})};
+  const NpyArray b = make_array(Dtype::kFloat8E4m3, {1, 3}, std::vector<std::byte>(3));
+  write_npz(path, {{"a", a}, {"b", b}});
+  const auto read = read_npz(path);
+  CHECK(read.at("a").data == a.data);
+  CHECK(read.at("a").shape == a.shape);
+  CHECK(read.at("b").descr == "|V1");
+  CHECK(read.at("b").shape == b.shape);
+  std::filesystem::remove(path);
+  const auto single = temp("a.npy");
+  write_npy(single, a);
+  CHECK(read_npy(single).data == a.data);
+  std::filesystem::remove(single);
+}
+
+TEST_CASE("damaged archives are errors") {
+  std::ifstream in(kReference, std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  const auto path = temp("bad.npz");
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    std::string bytes = good;
+    for (std::size_t n = 1 + random() % 3; n > 0; --n) {
+      if (random() % 8 == 0) bytes.resize(random() % bytes.size() + 1);
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    std::ofstream(path, std::ios::binary) << bytes;
+    try {
+      (void)read_npz(path);
+    } catch (const isa::Error& e) {
+      CHECK_THAT(e.what(), Contains("bad.npz"));
+    }
+  }
+  std::filesystem::remove(path);
+}
+
+// Expected values: splitmix64's published first outputs for seed 0, and traces/generators.py.
+TEST_CASE("generators give NumPy's numbers") {
+  DataSource s;
+  s.kind = DataSource::Kind::kGenerator;
+  std::vector<double> x(3);
+  s.generator = Generator::kUniform;
+  generate(s, 0, 2, x.data());
+  CHECK(x[0] == static_cast<double>(0xe220a8397b1dcdafULL >> 11U) * 0x1p-53);
+  CHECK(x[1] == static_cast<double>(0x6e789e6aa1b965f4ULL >> 11U) * 0x1p-53);
+  s.seed = 7;
+  s.low = -1;
+  generate(s, 0, 3, x.data());
+  CHECK(x ==
+        std::vector<double>{-0x1.c341e1ba6cdf8p-3, -0x1.eecf0ca02f0e8p-1, 0x1.9a610202eac4ap-1});
+  s.generator = Generator::kNormal;
+  generate(s, 0, 3, x.data());
+  CHECK(x == std::vector<double>{0x1.e69ec21p-3, -0x1.d6b522f7p+0, 0x1.866522f2p-1});
+  CHECK(as<std::uint16_t>(bytes_of(tensor(Dtype::kBfloat16, {2, 2}), s)) ==
+        std::vector<std::uint16_t>{15987, 49131, 16195, 49048});
+  s.generator = Generator::kIntegers;
+  s.low = -3;
+  s.high = 10;
+  CHECK(as<std::int32_t>(bytes_of(tensor(Dtype::kInt32, {5}), s)) ==
+        std::vector<std::int32_t>{8, 6, 6, 5, 7});
+  s.generator = Generator::kArange;
+  s.start = 254;
+  CHECK(as<std::uint8_t>(bytes_of(tensor(Dtype::kUint8, {4}), s)) ==
+        std::vector<std::uint8_t>{254, 255, 0, 1});
+  s.generator = Generator::kNormal;
+  CHECK_THROWS_WITH(bytes_of(tensor(Dtype::kInt8, {4}), s), Contains("normal"));
+}
+
+TEST_CASE("values fill a tensor") {
+  DataSource s;
+  s.kind = DataSource::Kind::kValues;
+  s.values = {2};
+  CHECK(as<float>(bytes_of(tensor(Dtype::kFloat32, {3}), s)) == std::vector<float>{2, 2, 2});
+  s.values = {1, 2};
+  CHECK_THROWS_WITH(bytes_of(tensor(Dtype::kFloat32, {3}), s), Contains("2 values"));
+  s.values = {1.5};
+  CHECK_THROWS_WITH(bytes_of(tensor(Dtype::kInt32, {3}), s), Contains("whole numbers"));
+}
