@@ -1,58 +1,6 @@
-#include "isa/ops/common.hpp"
+#include "isa/ops/copy.hpp"
 
 namespace nkisim::isa {
-namespace {
-
-enum { kDst, kSrc };
-
-constexpr std::array<Param, 2> kParams = {{
-    {.name = "dst",
-     .kind = ParamKind::kOut,
-     .spaces = kOnChip,
-     .dtypes = kAnyDtype,
-     .indirect = true},
-    {.name = "src",
-     .kind = ParamKind::kIn,
-     .spaces = kOnChip,
-     .dtypes = kAnyDtype,
-     .indirect = true},
-}};
-
-bool is_indirect(const TensorRef& ref) {
-  for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
-    if (d->kind == DynamicOffset::Kind::kIndirect) return true;
-  }
-  return false;
-}
-
-void check(const Inst& inst, const Machine& /*machine*/) {
-  const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
-  check_same_shape("src", src, "dst", dst);
-  if (dst.dtype != src.dtype && (is_packed(dst.dtype) || is_packed(src.dtype))) {
-    fail("dst", std::string(name(dst.dtype)),
-         "the dtype of src, " + std::string(name(src.dtype)) + " (packed types are not cast),");
-  }
-  if (inst.engine == Engine::kGpSimd && (is_indirect(dst) || is_indirect(src))) {
-    fail("engine", "gpsimd with an indirect view", "vector or scalar");
-  }
-}
-
-void eval(const Inst& inst, EvalContext& ctx) {
-  const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
-  if (dst.dtype == src.dtype) {
-    ctx.store_raw(dst, ctx.load_raw(src));
-  } else {
-    ctx.store(dst, ctx.load(src));
-  }
-}
-
-void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
-  Part part = default_part(inst, machine);
-  if (inst.tensor(kDst).dtype != inst.tensor(kSrc).dtype) part.opcode = Opcode::kCAST;
-  out.parts.push_back(part);
-}
-
-}  // namespace
 
 extern const OpSpec spec_tensor_copy;
 const OpSpec spec_tensor_copy = {
@@ -66,11 +14,11 @@ const OpSpec spec_tensor_copy = {
         "nki.isa.tensor_copy; 2.26 cost notes; trainium2_arch; profiler opcodes COPY and CAST "
         "(default engine vector: assumed)",
     .engines = kCopyEngines,
-    .params = kParams,
+    .params = kCopyParams,
     .opcode = Opcode::kCOPY,
-    .check = check,
-    .eval = eval,
-    .expand = expand_parts,
+    .check = check_copy,
+    .eval = eval_copy,
+    .expand = expand_copy,
 };
 
 }  // namespace nkisim::isa

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kPrintPrefix, kTensor };
+constexpr std::int64_t kEdge = 3;  // rows and columns shown at either end of a large tensor
+
+constexpr std::array<Param, 2> kParams = {{
+    {.name = "print_prefix", .kind = ParamKind::kText},
+    {.name = "tensor", .kind = ParamKind::kIn, .spaces = kHbmOrSbuf},
+}};
+
+std::string number(const TensorRef& ref, float value, std::uint32_t bits) {
+  std::array<char, 32> text{};
+  if (ref.dtype == Dtype::kUint32) {
+    std::snprintf(text.data(), text.size(), "%u", bits);
+  } else if (is_integer(ref.dtype)) {
+    std::snprintf(text.data(), text.size(), "%d", static_cast<int>(bits));
+  } else {
+    std::snprintf(text.data(), text.size(), "%.8g", static_cast<double>(value));
+  }
+  return text.data();
+}
+
+// Indices to show of `count`: all, or both ends with -1 for the gap.
+std::vector<std::int64_t> shown(std::int64_t count) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (count > 4 * kEdge && i == kEdge) {
+      out.push_back(-1);
+      i = count - kEdge;
+    }
+    out.push_back(i);
+  }
+  return out;
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  if (!ctx.print) return;
+  const TensorRef& ref = inst.tensor(kTensor);
+  const auto values = ctx.load(ref);
+  const auto bits = ctx.load_bits(ref);
+  std::string text = *inst.arg(kPrintPrefix).text + " " + describe(ref) + "\n";
+  for (std::int64_t r : shown(values.rows)) {
+    if (r < 0) {
+      text += " ...\n";
+      continue;
+    }
+    text += " [";
+    for (std::int64_t c : shown(values.columns)) {
+      if (text.back() != '[') text += ' ';
+      text += c < 0 ? "..." : number(ref, values.row(r)[c], bits.row(r)[c]);
+    }
+    text += "]\n";
+  }
+  ctx.print(text);
+}
+
+}  // namespace
+
+extern const OpSpec spec_device_print;
+const OpSpec spec_device_print = {
+    .name = "device_print",
+    .doc = "Prints a tensor while the kernel runs.",
+    .semantics = "prints print_prefix and the values of tensor at this point of the program",
+    .cost = "not documented; no effect on the data",
+    .sources = "nki.language.device_print (engine sync assumed)",
+    .engines = kAnySequencer,
+    .params = kParams,
+    .opcode = Opcode::kDEVICE_PRINT,
+    .eval = eval,
+};
+
+}  // namespace nkisim::isa

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cstring>
+
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst, kData, kIndices };
+constexpr std::int64_t kGroup = 512;  // elements per instruction
+
+constexpr std::array<Param, 3> kParams = {{
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kSbufOnly, .dtypes = kAnyDtype},
+    {.name = "data", .kind = ParamKind::kIn, .spaces = kSbufOnly, .dtypes = kAnyDtype},
+    {.name = "indices", .kind = ParamKind::kIn, .spaces = kSbufOnly, .dtypes = {Dtype::kUint32}},
+}};
+
+void check(const Inst& inst, const Machine& /*machine*/) {
+  const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
+  const TensorRef& indices = inst.tensor(kIndices);
+  check_same_rows("data", data, "indices", indices);
+  check_same_shape("indices", indices, "dst", dst);
+  if (dst.dtype != data.dtype) {
+    fail("dst", std::string(name(dst.dtype)),
+         "data's dtype, " + std::string(name(data.dtype)) + ",");
+  }
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  const TensorRef& data = inst.tensor(kData);
+  const auto index = ctx.load_bits(inst.tensor(kIndices));
+  const auto in = ctx.load_raw(data);
+  const auto size = static_cast<std::int64_t>(size_bytes(data.dtype));
+  const auto out = ctx.make<std::byte>(index.rows, index.columns * size);
+  for (std::int64_t r = 0; r < index.rows; ++r) {
+    for (std::int64_t i = 0; i < index.columns; ++i) {
+      const std::int64_t at = index.row(r)[i];
+      if (at >= data.columns()) {
+        fail("index " + std::to_string(i) + " of partition " + std::to_string(r),
+             std::to_string(at), "0 to " + std::to_string(data.columns() - 1));
+      }
+      std::memcpy(out.row(r) + i * size, in.row(r) + at * size, static_cast<std::size_t>(size));
+    }
+  }
+  ctx.store_raw(inst.tensor(kDst), out);
+}
+
+// One part per 512 indices, which share the bytes in proportion.
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  const TensorRef& dst = inst.tensor(kDst);
+  const std::int64_t n = dst.columns();
+  for (std::int64_t first = 0; first < n; first += kGroup) {
+    const std::int64_t count = std::min(kGroup, n - first);
+    Part part = default_part(inst, machine);
+    part.elements = count;
+    part.sbuf_write_bytes = dst.rows() * count * size_bytes(dst.dtype);
+    part.sbuf_read_bytes = part.sbuf_write_bytes + dst.rows() * count * 4;  // uint32 indices
+    out.parts.push_back(part);
+  }
+}
+
+}  // namespace
+
+extern const OpSpec spec_nc_n_gather;
+const OpSpec spec_nc_n_gather = {
+    .name = "nc_n_gather",
+    .doc = "Gathers elements within each partition.",
+    .semantics =
+        "dst[p,i] = data[p, indices[p,i]] with the free dimensions of data flattened; an index out "
+        "of range is an error (not documented)",
+    .cost = "not documented; one instruction per 512 indices",
+    .sources = "nki.isa.nc_n_gather",
+    .engines = kGpSimdOnly,
+    .params = kParams,
+    .opcode = Opcode::kN_GATHER,
+    .check = check,
+    .eval = eval,
+    .expand = expand_parts,
+};
+
+}  // namespace nkisim::isa

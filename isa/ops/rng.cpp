@@ -1,0 +1,51 @@
+#include "isa/ops/random.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst };
+
+constexpr std::array<EngineRule, 2> kEngines = {
+    {{Engine::kVector}, {Engine::kGpSimd, Generation::kV3}}};
+
+constexpr std::array<Param, 1> kParams = {{
+    {.name = "dst",
+     .kind = ParamKind::kOut,
+     .spaces = kOnChip,
+     .dtypes = kIntegers - Dtypes{Dtype::kBool}},
+}};
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  const TensorRef& dst = inst.tensor(kDst);
+  const auto out = ctx.make<std::uint32_t>(dst.rows(), dst.columns());
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    random_bits(ctx, inst.engine, dst.partition + static_cast<int>(r), out.row(r), out.columns);
+  }
+  ctx.store_bits(dst, out);
+}
+
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  Part part = default_part(inst, machine);
+  part.dtype = inst.tensor(kDst).dtype;
+  out.parts.push_back(part);
+}
+
+}  // namespace
+
+extern const OpSpec spec_rng;
+const OpSpec spec_rng = {
+    .name = "rng",
+    .doc = "Random bits.",
+    .semantics =
+        "dst[p,i] = the low bits of the next 32 random bits of lane p of the engine's generator "
+        "(generators: isa/ops/random.hpp, partly assumed)",
+    .cost = "not documented",
+    .sources = "nki.isa.rng; trainium3_arch",
+    .engines = kEngines,
+    .params = kParams,
+    .opcode = Opcode::kRNG,
+    .eval = eval,
+    .expand = expand_parts,
+};
+
+}  // namespace nkisim::isa
