@@ -1,0 +1,77 @@
+#include "isa/ops/scalar_engine.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst, kOp, kData, kBias, kScale, kReduceOp, kReduceRes, kReduceCmd };
+
+constexpr ActivationParams kShared = {kDst, kOp, kData, kBias, kScale, kReduceRes};
+
+constexpr std::array<Param, 8> kParams = {{
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .indirect = true},
+    {.name = "op", .kind = ParamKind::kAct, .doc = "activation function"},
+    {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip, .indirect = true},
+    {.name = "bias",
+     .kind = ParamKind::kScalarOrTensor,
+     .spaces = kOnChip,
+     .optional = true,
+     .doc = "added after the scale: a [P,1] tile, from trn2 on also a constant"},
+    {.name = "scale",
+     .kind = ParamKind::kScalarOrTensor,
+     .spaces = kOnChip,
+     .optional = true,
+     .doc = "constant or [P,1] float32; 1.0 if absent"},
+    {.name = "reduce_op", .kind = ParamKind::kAlu, .optional = true, .doc = "add"},
+    {.name = "reduce_res",
+     .kind = ParamKind::kOut,
+     .spaces = kOnChip,
+     .optional = true,
+     .doc = "[P,1]: receives the reduce registers"},
+    {.name = "reduce_cmd",
+     .kind = ParamKind::kEnum,
+     .optional = true,
+     .choices = kReduceCmdChoices,
+     .doc = "idle (absent), reset, reduce or reset_reduce"},
+}};
+
+void check(const Inst& inst, const Machine& machine) {
+  check_activation(inst, machine, kShared);
+  const AluOp reduce_op = inst.choice(kReduceOp, AluOp::kAdd);
+  if (reduce_op != AluOp::kAdd) fail("reduce_op", std::string(name(reduce_op)), "add");
+  if (inst.choice(kReduceCmd, ReduceCmd::kIdle) == ReduceCmd::kLoadReduce) {
+    fail("reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
+  }
+}
+
+void eval(const Inst& inst, EvalContext& ctx) {
+  finish_activation(inst, ctx, activate(inst, ctx, kShared), inst.tensor(kData),
+                    inst.choice(kReduceCmd, ReduceCmd::kIdle), AluOp::kAdd, kReduceRes);
+}
+
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  expand_activation(inst, machine, inst.choice(kOp, ActFn::kCopy), kReduceRes, out);
+}
+
+}  // namespace
+
+extern const OpSpec spec_activation;
+const OpSpec spec_activation = {
+    .name = "activation",
+    .doc = "Activation function of a scaled and biased tile, with an optional running sum per row.",
+    .semantics =
+        "y = op(data * scale + bias) in FP32; dst = y; reset: acc = 0; reduce: acc += sum of y "
+        "over the free dimensions; reset_reduce: both; reduce_res = acc",
+    .cost = "ScalarE: max(64, N); reading the accumulator out: 64 more",
+    .sources =
+        "nki.isa.activation; 2.26 cost notes; trainium_inferentia2_arch (ActReadAccumulator). "
+        "Assumed: scale and bias round separately, the sum runs in order, prelu's slope is 0 here, "
+        "registers are those of data's partitions",
+    .engines = kScalarOnly,
+    .params = kParams,
+    .opcode = Opcode::kACTIVATE,
+    .check = check,
+    .eval = eval,
+    .expand = expand_parts,
+};
+
+}  // namespace nkisim::isa

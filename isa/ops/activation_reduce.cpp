@@ -1,0 +1,79 @@
+#include "isa/ops/scalar_engine.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kDst, kOp, kData, kReduceOp, kReduceRes, kBias, kScale };
+
+constexpr ActivationParams kShared = {kDst, kOp, kData, kBias, kScale, kReduceRes};
+
+constexpr std::array<Param, 7> kParams = {{
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .indirect = true},
+    {.name = "op", .kind = ParamKind::kAct, .doc = "activation function"},
+    {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip, .indirect = true},
+    {.name = "reduce_op",
+     .kind = ParamKind::kAlu,
+     .doc = "add; from trn2 on also multiply, maximum or minimum (assumed)"},
+    {.name = "reduce_res",
+     .kind = ParamKind::kOut,
+     .spaces = kOnChip,
+     .optional = true,
+     .doc = "[P,1]: the reduction of each row; absent: it stays in the registers"},
+    {.name = "bias",
+     .kind = ParamKind::kScalarOrTensor,
+     .spaces = kOnChip,
+     .optional = true,
+     .doc = "added after the scale: a [P,1] tile, from trn2 on also a constant"},
+    {.name = "scale",
+     .kind = ParamKind::kScalarOrTensor,
+     .spaces = kOnChip,
+     .optional = true,
+     .doc = "constant or [P,1] float32; 1.0 if absent"},
+}};
+
+AluOp reduce_op_of(const Inst& inst) { return inst.choice(kReduceOp, AluOp::kAdd); }
+
+void check(const Inst& inst, const Machine& machine) {
+  check_activation(inst, machine, kShared);
+  const AluOp op = reduce_op_of(inst);
+  if (op == AluOp::kAdd) return;
+  if (machine.generation < Generation::kV3) {
+    fail("reduce_op", std::string(name(op)), "add on " + std::string(machine.target));
+  }
+  if (op != AluOp::kMultiply && op != AluOp::kMaximum && op != AluOp::kMinimum) {
+    fail("reduce_op", std::string(name(op)), "add, multiply, maximum or minimum");
+  }
+}
+
+// The registers are reset to the identity of the operator, so that the result is the reduction.
+void eval(const Inst& inst, EvalContext& ctx) {
+  finish_activation(inst, ctx, activate(inst, ctx, kShared), inst.tensor(kData),
+                    ReduceCmd::kResetReduce, reduce_op_of(inst), kReduceRes);
+}
+
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  expand_activation(inst, machine, inst.choice(kOp, ActFn::kCopy), kReduceRes, out);
+}
+
+}  // namespace
+
+extern const OpSpec spec_activation_reduce;
+const OpSpec spec_activation_reduce = {
+    .name = "activation_reduce",
+    .doc = "Activation function of a scaled and biased tile and its reduction along each row.",
+    .semantics =
+        "y = op(data * scale + bias) in FP32; dst = y; acc = reduce_op over the free dimensions "
+        "of y; reduce_res = acc",
+    .cost = "ScalarE: max(64, N) + 64",
+    .sources =
+        "nki.isa.activation_reduce; 2.26 cost notes. Assumed: order of the reduction, which "
+        "operators trn2 and later take besides add, a reset to the operator's identity",
+    .engines = kScalarOnly,
+    .params = kParams,
+    .opcode = Opcode::kACTIVATE,
+    .check = check,
+    .eval = eval,
+    .expand = expand_parts,
+};
+
+}  // namespace nkisim::isa
