@@ -56,8 +56,6 @@ struct EngineConfig {
   Fs wake_sequencer = 0;         // the same when a sequencer instruction waits
   Fs update = 0;                 // end to semaphore visible
   Fs issue_after_sequencer = 0;  // instead of issue, after a sequencer instruction
-  bool raw_interlock = false;    // an instruction waits for its predecessors' results it reads
-  Fs raw_latency = 0;            // ... and this long after their end
 };
 
 struct ArrayConfig {

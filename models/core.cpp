@@ -13,7 +13,7 @@ constexpr Fs kSettleFactor = 4;
 Fs settle_time(const Config& config) {
   Fs longest = config.dma.software.wake_base + config.dma.software.interval_base;
   for (const EngineConfig& e : config.engines) {
-    longest = std::max({longest, e.wake, e.wake_sequencer, e.raw_latency});
+    longest = std::max({longest, e.wake, e.wake_sequencer});
   }
   return kSettleFactor * longest + config.dma.software.wake_per_descriptor * 65536;
 }

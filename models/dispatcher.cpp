@@ -195,9 +195,12 @@ void Dispatcher::derive_needs(Operation& op) {
   waited.resize(completions_.size(), 0);
   const bool detached = op.expansion.is_dma || op.holds_walk;  // not ordered by the data path
   for (const Edge& edge : edges_) {
-    const bool own = edge.queue == static_cast<QueueIndex>(op.engine) && !detached;
-    if (own && edge.kind != Edge::Kind::kReadAfterWrite) continue;
-    if (!own && edge.queue < isa::kEngineCount && edge.number <= waited[edge.queue]) continue;
+    // The data path keeps order among its own instructions; only results it reads need a wait.
+    if (edge.queue == static_cast<QueueIndex>(op.engine) && !detached &&
+        edge.kind != Edge::Kind::kReadAfterWrite) {
+      continue;
+    }
+    if (edge.queue < isa::kEngineCount && edge.number <= waited[edge.queue]) continue;
     std::uint8_t part = 0;
     for (std::size_t p = 0; p < op.expansion.parts.size() && edge.param >= 0; ++p) {
       const std::uint32_t mask = op.expansion.parts[p].operands;
@@ -205,10 +208,10 @@ void Dispatcher::derive_needs(Operation& op) {
       part = static_cast<std::uint8_t>(p);
       break;
     }
-    op.needs.push_back({edge.queue, part, own, edge.number});
+    op.needs.push_back({edge.queue, part, edge.number});
   }
   for (const Need& need : op.needs) {
-    if (!need.interlock) waited[need.queue] = std::max(waited[need.queue], need.number);
+    waited[need.queue] = std::max(waited[need.queue], need.number);
   }
 }
 

@@ -68,7 +68,8 @@ void append_semaphore_write(std::vector<PacketRun>& runs, const DmaConfig& confi
 }
 
 // Sums, stagger and HBM effects of a share whose payload runs are in place.
-void finish_lane(LanePlan& lane, const isa::DmaWork& work, const DmaConfig& config) {
+void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
+                 const DmaConfig& config) {
   for (const PacketRun& r : lane.item.runs) {
     lane.bytes += r.count * r.bytes;
     lane.packets += r.count;
@@ -82,8 +83,8 @@ void finish_lane(LanePlan& lane, const isa::DmaWork& work, const DmaConfig& conf
     if (lane.bytes >= config.read_stagger_bytes) offset *= config.read_stagger_factor;
     const double share =
         static_cast<double>(lane.bytes) / static_cast<double>(config.cold_full_bytes);
-    lane.item.cold =
-        static_cast<Fs>(static_cast<double>(config.cold_penalty) * std::min(1.0, share));
+    lane.item.cold = static_cast<Fs>(static_cast<double>(config.cold_penalty) * engines_share *
+                                     std::min(1.0, share));
     lane.item.stall = config.hbm_stall_fraction / config.bytes_per_ns * kFsPerNs;
   }
   lane.offset = static_cast<Fs>(offset);
@@ -124,7 +125,10 @@ std::vector<LanePlan> plan_dma(const isa::DmaWork& work, const isa::DmaPlan* exp
       lanes[static_cast<std::size_t>(e)].item.runs = packets(count, work, dge, r, config);
     }
   }
-  for (LanePlan& lane : lanes) finish_lane(lane, work, config);
+  const auto busy = std::count_if(lanes.begin(), lanes.end(),
+                                  [](const LanePlan& l) { return !l.item.runs.empty(); });
+  const double share = static_cast<double>(busy) / static_cast<double>(config.engines);
+  for (LanePlan& lane : lanes) finish_lane(lane, work, share, config);
   return lanes;
 }
 

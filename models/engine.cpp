@@ -124,15 +124,12 @@ std::optional<Wait> Engine::waits(const Operation& op, Fs /*now*/) {
 bool Engine::wait_for_needs(const Operation& op, Wait& wait) {
   for (const Need& need : op.needs) {
     if (need.part != part_) continue;
-    if (need.interlock && !config_.raw_interlock) continue;
     const Completion c = context_.completions.get(need.queue, need.number);
     if (c.visible == kNever) {
       blocked_queue_ = need.queue;
       return false;
     }
-    if (need.interlock) {
-      wait.pipe_free = std::max(wait.pipe_free, c.end + config_.raw_latency);
-    } else if (c.visible > wait.visible) {
+    if (c.visible > wait.visible) {
       wait.visible = c.visible;
       wait.producer_end = c.end;
       wait.producer = need.queue;

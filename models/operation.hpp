@@ -15,7 +15,6 @@ namespace nkisim::models {
 struct Need {
   QueueIndex queue = 0;
   std::uint8_t part = 0;
-  bool interlock = false;  // same engine: a pipeline interlock rather than a semaphore
   std::uint64_t number = 0;
 };
 

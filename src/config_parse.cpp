@@ -124,8 +124,6 @@ models::EngineConfig engine_config(ConfigReader in) {
   e.wake = in.time("wake");
   e.wake_sequencer = in.time("wake_sequencer");
   e.update = in.time("update");
-  e.raw_interlock = in.flag("raw_interlock");
-  e.raw_latency = in.time("raw_latency");
   in.finish();
   return e;
 }
