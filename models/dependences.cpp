@@ -144,13 +144,16 @@ void Dependences::insert(Arena& arena, const Access& access, const Footprint& by
 void Dependences::add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,
                       std::uint64_t number, std::vector<Edge>& edges) {
   collect(inst);
-  // Reads before writes: a write retires the records it covers, which the reads still need to see.
-  std::stable_sort(accesses_.begin(), accesses_.end(),
-                   [](const Access& a, const Access& b) { return !a.write && b.write; });
   footprints_.clear();
   for (const Access& access : accesses_) {
     footprints_.push_back(footprint(*access.ref, program_, state));
-    scan(arena(*access.ref), access, footprints_.back(), queue, number, edges);
+  }
+  // Reads before writes: a write retires the records it covers, which the reads still need to see.
+  for (const bool writes : {false, true}) {
+    for (std::size_t i = 0; i < accesses_.size(); ++i) {
+      if (accesses_[i].write != writes) continue;
+      scan(arena(*accesses_[i].ref), accesses_[i], footprints_[i], queue, number, edges);
+    }
   }
   for (std::size_t i = 0; i < accesses_.size(); ++i) {
     insert(arena(*accesses_[i].ref), accesses_[i], footprints_[i], queue, number);

@@ -1,0 +1,78 @@
+// The profiler's summary: what neuron-profile's summary-json and summary-text report.
+#pragma once
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/observer.hpp"
+
+namespace nkisim {
+
+/// A stretch of simulated time.
+struct Interval {
+  models::Fs start = 0, end = 0;
+};
+/// Total length of the union; sorts and merges `intervals` in place.
+[[nodiscard]] models::Fs merge_intervals(std::vector<Interval>& intervals);
+
+/// Collects one run. Names, units and scale are those of the AWS profiler (schema 7.4.0): times in
+/// seconds, sizes in bytes, every *_percent a fraction from 0 to 1.
+class Summary : public models::Observer {
+ public:
+  void on_start(const isa::Program& program, const models::Config& config) override;
+  void on_queue(const models::QueueName& queue) override;
+  void on_event(const models::PartEvent& event) override;
+  void on_event(const models::DmaLaneEvent& event) override;
+  void on_event(const models::DmaEvent& event) override;
+  void on_end(models::Fs end) override;
+
+  /// The metrics of one core, flat. Valid after the run.
+  [[nodiscard]] nlohmann::ordered_json metrics(int core = 0) const;
+  /// summary-json: one node per core, {"nc_0": {...}}.
+  [[nodiscard]] nlohmann::ordered_json json() const;
+  /// summary-text: grouped, human units, percentages.
+  void print(std::ostream& out) const;
+
+ private:
+  struct EngineTotals {
+    std::vector<Interval> active;
+    models::Fs time = 0;
+    std::int64_t count = 0;
+  };
+  struct DmaClass {
+    std::vector<Interval> active;
+    std::int64_t packets = 0, bytes = 0;
+  };
+  struct CoreTotals {
+    std::array<EngineTotals, isa::kEngineCount> engines;
+    std::array<DmaClass, 4> dma;  // by isa::DgeMode
+    models::Fs packet_time = 0, transfer_time = 0, activate_time = 0, throttled = 0;
+    models::Fs matmul_time = 0;
+    std::int64_t matmuls = 0, activates = 0, transfers = 0;
+    std::int64_t hbm_read = 0, hbm_write = 0, sbuf_read = 0, sbuf_write = 0;
+    std::int64_t psum_read = 0, psum_write = 0;
+    double flops = 0, transpose_flops = 0, adjusted_flops = 0, adjusted_transpose_flops = 0;
+    std::set<models::QueueIndex> queues;
+    models::Fs first = models::kNever, last = 0;
+    std::int64_t events = 0;
+  };
+  using Json = nlohmann::ordered_json;
+  CoreTotals& core(int id);
+  void add_flops(CoreTotals& c, const isa::Part& part) const;
+  void put_overall(Json& out, const CoreTotals& c, double seconds) const;
+  void put_flops(Json& out, const CoreTotals& c, double seconds) const;
+  void put_engines(Json& out, const CoreTotals& c, double seconds) const;
+  void put_dma(Json& out, const CoreTotals& c, double seconds) const;
+  void put_memory(Json& out, const CoreTotals& c) const;
+
+  const isa::Program* program_ = nullptr;
+  models::Config config_;
+  std::vector<CoreTotals> cores_;
+  std::int64_t input_bytes_ = 0, output_bytes_ = 0;
+};
+
+}  // namespace nkisim
