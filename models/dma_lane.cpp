@@ -15,8 +15,6 @@ void DmaLane::push(LaneItem item) {
   auto q = std::find_if(queues_.begin(), queues_.end(),
                         [&](const Queue& x) { return x.index >= a.item.queue; });
   if (q == queues_.end() || q->index != a.item.queue) {
-    const auto at = static_cast<std::size_t>(q - queues_.begin());
-    if (at <= last_ && !queues_.empty()) ++last_;
     q = queues_.insert(q, Queue{a.item.queue, {}});
   }
   q->items.push_back(std::move(a));
@@ -42,14 +40,17 @@ Fs DmaLane::next_ready(Fs after) const {
 
 // Next queue after the one served last whose head is ready.
 DmaLane::Queue* DmaLane::pick(Fs at) {
-  for (std::size_t i = 1; i <= queues_.size(); ++i) {
-    const std::size_t q = (last_ + i) % queues_.size();
-    if (!queues_[q].items.empty() && queues_[q].items.front().item.ready <= at) {
-      last_ = q;
-      return &queues_[q];
+  Queue* lowest = nullptr;
+  for (Queue& q : queues_) {
+    if (q.items.empty() || q.items.front().item.ready > at) continue;
+    if (q.index > last_) {
+      lowest = &q;
+      break;
     }
+    if (lowest == nullptr) lowest = &q;
   }
-  return nullptr;
+  last_ = lowest->index;
+  return lowest;
 }
 
 Fs DmaLane::stall(const Active& a, std::int64_t packets) {
@@ -86,7 +87,8 @@ void DmaLane::step(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
     return &q != &queue && !q.items.empty() && q.items.front().item.ready <= start;
   });
   if (alone && a.packets_to_cold == 0) {
-    const Fs until = std::min(limit, next_ready(start));
+    // Starts up to `limit`, but before another queue's head is ready.
+    const Fs until = std::min(limit, next_ready(start) - 1);
     packets = std::clamp<std::int64_t>((until - start) / std::max<Fs>(run.interval, 1) + 1, 1,
                                        run.count - a.packet);
   }

@@ -75,9 +75,9 @@ class DmaLane {
 
   const DmaConfig& config_;
   std::vector<Queue> queues_;
-  std::size_t last_ = 0;  // queue served last
-  Fs free_ = 0;           // engine may start its next packet
-  double stalled_ = 0;    // HBM stall collected, below one quantum
+  QueueIndex last_ = 0;  // queue served last
+  Fs free_ = 0;          // engine may start its next packet
+  double stalled_ = 0;   // HBM stall collected, below one quantum
 };
 
 }  // namespace nkisim::models

@@ -1,0 +1,65 @@
+#include "models/semaphores.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "models/completions.hpp"
+#include "models/ports.hpp"
+
+using namespace nkisim;
+using namespace nkisim::models;
+using Compare = isa::SemaphoreWait::Compare;
+using Action = isa::SemaphorePost::Action;
+
+TEST_CASE("conditions know since when they hold") {
+  Semaphores s;
+  const isa::SemaphoreWait ge{.semaphore = 3, .compare = Compare::kGe, .value = 2};
+  CHECK_FALSE(s.satisfied(ge));
+  CHECK(s.satisfied({.semaphore = 3, .compare = Compare::kEq, .value = 0})->time == 0);
+  s.update({.semaphore = 3}, {.time = 10});
+  CHECK_FALSE(s.satisfied(ge));
+  s.update({.semaphore = 3}, {.time = 20});
+  s.update({.semaphore = 3, .action = Action::kAdd, .value = 16}, {.time = 30});
+  REQUIRE(s.satisfied(ge));
+  CHECK(s.satisfied(ge)->time == 20);
+  CHECK(s.value(3) == 18);
+  s.update({.semaphore = 3, .action = Action::kSet, .value = 0}, {.time = 40});
+  CHECK_FALSE(s.satisfied(ge));
+  CHECK(s.satisfied({.semaphore = 3, .compare = Compare::kLt, .value = 1})->time == 40);
+  s.update({.semaphore = 3, .action = Action::kDecrement}, {.time = 50});
+  s.update({.semaphore = 3, .action = Action::kSubtract, .value = 4}, {.time = 60});
+  CHECK(s.value(3) == -5);
+}
+
+TEST_CASE("completions number operations per queue and forget old ones as done") {
+  Completions c(2);
+  CHECK(c.begin(0, 100) == 1);
+  CHECK(c.begin(0, 101) == 2);
+  CHECK(c.get(0, 1).visible == kNever);
+  c.finish(0, 1, 50, 60);
+  CHECK(c.get(0, 1).end == 50);
+  CHECK(c.get(0, 1).sequence == 100);
+  CHECK(c.finished_before(0, 1, 61));
+  CHECK_FALSE(c.finished_before(0, 1, 60));
+  for (std::uint64_t i = 3; i < 20000; ++i) {
+    const auto n = c.begin(0, i);
+    if (n > 2) c.finish(0, n, 1, 2);
+  }
+  c.finish(0, 2, 1, 2);
+  (void)c.begin(0, 0);
+  CHECK(c.get(0, 5).visible <= 2);
+}
+
+TEST_CASE("an exclusive port delays the other engine only") {
+  const auto bit = [](isa::Engine e) { return 1U << static_cast<unsigned>(e); };
+  const std::vector<PortRule> rules = {
+      {isa::Space::kSbuf, bit(isa::Engine::kVector) | bit(isa::Engine::kGpSimd), false},
+      {isa::Space::kPsum, bit(isa::Engine::kVector) | bit(isa::Engine::kScalar), true}};
+  Ports ports(rules);
+  ports.reserve(isa::Engine::kVector, {.sbuf = true, .psum_banks = 0b10}, 100);
+  const auto g = ports.free_at(isa::Engine::kGpSimd, {.sbuf = true}, 40);
+  CHECK(g.at == 100);
+  CHECK(g.holder == isa::Engine::kVector);
+  CHECK(ports.free_at(isa::Engine::kVector, {.sbuf = true}, 40).at == 40);
+  CHECK(ports.free_at(isa::Engine::kScalar, {.sbuf = true, .psum_banks = 0b01}, 40).at == 40);
+  CHECK(ports.free_at(isa::Engine::kScalar, {.sbuf = true, .psum_banks = 0b11}, 40).at == 100);
+}
