@@ -57,6 +57,21 @@ void check_bounds(std::string_view operand, const TensorRef& ref, const Tensor& 
   }
 }
 
+// Index tensors of dynamic addresses are read too: same core, inside their tensors.
+void check_indices(const Param& param, const TensorRef& ref, const Program& program, int core) {
+  for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->index == nullptr) continue;
+    const Tensor& tensor = program.tensor(*d->index);
+    const std::string operand = "index of " + std::string(param.name);
+    check_bounds(operand, *d->index, tensor);
+    if (d->index->on_chip() && tensor.core != core) {
+      fail(operand, "on core " + std::to_string(tensor.core),
+           "a tensor of core " + std::to_string(core));
+    }
+    check_indices(param, *d->index, program, core);
+  }
+}
+
 void check_operand(const Param& param, const TensorRef& ref, const Program& program,
                    const Inst& inst) {
   const Tensor& tensor = program.tensor(ref);
@@ -67,7 +82,9 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
   if (inst.engine == Engine::kGpSimd && !dma && ref.space == Space::kPsum) {
     fail(param.name, "in PSUM, which GpSimd cannot reach", "SBUF");
   }
-  check_dtype(param.name, ref, param.dtypes, list_dtypes(param.dtypes));
+  if (!param.dtypes.contains(ref.dtype)) {  // listing the dtypes costs more than all other checks
+    check_dtype(param.name, ref, param.dtypes, list_dtypes(param.dtypes));
+  }
   if (ref.on_chip() && tensor.core != inst.core) {
     fail(param.name, "on core " + std::to_string(tensor.core),
          "a tensor of core " + std::to_string(inst.core));
@@ -79,6 +96,7 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
     if (d.num < 1) fail(param.name, "a dimension of size " + std::to_string(d.num), "at least 1");
   }
   check_bounds(param.name, ref, tensor);
+  check_indices(param, ref, program, inst.core);
   if (ref.on_chip() && !dma && !program.timing_only()) check_start_partition(param.name, ref);
 }
 

@@ -1,4 +1,4 @@
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <vector>
@@ -14,6 +14,7 @@ namespace {
 using isa::Arg;
 
 constexpr std::uint64_t kProgressInsts = 1U << 16U;
+constexpr int kMaxIndexDepth = 8;
 constexpr std::uint64_t kMaxItems = std::uint64_t{1} << 20U;  // of one list
 
 bool valid_utf8(std::string_view text) {
@@ -188,6 +189,16 @@ class Reader {
     refs_.push_back(program_->add_ref(ref));
   }
 
+  /// Levels of index operands below (and with) `ref`; records can chain them without end.
+  static int depth_of(const isa::TensorRef* ref) {
+    int depth = 0;
+    if (ref == nullptr) return depth;
+    for (const isa::DynamicOffset* d = ref->dynamic; d != nullptr; d = d->next) {
+      depth = std::max(depth, depth_of(d->index));
+    }
+    return depth + 1;
+  }
+
   isa::DynamicOffset read_dynamic(isa::DynamicOffset::Kind kind) {
     isa::DynamicOffset d;
     d.kind = kind;
@@ -196,6 +207,7 @@ class Reader {
     } else {
       d.index = entry(refs_, in_.read_varint(), "operand");
     }
+    if (depth_of(d.index) > kMaxIndexDepth) corrupt("index operands nest too deeply");
     d.stride = binary::unzigzag(in_.read_varint());
     if (d.stride > kMaxElements || d.stride < -kMaxElements) corrupt("stride out of range");
     d.limit = integer(kMaxElements, "limit");

@@ -155,6 +155,11 @@ TEST_CASE("malformed traces say what and where") {
              Contains("address"));
   CHECK_THAT(error_of(R"({"i":"tensor_tensor","op":"ad"})"), Contains("did you mean add?"));
   CHECK_THAT(error_of(R"({"i":"tensor_tensor","wait":[]})"), Contains("explicit"));
+  CHECK_THAT(error_of(add("\"c\"",
+                          R"({"tensor":"a","dynamic":[{"scalar":{"tensor":"b","partitions":1,)"
+                          R"("offset":2048,"ap":[]}}]})",
+                          "\"b\"")),
+             Contains("index of data1") && Contains("tensor b"));
   CHECK_THAT(error_of(R"({"i":"tensor_tensor","core":1})"), Contains("core is 1"));
 }
 
