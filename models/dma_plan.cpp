@@ -26,7 +26,8 @@ PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
   r.descriptor_bytes = std::max<std::int64_t>(1, work.descriptor_bytes);
   if (r.descriptor_bytes <= config.floor_max_bytes) {
     const bool store = work.dst == isa::Space::kHbm && work.src != isa::Space::kHbm;
-    r.floor = store ? config.store_floor : config.load_floor;
+    if (!store) r.floor = config.load_floor;
+    if (store && work.scattered) r.floor = config.store_floor;
   }
   return r;
 }

@@ -40,12 +40,12 @@ struct PartEvent {
   int core = 0;
   int part_index = 0;
   const isa::Part* part = nullptr;
-  std::string_view mode;  // performance_mode, empty if none
+  std::string_view mode = {};  // performance_mode, empty if none
   PartKind kind = PartKind::kPipe;
   Fs start = 0, end = 0;
   Fs busy_from = 0, busy_to = 0;  // PE array: when data streams
   Fs throttled = 0;               // of the duration, lost to the utilisation limit
-  Wait wait;
+  Wait wait = {};
 };
 
 /// One DMA engine's share of a transfer. Its packets follow each other from `start`; `end` is the

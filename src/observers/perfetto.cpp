@@ -1,0 +1,255 @@
+#include "src/observers/perfetto.hpp"
+
+#include <algorithm>
+
+namespace nkisim {
+namespace {
+
+using models::Fs;
+
+// Field numbers of perfetto/protos/perfetto/trace/*.proto.
+namespace field {
+constexpr std::uint32_t kTracePacket = 1;  // Trace.packet
+constexpr std::uint32_t kTimestamp = 8, kSequence = 10, kTrackEvent = 11, kSequenceFlags = 13;
+constexpr std::uint32_t kTrackDescriptor = 60;
+constexpr std::uint32_t kUuid = 1, kTrackName = 2, kProcess = 3, kParent = 5, kCounter = 8;
+constexpr std::uint32_t kPid = 1, kProcessName = 6, kUnitName = 6;
+constexpr std::uint32_t kAnnotation = 4, kType = 9, kTrackUuid = 11, kName = 23;
+constexpr std::uint32_t kDoubleCounterValue = 44, kFlowIds = 47, kTerminatingFlowIds = 48;
+constexpr std::uint32_t kAnnotationInt = 4, kAnnotationText = 6, kAnnotationName = 10;
+}  // namespace field
+enum EventType : std::uint64_t { kBegin = 1, kEnd = 2, kInstant = 3, kCount = 4 };
+constexpr std::uint64_t kSequenceId = 1;
+constexpr std::uint64_t kStateCleared = 1;
+constexpr Fs kFsPerNsInteger = 1'000'000;
+
+void annotate(ProtoMessage& to, std::string_view key, std::string_view value) {
+  ProtoMessage a;
+  a.text(field::kAnnotationName, key).text(field::kAnnotationText, value);
+  to.message(field::kAnnotation, a);
+}
+void annotate(ProtoMessage& to, std::string_view key, std::int64_t value) {
+  ProtoMessage a;
+  a.text(field::kAnnotationName, key)
+      .integer(field::kAnnotationInt, static_cast<std::uint64_t>(value));
+  to.message(field::kAnnotation, a);
+}
+
+std::uint64_t flow_id(int core, models::QueueIndex queue, std::uint64_t sequence) {
+  return (static_cast<std::uint64_t>(core) << 60U) ^ (static_cast<std::uint64_t>(queue) << 44U) ^
+         (sequence + 1);
+}
+
+}  // namespace
+
+void Perfetto::write_packet(const ProtoMessage& packet) {
+  ProtoMessage trace;
+  trace.message(field::kTracePacket, packet);
+  out_ << trace.bytes();
+}
+
+void Perfetto::on_start(const isa::Program& program, const models::Config& /*config*/) {
+  program_ = &program;
+  ProtoMessage packet;
+  packet.integer(field::kSequence, kSequenceId).integer(field::kSequenceFlags, kStateCleared);
+  write_packet(packet);
+}
+
+void Perfetto::on_queue(const models::QueueName& queue) {
+  queue_names_[{queue.core, queue.index}] = queue.name;
+}
+
+std::uint64_t Perfetto::process_track(int core) {
+  auto& track = tracks_[{core, ""}];
+  if (track != 0) return track;
+  track = next_track_++;
+  ProtoMessage process, descriptor, packet;
+  process.integer(field::kPid, static_cast<std::uint64_t>(core) + 1)
+      .text(field::kProcessName, "Instructions " + std::to_string(core));
+  descriptor.integer(field::kUuid, track).message(field::kProcess, process);
+  packet.message(field::kTrackDescriptor, descriptor).integer(field::kSequence, kSequenceId);
+  write_packet(packet);
+  return track;
+}
+
+std::uint64_t Perfetto::instant_track(int core, const std::string& track_name) {
+  const std::uint64_t parent = process_track(core);
+  auto& track = tracks_[{core, track_name}];
+  if (track != 0) return track;
+  track = next_track_++;
+  ProtoMessage descriptor, packet;
+  descriptor.integer(field::kUuid, track)
+      .text(field::kTrackName, track_name)
+      .integer(field::kParent, parent);
+  packet.message(field::kTrackDescriptor, descriptor).integer(field::kSequence, kSequenceId);
+  write_packet(packet);
+  return track;
+}
+
+std::uint64_t Perfetto::counter_track(int core, const std::string& counter,
+                                      const std::string& unit) {
+  const std::uint64_t parent = process_track(core);
+  auto& track = tracks_[{core, counter}];
+  if (track != 0) return track;
+  track = next_track_++;
+  ProtoMessage details, descriptor, packet;
+  details.text(field::kUnitName, unit);
+  descriptor.integer(field::kUuid, track)
+      .text(field::kTrackName, counter)
+      .integer(field::kParent, parent)
+      .message(field::kCounter, details);
+  packet.message(field::kTrackDescriptor, descriptor).integer(field::kSequence, kSequenceId);
+  write_packet(packet);
+  return track;
+}
+
+// The first row of the family that is free when the slice begins.
+std::uint64_t Perfetto::row_for(int core, const std::string& family, const Slice& slice) {
+  Rows& rows = rows_[{core, family}];
+  std::size_t row = 0;
+  while (row < rows.free_at.size() && rows.free_at[row] > slice.start) ++row;
+  if (row == rows.free_at.size()) {
+    rows.free_at.push_back(0);
+    rows.tracks.push_back(instant_track(core, family + " - Row " + std::to_string(row)));
+  }
+  rows.free_at[row] = slice.end;
+  return rows.tracks[row];
+}
+
+void Perfetto::write_event(Fs time, std::uint64_t type, std::uint64_t track, const Slice* slice) {
+  ProtoMessage event, packet;
+  event.integer(field::kType, type).integer(field::kTrackUuid, track);
+  std::string fields = event.bytes();
+  if (slice != nullptr) {
+    ProtoMessage more;
+    more.text(field::kName, slice->name);
+    if (slice->flow != 0) more.integer(field::kFlowIds, slice->flow);
+    if (slice->ends_flow != 0) more.integer(field::kTerminatingFlowIds, slice->ends_flow);
+    fields += more.bytes() + slice->annotations.bytes();
+  }
+  packet.integer(field::kTimestamp, static_cast<std::uint64_t>(time / kFsPerNsInteger))
+      .text(field::kTrackEvent, fields)
+      .integer(field::kSequence, kSequenceId);
+  write_packet(packet);
+}
+
+void Perfetto::write_slice(int core, const std::string& family, const Slice& slice) {
+  const std::uint64_t track = row_for(core, family, slice);
+  write_event(slice.start, kBegin, track, &slice);
+  write_event(slice.end, kEnd, track, nullptr);
+}
+
+void Perfetto::write_counter(Fs time, std::uint64_t track, double value) {
+  ProtoMessage event, packet;
+  event.integer(field::kType, kCount)
+      .integer(field::kTrackUuid, track)
+      .real(field::kDoubleCounterValue, value);
+  packet.integer(field::kTimestamp, static_cast<std::uint64_t>(time / kFsPerNsInteger))
+      .message(field::kTrackEvent, event)
+      .integer(field::kSequence, kSequenceId);
+  write_packet(packet);
+}
+
+std::string Perfetto::location(const isa::Inst& inst) const {
+  if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > program_->files().size()) return {};
+  return program_->files()[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
+}
+
+void Perfetto::on_event(const models::PartEvent& event) {
+  const isa::Part& part = *event.part;
+  Slice slice{.name = std::string(program_->opcode_name(part.opcode)),
+              .start = event.start,
+              .end = event.end,
+              .annotations = {}};
+  ProtoMessage& a = slice.annotations;
+  annotate(a, "timestamp", event.start / kFsPerNsInteger);
+  annotate(a, "duration", (event.end - event.start) / kFsPerNsInteger);
+  annotate(a, "opcode", slice.name);
+  annotate(a, "id", static_cast<std::int64_t>(event.sequence));
+  annotate(a, "instruction", isa::spec(*event.inst).name);
+  annotate(a, "elements", part.elements);
+  annotate(a, "pc", event.inst->loc.trace_line);
+  const std::string where = location(*event.inst);
+  if (!where.empty()) annotate(a, "nki_source_location", where);
+  if (!event.mode.empty()) annotate(a, "performance_mode", event.mode);
+  if (event.throttled > 0) annotate(a, "throttled_ns", event.throttled / kFsPerNsInteger);
+  const bool waited = event.wait.producer != models::kNoQueue;
+  if (waited) annotate(a, "waited_for", queue_names_[{event.core, event.wait.producer}]);
+  if (options_.flows) {
+    const auto queue = static_cast<models::QueueIndex>(engine_of(part.unit));
+    slice.flow = flow_id(event.core, queue, event.sequence);
+    if (waited) {
+      slice.ends_flow = flow_id(event.core, event.wait.producer, event.wait.producer_sequence);
+    }
+  }
+  write_slice(event.core, std::string(isa::name(part.unit)) + " Engine", slice);
+  if (event.kind != models::PartKind::kArray || part.unit != isa::Unit::kTensorMatrix) return;
+  changes_[{event.core, "Throttling"}].emplace_back(event.start, event.throttled > 0 ? 1.0 : 0.0);
+}
+
+void Perfetto::on_event(const models::DmaLaneEvent& event) {
+  Slice slice{.name = queue_names_[{event.core, event.queue}],
+              .start = event.start,
+              .end = event.end,
+              .annotations = {}};
+  annotate(slice.annotations, "transfer_size", event.bytes);
+  annotate(slice.annotations, "packets", event.packets);
+  annotate(slice.annotations, "id", static_cast<std::int64_t>(event.sequence));
+  write_slice(event.core, "DMA Engine " + std::to_string(event.engine), slice);
+  const double rate =
+      static_cast<double>(event.bytes) / std::max(1.0, models::to_ns(event.end - event.start));
+  auto& changes = changes_[{event.core, "DMA Throughput"}];
+  changes.emplace_back(event.start, rate);
+  changes.emplace_back(event.end, -rate);
+}
+
+void Perfetto::on_event(const models::DmaEvent& event) {
+  Slice slice{.name = std::string(isa::spec(*event.inst).name),
+              .start = event.trigger_start,
+              .end = event.visible,
+              .annotations = {}};
+  annotate(slice.annotations, "bytes", event.work->bytes);
+  annotate(slice.annotations, "packets", event.packets);
+  annotate(slice.annotations, "id", static_cast<std::int64_t>(event.sequence));
+  annotate(slice.annotations, "first_packet_ns", event.first_packet / kFsPerNsInteger);
+  const std::string where = location(*event.inst);
+  if (!where.empty()) annotate(slice.annotations, "nki_source_location", where);
+  if (options_.flows) slice.flow = flow_id(event.core, event.queue, event.sequence);
+  write_slice(event.core, queue_names_[{event.core, event.queue}], slice);
+  auto& changes = changes_[{event.core, "Pending DMA Count"}];
+  changes.emplace_back(event.trigger_start, 1);
+  changes.emplace_back(event.visible, -1);
+}
+
+void Perfetto::on_event(const models::SemaphoreEvent& event) {
+  const std::string label = "S[" + std::to_string(event.semaphore) + "]";
+  Slice slice{.name = label + " = " + std::to_string(event.value),
+              .start = event.time,
+              .end = event.time,
+              .annotations = {}};
+  write_event(event.time, kInstant, instant_track(event.core, label), &slice);
+}
+
+// Sums of changes become values; the throttling series is a value already.
+void Perfetto::write_counters() {
+  for (auto& [key, changes] : changes_) {
+    const bool absolute = key.second == "Throttling";
+    const std::string unit = key.second == "DMA Throughput" ? "GB/s" : "";
+    const std::uint64_t track = counter_track(key.first, key.second, unit);
+    std::stable_sort(changes.begin(), changes.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    double value = 0;
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      value = absolute ? changes[i].second : value + changes[i].second;
+      if (i + 1 < changes.size() && changes[i + 1].first == changes[i].first) continue;
+      write_counter(changes[i].first, track, value);
+    }
+  }
+}
+
+void Perfetto::on_end(Fs /*end*/) {
+  write_counters();
+  out_.flush();
+}
+
+}  // namespace nkisim

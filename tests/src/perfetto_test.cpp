@@ -1,0 +1,103 @@
+#include "src/observers/perfetto.hpp"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "src/config_json.hpp"
+
+using namespace nkisim;
+
+namespace {
+
+// Reads the wire format back, by the published field numbers.
+struct Reader {
+  std::string_view bytes;
+  std::uint64_t varint() {
+    std::uint64_t v = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      const auto b = static_cast<unsigned char>(bytes.at(0));
+      bytes.remove_prefix(1);
+      v |= static_cast<std::uint64_t>(b & 0x7fU) << shift;
+      if (b < 0x80U) return v;
+    }
+  }
+  template <typename Fn>  // fn(field, integer, text)
+  void each(Fn&& fn) {
+    while (!bytes.empty()) {
+      const std::uint64_t tag = varint();
+      std::uint64_t integer = 0;
+      std::string_view text;
+      if (tag % 8 == 0) integer = varint();
+      if (tag % 8 == 1 || tag % 8 == 2) {
+        const std::size_t n = tag % 8 == 1 ? 8 : varint();
+        text = bytes.substr(0, n);
+        REQUIRE(text.size() == n);
+        bytes.remove_prefix(n);
+      }
+      REQUIRE(tag % 8 <= 2);
+      fn(tag / 8, integer, text);
+    }
+  }
+};
+
+struct Event {
+  std::uint64_t time = 0, type = 0, track = 0;
+  std::string name;
+};
+
+}  // namespace
+
+TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
+  isa::Program program(*isa::find_machine("trn2"));
+  std::ostringstream out;
+  Perfetto perfetto(out);
+  perfetto.on_start(program, load_config("trn2"));
+  perfetto.on_queue({0, 5, "qSyncDynamicHW"});
+  isa::Inst inst;
+  isa::Part part{.opcode = isa::Opcode::kTENSOR_TENSOR, .unit = isa::Unit::kVector};
+  models::PartEvent p{.inst = &inst, .part = &part};
+  p.start = models::from_ns(100);
+  p.end = models::from_ns(600);
+  perfetto.on_event(p);
+  p.start = models::from_ns(500);  // overlaps: a second row
+  p.end = models::from_ns(1100);
+  perfetto.on_event(p);
+  models::DmaLaneEvent lane{.queue = 5, .inst = &inst};
+  lane.end = models::from_ns(100);
+  lane.bytes = 2720;
+  perfetto.on_event(lane);
+  perfetto.on_end(0);
+
+  std::vector<Event> events;
+  std::map<std::uint64_t, std::string> tracks;
+  const std::string bytes = out.str();
+  Reader{bytes}.each([&](auto field, auto, auto packet) {
+    REQUIRE(field == 1);
+    Event event;
+    Reader{packet}.each([&](auto f, auto integer, auto text) {
+      if (f == 8) event.time = integer;
+      if (f == 60) {
+        std::uint64_t uuid = 0;
+        Reader{text}.each([&](auto g, auto i, auto t) {
+          if (g == 1) uuid = i;
+          if (g == 2) tracks[uuid] = t;
+        });
+      }
+      if (f != 11) return;
+      Reader{text}.each([&](auto g, auto i, auto t) {
+        if (g == 9) event.type = i;
+        if (g == 11) event.track = i;
+        if (g == 23) event.name = t;
+      });
+    });
+    if (event.type != 0) events.push_back(event);
+  });
+  REQUIRE(events.size() == 6 + 2);  // three slices, two counter values
+  CHECK(events[0].name == "TENSOR_TENSOR");
+  CHECK(events[0].time == 100);
+  CHECK(events[1].time == 600);
+  CHECK(tracks[events[0].track] == "Vector Engine - Row 0");
+  CHECK(tracks[events[2].track] == "Vector Engine - Row 1");
+  CHECK(tracks[events[4].track] == "DMA Engine 0 - Row 0");
+  CHECK(tracks[events[6].track] == "DMA Throughput");
+}
