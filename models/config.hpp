@@ -103,14 +103,12 @@ struct DmaConfig {
   std::int64_t read_stagger_bytes = 0;
   double transpose_from_hbm = 1, transpose_from_sbuf = 1;  // of the copy rate
   std::int64_t rows_per_engine = 1;  // partitions one engine serves before the next is used
-  bool priority_classes = false;
   DgeConfig software, hardware, fixed;
   std::array<isa::DgeMode, isa::kEngineCount> default_mode{};  // by triggering engine
 };
 
 struct HbmConfig {
   double bytes_per_ns = 0;  // of one stack
-  int cores_per_stack = 1;
 };
 
 /// Engines that cannot use a memory at the same time.
@@ -124,7 +122,6 @@ struct PortRule {
 struct CompilerConfig {
   bool infer_dependences = true;
   int dma_queues_per_engine = 1;  // queues a triggering engine spreads its DMAs over
-  int wait_slots = 0;             // waits an instruction can carry; 0 = any number
 };
 
 struct Config {

@@ -216,7 +216,6 @@ models::DmaConfig dma(ConfigReader in) {
   dma_rates(in, d);
   d.rows_per_engine = in.integer("rows_per_engine");
   if (d.rows_per_engine < 1) in.fail("rows_per_engine/value", "at least 1 is required");
-  d.priority_classes = in.flag("priority_classes");
   ConfigReader modes = in.object("default_mode");
   for (int e = 0; e < isa::kEngineCount; ++e) {
     const std::string key(name(static_cast<isa::Engine>(e)));
@@ -233,7 +232,6 @@ models::DmaConfig dma(ConfigReader in) {
 models::HbmConfig hbm(ConfigReader in) {
   models::HbmConfig h;
   h.bytes_per_ns = in.number("bytes_per_ns");
-  h.cores_per_stack = static_cast<int>(in.integer("cores_per_stack"));
   in.finish();
   return h;
 }
@@ -263,7 +261,6 @@ models::CompilerConfig compiler(ConfigReader in) {
   if (c.dma_queues_per_engine < 1 || c.dma_queues_per_engine > 16) {
     in.fail("dma_queues_per_engine/value", "1 to 16 is required");
   }
-  c.wait_slots = static_cast<int>(in.integer("wait_slots"));
   in.finish();
   return c;
 }
