@@ -1,0 +1,60 @@
+// The traces of the repository, timed: same bytes as the interpreter, every start explained.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "isa/interpreter.hpp"
+#include "src/config_json.hpp"
+#include "src/simulation.hpp"
+#include "src/trace_reader.hpp"
+
+using namespace nkisim;
+
+namespace {
+
+// A part starts exactly when the last of the moments that bound it has come.
+struct StartsAreExplained : models::Observer {
+  std::int64_t parts = 0, unexplained = 0;
+  void on_event(const models::PartEvent& e) override {
+    const models::Wait& w = e.wait;
+    const models::Fs bound =
+        std::max({w.ready, w.producer_end, w.visible, w.awake, w.pipe_free, w.port_free});
+    ++parts;
+    if (bound != e.start) ++unexplained;
+    if (e.end < e.start || e.throttled < 0) ++unexplained;
+  }
+};
+
+std::vector<std::string> traces() {
+  std::vector<std::string> list;
+  for (const auto& f : std::filesystem::directory_iterator(NKISIM_SOURCE_DIR "/traces")) {
+    if (f.path().extension() == ".jsonl") list.push_back(f.path().string());
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("timed runs of the repository's traces equal the interpreter") {
+  for (const std::string& path : traces()) {
+    INFO(path);
+    const TraceFile trace = read_trace(path);
+    const isa::Program& program = *trace.program;
+    isa::Memory timed(program), plain(program);
+    load_inputs(trace, timed);
+    load_inputs(trace, plain);
+    isa::interpret(program, plain);
+    StartsAreExplained observer;
+    const SimResult r = simulate(program, load_config(std::string(program.machine().target)),
+                                 &timed, {.observers = {&observer}});
+    CHECK(observer.parts > 0);
+    CHECK(observer.unexplained == 0);
+    CHECK(r.end > 0);
+    for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
+      if (program.tensor(t).space != isa::Space::kHbm) continue;
+      INFO(program.tensor(t).name);
+      CHECK(timed.read(t) == plain.read(t));
+    }
+  }
+}
