@@ -10,10 +10,32 @@ bool is_output(isa::TensorRole role) {
   return role == isa::TensorRole::kOutput || role == isa::TensorRole::kInputOutput;
 }
 
-Comparison compare_one(const isa::Tensor& tensor, const NpyArray& got, const NpyArray& want,
-                       double rtol, double atol) {
-  const std::vector<double> x = to_doubles(got, tensor.name);
-  const std::vector<double> y = to_doubles(want, "expected " + tensor.name);
+// Element bytes as doubles; NumPy alone has no bfloat16 or fp8, so the tensor's dtype decides.
+std::vector<double> values(isa::Dtype dtype, const std::vector<std::byte>& bytes) {
+  if (isa::is_integer(dtype)) {  // exact beyond 24 bits
+    const auto count = static_cast<std::int64_t>(bytes.size()) / isa::size_bytes(dtype);
+    return to_doubles(make_array(dtype, {count}, bytes), "output");
+  }
+  const std::size_t n = bytes.size() / static_cast<std::size_t>(isa::size_bytes(dtype));
+  std::vector<float> floats(n * (isa::is_packed(dtype) ? 4 : 1));
+  isa::decode(dtype, bytes.data(), n, floats.data());
+  return {floats.begin(), floats.end()};
+}
+
+// Numbers of any NumPy type; raw arrays hold the tensor's own dtype.
+std::vector<double> expected_values(const isa::Tensor& tensor, const NpyArray& want) {
+  const std::string what = "expected " + tensor.name;
+  const auto dtype = dtype_of(want);
+  const bool numbers = dtype && (isa::is_integer(*dtype) || *dtype == isa::Dtype::kFloat32);
+  if (want.descr == "<f8" || (numbers && !isa::is_packed(tensor.dtype)))
+    return to_doubles(want, what);
+  return values(tensor.dtype, to_dtype(want, tensor.dtype, what));
+}
+
+Comparison compare_one(const isa::Tensor& tensor, const std::vector<std::byte>& got,
+                       const NpyArray& want, double rtol, double atol) {
+  const std::vector<double> x = values(tensor.dtype, got);
+  const std::vector<double> y = expected_values(tensor, want);
   if (x.size() != y.size()) {
     isa::fail("expected " + tensor.name, "of " + std::to_string(y.size()) + " elements",
               std::to_string(x.size()) + " elements");
@@ -53,8 +75,7 @@ std::vector<Comparison> compare(const isa::Program& program, isa::Memory& memory
       isa::fail("expected array " + key + " names no HBM tensor of the program");
     }
     const isa::Tensor& tensor = program.tensor(*id);
-    const NpyArray got = make_array(tensor.dtype, tensor.shape, memory.read(*id));
-    rows.push_back(compare_one(tensor, got, want, rtol, atol));
+    rows.push_back(compare_one(tensor, memory.read(*id), want, rtol, atol));
   }
   return rows;
 }

@@ -4,7 +4,8 @@ namespace nkisim::cli {
 
 std::span<const Command> commands() {
   static const std::vector<Command> kCommands = {
-      check_command(), disasm_command(), isa_command(), convert_command(), completion_command(),
+      run_command(),    check_command(),   disasm_command(),     isa_command(),
+      config_command(), convert_command(), completion_command(),
   };
   return kCommands;
 }

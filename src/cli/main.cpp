@@ -9,7 +9,7 @@
 #include "src/cli/command.hpp"
 #include "src/cli/python_command.hpp"
 
-extern "C++" int sc_main(int, char*[]) { return 0; }
+extern "C" int sc_main(int, char*[]) { return 0; }
 
 namespace nkisim::cli {
 namespace {

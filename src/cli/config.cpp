@@ -1,0 +1,93 @@
+// nkisim config: the machine descriptions.
+#include <iostream>
+
+#include "isa/error.hpp"
+#include "src/cli/command.hpp"
+#include "src/config_json.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+namespace po = boost::program_options;
+using nlohmann::json;
+
+void options(po::options_description& named, po::positional_options_description& positional,
+             po::options_description& hidden) {
+  named.add_options()("set", po::value<std::vector<std::string>>(),
+                      "path=value: override one number")("json", "machine-readable difference");
+  hidden.add_options()("words", po::value<std::vector<std::string>>());
+  positional.add("words", -1);
+}
+
+json resolved(const Args& args, const std::string& name) {
+  json config = load_config_json(name);
+  for (const std::string& item : texts(args, "set")) {
+    const std::size_t eq = item.find('=');
+    if (eq == std::string::npos) usage("--set takes path=value, not '" + item + "'");
+    apply_override(config, item.substr(0, eq), item.substr(eq + 1));
+  }
+  static_cast<void>(parse_config(config));
+  return config;
+}
+
+int diff(const Args& args, const std::string& a, const std::string& b) {
+  const json from = resolved(args, a).flatten(), to = resolved(args, b).flatten();
+  json changes = json::array();
+  for (const auto& [path, value] : from.items()) {
+    if (!to.contains(path))
+      changes.push_back({{"path", path}, {a, value}, {b, nullptr}});
+    else if (to.at(path) != value)
+      changes.push_back({{"path", path}, {a, value}, {b, to.at(path)}});
+  }
+  for (const auto& [path, value] : to.items()) {
+    if (!from.contains(path)) changes.push_back({{"path", path}, {a, nullptr}, {b, value}});
+  }
+  if (args.count("json") != 0) {
+    std::cout << changes.dump(1) << '\n';
+  } else {
+    for (const json& c : changes) {
+      std::cout << c.at("path").get<std::string>() << ": " << c.at(a).dump() << " -> "
+                << c.at(b).dump() << '\n';
+    }
+  }
+  return changes.empty() ? kOk : kDiffers;
+}
+
+int run(const Args& args) {
+  const auto words = texts(args, "words");
+  const std::string action = words.empty() ? "list" : words[0];
+  const auto need = [&](std::size_t n, const char* what) {
+    if (words.size() != n + 1) usage("config " + action + " takes " + what);
+  };
+  if (action == "list") {
+    for (const std::string& name : config_names()) std::cout << name << '\n';
+  } else if (action == "show") {
+    need(1, "one config name or file");
+    std::cout << resolved(args, words[1]).dump(1) << '\n';
+  } else if (action == "validate") {
+    need(1, "one config name or file");
+    static_cast<void>(resolved(args, words[1]));
+    std::cout << words[1] << ": ok\n";
+  } else if (action == "diff") {
+    need(2, "two config names or files");
+    return diff(args, words[1], words[2]);
+  } else {
+    usage("config takes list, show, validate or diff, not '" + action + "'");
+  }
+  return kOk;
+}
+
+}  // namespace
+
+const Command& config_command() {
+  static const Command kCommand = {
+      "config",
+      "show, compare and validate machine descriptions",
+      "nkisim config [list | show NAME | diff A B | validate FILE] [options]",
+      "  nkisim config show trn2 --set dma.bytes_per_ns=23\n  nkisim config diff trn1 trn2\n",
+      options,
+      run};
+  return kCommand;
+}
+
+}  // namespace nkisim::cli
