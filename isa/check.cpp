@@ -72,6 +72,15 @@ void check_indices(const Param& param, const TensorRef& ref, const Program& prog
   }
 }
 
+// MX scales of up to four tensors share a quadrant's first 16 partitions.
+void check_scale_start(std::string_view operand, const TensorRef& ref) {
+  constexpr int kRows = 4, kSharing = 4;
+  const int inside = ref.partition % kQuadrant;
+  if (inside % kRows == 0 && inside < kRows * kSharing) return;
+  fail(operand, "on partition " + std::to_string(ref.partition),
+       "a start 0, 4, 8 or 12 partitions into a quadrant");
+}
+
 void check_operand(const Param& param, const TensorRef& ref, const Program& program,
                    const Inst& inst) {
   const Tensor& tensor = program.tensor(ref);
@@ -97,7 +106,12 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
   }
   check_bounds(param.name, ref, tensor);
   check_indices(param, ref, program, inst.core);
-  if (ref.on_chip() && !dma && !program.timing_only()) check_start_partition(param.name, ref);
+  if (!ref.on_chip() || dma || program.timing_only()) return;
+  if (param.mx_scale) {
+    check_scale_start(param.name, ref);
+  } else {
+    check_start_partition(param.name, ref);
+  }
 }
 
 const DynamicOffset* indirection(const TensorRef& ref) {

@@ -89,6 +89,7 @@ struct Param {
   std::string_view doc = {};
   bool indirect = false;  // may be a v4 indirect view (gather or scatter along the free dimension)
   bool gather = false;    // may be addressed row by row through an index tensor (kVector, DMA only)
+  bool mx_scale = false;  // may also start 4, 8 or 12 partitions into a quadrant
 };
 
 /// An engine an op may run on, from which generation on.

@@ -1,0 +1,56 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kData, kCores };
+
+constexpr std::array<EngineRule, 5> kEngines = {
+    {{Engine::kGpSimd}, {Engine::kSync}, {Engine::kTensor}, {Engine::kVector}, {Engine::kScalar}}};
+
+constexpr Spaces kHbmOnly = {Space::kHbm};
+
+constexpr std::array<Param, 2> kParams = {{
+    {.name = "data",
+     .kind = ParamKind::kInOut,
+     .spaces = kHbmOnly,
+     .dtypes = kAnyDtype,
+     .doc = "what the cores communicate through: accesses before the barrier end before it, later "
+            "ones start after it"},
+    {.name = "cores", .kind = ParamKind::kIntList, .doc = "(0, 1)"},
+}};
+
+void check(const Inst& inst, const Machine& /*machine*/) {
+  const IntList both = {0, 1};
+  if (inst.list(kCores) == both) return;
+  std::string found = "(";
+  for (std::int64_t core : inst.list(kCores)) {
+    found += (found.size() > 1 ? ", " : "") + std::to_string(core);
+  }
+  fail("cores", found + ")", "(0, 1)");
+}
+
+void expand_parts(const Inst& inst, const Machine& /*machine*/, Expansion& out) {
+  out.parts.push_back({.opcode = Opcode::kPSEUDO_CORE_BARRIER, .unit = unit_of(inst.engine)});
+}
+
+}  // namespace
+
+extern const OpSpec spec_core_barrier;
+const OpSpec spec_core_barrier = {
+    .name = "core_barrier",
+    .doc = "Waits until both cores of a logical core have come here.",
+    .semantics = "no data effect; a program of one core passes at once",
+    .cost = "not documented; at least a remote semaphore update (config: sequencer)",
+    .sources = "nki.isa.core_barrier; profiler opcode PSEUDO_CORE_BARRIER",
+    .engines = kEngines,
+    .params = kParams,
+    .since = Generation::kV3,
+    .opcode = Opcode::kPSEUDO_CORE_BARRIER,
+    .check = check,
+    .expand = expand_parts,
+    .rendezvous = true,
+    .dma = true,
+};
+
+}  // namespace nkisim::isa

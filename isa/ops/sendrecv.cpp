@@ -1,0 +1,129 @@
+#include "isa/ops/dma.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+enum { kSrc, kDst, kSendTo, kRecvFrom, kPipeId, kDmaEngine };
+
+constexpr std::array<std::string_view, 2> kDmaEngines = {"dma", "gpsimd_dma"};
+
+constexpr std::array<Param, 6> kParams = {{
+    {.name = "src",
+     .kind = ParamKind::kIn,
+     .spaces = kSbufOnly,
+     .dtypes = kAnyDtype,
+     .doc = "sent to the other core's dst"},
+    {.name = "dst",
+     .kind = ParamKind::kOut,
+     .spaces = kSbufOnly,
+     .dtypes = kAnyDtype,
+     .doc = "receives; shape and dtype of src"},
+    {.name = "send_to_rank", .kind = ParamKind::kInt, .doc = "0 or 1"},
+    {.name = "recv_from_rank", .kind = ParamKind::kInt, .doc = "0 or 1"},
+    {.name = "pipe_id", .kind = ParamKind::kInt, .doc = "operations of one id belong together"},
+    {.name = "dma_engine",
+     .kind = ParamKind::kEnum,
+     .optional = true,
+     .choices = kDmaEngines,
+     .doc = "dma (absent), or gpsimd_dma: GpSimd's own, at most 256 elements per partition"},
+}};
+
+bool on_gpsimd(const Inst& inst) { return inst.integer(kDmaEngine) == 1; }
+
+Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
+  return on_gpsimd(inst) ? Engine::kGpSimd : Engine::kSync;
+}
+
+void check_rank(const Inst& inst, int param) {
+  const std::int64_t rank = inst.integer(param);
+  if (rank == 0 || rank == 1) return;
+  fail(kParams[static_cast<std::size_t>(param)].name, std::to_string(rank), "0 or 1");
+}
+
+void check(const Inst& inst, const Machine& /*machine*/) {
+  constexpr std::int64_t kMostElements = 256;  // 1024, 512 and 256 bytes of 4, 2 and 1
+  const TensorRef &src = inst.tensor(kSrc), &dst = inst.tensor(kDst);
+  check_rank(inst, kSendTo);
+  check_rank(inst, kRecvFrom);
+  if (src.shape() != dst.shape()) {
+    fail("dst", describe(dst), "the shape of src, " + describe(src) + ",");
+  }
+  if (src.dtype != dst.dtype) {
+    fail("dst", std::string(name(dst.dtype)),
+         "the dtype of src, " + std::string(name(src.dtype)) + ",");
+  }
+  if (!on_gpsimd(inst)) return;
+  if (inst.engine != Engine::kGpSimd) {
+    fail("engine", std::string(name(inst.engine)), "gpsimd for gpsimd_dma");
+  }
+  if (src.columns() > kMostElements) {
+    fail("src", describe(src),
+         "at most " + std::to_string(kMostElements * size_bytes(src.dtype)) +
+             " bytes per partition for gpsimd_dma");
+  }
+}
+
+void check_partner(const Inst& inst, const Inst& peer) {
+  const TensorRef& received = peer.tensor(kSrc);
+  if (inst.integer(kPipeId) != peer.integer(kPipeId)) {
+    fail("pipe_id", std::to_string(inst.integer(kPipeId)),
+         "the other core's, " + std::to_string(peer.integer(kPipeId)) + ",");
+  }
+  if (inst.integer(kRecvFrom) == peer.core && peer.integer(kSendTo) != inst.core) {
+    fail("core " + std::to_string(inst.core) + " receives from core " + std::to_string(peer.core) +
+         ", which sends to core " + std::to_string(peer.integer(kSendTo)));
+  }
+  if (received.shape() != inst.tensor(kDst).shape() || received.dtype != inst.tensor(kDst).dtype) {
+    fail("dst", describe(inst.tensor(kDst)),
+         "what the other core sends, " + describe(received) + ",");
+  }
+}
+
+// Both directions happen at once, so the lower core, which comes first, moves both.
+void eval(const Inst& inst, EvalContext& ctx) {
+  EvalContext* peer = ctx.peer();
+  if (peer == nullptr) {  // one core alone: it receives what it sends
+    ctx.store_raw(inst.tensor(kDst), ctx.load_raw(inst.tensor(kSrc)));
+    return;
+  }
+  const Inst& other = *ctx.peer_inst();
+  check_partner(inst, other);
+  if (inst.core > other.core) return;
+  check_partner(other, inst);
+  const Tile<std::byte> mine = ctx.load_raw(inst.tensor(kSrc));
+  const Tile<std::byte> theirs = peer->load_raw(other.tensor(kSrc));
+  ctx.store_raw(inst.tensor(kDst), inst.integer(kRecvFrom) == inst.core ? mine : theirs);
+  peer->store_raw(other.tensor(kDst), other.integer(kRecvFrom) == other.core ? theirs : mine);
+}
+
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
+  const DmaRequest request{};
+  expand_dma(inst, inst.tensor(kSrc), inst.tensor(kDst), resolve_dge(request, inst.engine, machine),
+             out);
+  out.parts.front().opcode = Opcode::kSENDRECV;
+}
+
+}  // namespace
+
+extern const OpSpec spec_sendrecv;
+const OpSpec spec_sendrecv = {
+    .name = "sendrecv",
+    .doc = "Exchanges SBUF tiles between the two cores of a logical core.",
+    .semantics =
+        "dst of this core = src of core recv_from_rank, both directions at once; a program of one "
+        "core receives what it sends (assumed)",
+    .cost = "not documented; a DMA between the cores after they have met (config: dma)",
+    .sources = "nki.isa.sendrecv; trainium2_arch (GpSimd DMA)",
+    .engines = kAnySequencer,
+    .params = kParams,
+    .since = Generation::kV3,
+    .opcode = Opcode::kSENDRECV,
+    .check = check,
+    .eval = eval,
+    .expand = expand_parts,
+    .rendezvous = true,
+    .dma = true,
+    .pick_engine = pick_engine,
+};
+
+}  // namespace nkisim::isa
