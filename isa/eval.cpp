@@ -43,6 +43,18 @@ void copy_elements(std::int64_t size, std::byte* out, std::int64_t out_step, con
   }
 }
 
+// out[i] = in[i] where `selected`, without a branch.
+template <typename T>
+void blend(std::byte* out, const std::byte* in, const std::uint8_t* selected, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    T a, b;
+    std::memcpy(&a, out + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    std::memcpy(&b, in + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    a = selected[i] != 0 ? b : a;
+    std::memcpy(out + i * static_cast<std::int64_t>(sizeof(T)), &a, sizeof(T));
+  }
+}
+
 }  // namespace
 
 /// An operand with its dynamic offsets resolved: where each row and column really is.
@@ -395,11 +407,21 @@ void EvalContext::store_raw_where(const TensorRef& ref, const Tile<std::byte>& v
   const std::byte* in = values.data;
   const std::uint8_t* selected = mask.data;
   walk(ref, Touch::kSome, [&](const Run& run) {
-    for (std::int64_t i = 0; i < run.count && run.data != nullptr; ++i) {
-      if (selected[i] == 0) continue;
-      std::byte* at = run.data + i * run.step_bytes;
-      std::memcpy(at, in + i * size, static_cast<std::size_t>(size));
-      mark_written(region, ref.space, at - region.data(), size);
+    if (run.data != nullptr) {
+      const std::int64_t at = run.data - region.data();
+      const bool marked = run.step_bytes == size && !tracks_origin(ref.space) &&
+                          region.find_unwritten(at, run.count * size) < 0;
+      if (marked && size == 4) {
+        blend<std::uint32_t>(run.data, in, selected, run.count);
+      } else if (marked && size == 2) {
+        blend<std::uint16_t>(run.data, in, selected, run.count);
+      } else {
+        for (std::int64_t i = 0; i < run.count; ++i) {
+          if (selected[i] == 0) continue;
+          std::memcpy(run.data + i * run.step_bytes, in + i * size, static_cast<std::size_t>(size));
+          mark_written(region, ref.space, at + i * run.step_bytes, size);
+        }
+      }
     }
     in += run.count * size;
     selected += run.count;
@@ -462,31 +484,6 @@ void EvalContext::store_bits(const TensorRef& ref, const Tile<std::uint32_t>& va
   Tile<std::byte> raw = make<std::byte>(values.rows, values.columns * size);
   encode_bits(ref.dtype, values.data, static_cast<std::size_t>(values.size()), raw.data);
   store_raw(ref, raw);
-}
-
-Tile<float> EvalContext::column(const Arg& arg, std::int64_t rows, float absent) {
-  if (arg.kind == Arg::Kind::kTensor) return load(*arg.tensor);
-  Tile<float> tile = make<float>(rows, 1);
-  float v = absent;
-  if (arg.kind == Arg::Kind::kReal)
-    v = static_cast<float>(arg.real);
-  else if (arg.present())
-    v = static_cast<float>(arg.integer);
-  std::fill_n(tile.data, rows, v);
-  return tile;
-}
-
-Tile<std::uint32_t> EvalContext::column_bits(const Arg& arg, std::int64_t rows) {
-  if (arg.kind == Arg::Kind::kTensor) return load_bits(*arg.tensor);
-  Tile<std::uint32_t> tile = make<std::uint32_t>(rows, 1);
-  const std::int64_t v =
-      arg.kind == Arg::Kind::kReal ? static_cast<std::int64_t>(arg.real) : arg.integer;
-  std::fill_n(tile.data, rows, arg.present() ? static_cast<std::uint32_t>(v) : 0U);
-  return tile;
-}
-
-std::int64_t EvalContext::value(const Arg& arg) const {
-  return arg.kind == Arg::Kind::kRegister ? state_.reg(arg.integer) : arg.integer;
 }
 
 }  // namespace nkisim::isa

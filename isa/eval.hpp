@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -86,6 +87,14 @@ class EvalContext {
   /// marked as written.
   void store_raw_where(const TensorRef& ref, const Tile<std::byte>& values,
                        const Tile<std::uint8_t>& mask);
+  /// dst = src, element for element, of the same dtype.
+  void copy_raw(const TensorRef& dst, const TensorRef& src);
+  /// Calls fn(row, inputs, out, columns) for each row: inputs as FP32, `out` to be filled with FP32
+  /// (it may be one of the inputs' arrays) and then stored to `dst`. As load, compute and store of
+  /// whole tiles, but values stay in the first-level cache where the operands allow it.
+  using RowFn = std::function<void(std::int64_t, const float* const*, float*, std::size_t)>;
+  void map_rows(std::initializer_list<const TensorRef*> inputs, const TensorRef& dst,
+                const RowFn& fn);
   /// Uninitialised scratch tile.
   template <typename T>
   Tile<T> make(std::int64_t rows, std::int64_t columns) {
@@ -142,6 +151,17 @@ class EvalContext {
   void mark_written(Region& region, Space space, std::int64_t first, std::int64_t count);
   [[noreturn]] void fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,
                                        std::int64_t extent) const;
+  // Rows of an operand that are one run of bytes each, at fixed places; empty region otherwise.
+  struct DenseRows {
+    Placement place;
+    std::int64_t rows = 0, row_bytes = 0;
+    [[nodiscard]] std::byte* row(std::int64_t r) const {
+      return place.region->data() + place.start + r * place.pitch;
+    }
+  };
+  [[nodiscard]] DenseRows dense_rows(const TensorRef& ref);
+  static bool may_stream(const DenseRows& dst, const DenseRows& src);
+  void check_written(const TensorRef& ref, const DenseRows& dense, std::int64_t r);
   [[noreturn]] void fail_unwritten(const TensorRef& ref, std::int64_t byte,
                                    std::int64_t partition) const;
   template <typename Fn>

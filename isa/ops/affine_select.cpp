@@ -28,20 +28,22 @@ bool is_comparison(AluOp op) {
          op == kLessEqual;
 }
 
-bool holds(AluOp op, std::int32_t a) {
+// Calls fn with the comparison with 0 as a function, so that loops over it are compiled for each.
+template <typename Fn>
+void with_comparison(AluOp op, Fn&& fn) {
   switch (op) {
     case AluOp::kEqual:
-      return a == 0;
+      return fn([](std::int32_t a) { return a == 0; });
     case AluOp::kNotEqual:
-      return a != 0;
+      return fn([](std::int32_t a) { return a != 0; });
     case AluOp::kGreater:
-      return a > 0;
+      return fn([](std::int32_t a) { return a > 0; });
     case AluOp::kGreaterEqual:
-      return a >= 0;
+      return fn([](std::int32_t a) { return a >= 0; });
     case AluOp::kLess:
-      return a < 0;
+      return fn([](std::int32_t a) { return a < 0; });
     default:
-      return a <= 0;
+      return fn([](std::int32_t a) { return a <= 0; });
   }
 }
 
@@ -63,19 +65,23 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const auto on_false = static_cast<float>(inst.real(kOnFalseValue));
   if (src.dtype != dst.dtype) {
     const auto x = ctx.load(src);
-    for (std::int64_t i = 0; i < x.size(); ++i) {
-      if (!holds(op, affine.data[i])) x.data[i] = on_false;
-    }
+    with_comparison(op, [&](auto comparison) {
+      for (std::int64_t i = 0; i < x.size(); ++i) {
+        x.data[i] = comparison(affine.data[i]) ? x.data[i] : on_false;
+      }
+    });
     return ctx.store(dst, x);
   }
   const auto x = ctx.load_raw(src);  // selected elements keep their bits
   const auto size = static_cast<std::size_t>(size_bytes(dst.dtype));
   std::array<std::byte, 4> fill{};
   encode_one(dst.dtype, on_false, fill.data());
-  for (std::int64_t i = 0; i < affine.size(); ++i) {
-    if (holds(op, affine.data[i])) continue;
-    std::memcpy(x.data + static_cast<std::size_t>(i) * size, fill.data(), size);
-  }
+  with_comparison(op, [&](auto comparison) {
+    for (std::int64_t i = 0; i < affine.size(); ++i) {
+      if (comparison(affine.data[i])) continue;
+      std::memcpy(x.data + static_cast<std::size_t>(i) * size, fill.data(), size);
+    }
+  });
   ctx.store_raw(dst, x);
 }
 

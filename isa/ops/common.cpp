@@ -1,6 +1,7 @@
 #include "isa/ops/common.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace nkisim::isa {
 
@@ -81,21 +82,32 @@ void check_stage_operand(std::string_view op_param, AluOp op, std::string_view o
        "a constant or a tile for " + std::string(op_param) + "=" + op_name);
 }
 
+Stage::Stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse, std::int64_t rows)
+    : op_(op), reverse_(reverse), operand_(ctx.column(operand, rows)) {}
+
+void Stage::apply_to(std::int64_t r, const float* in, float* out, std::size_t n) const {
+  if (traits(op_).operands == 1) return apply_unary(op_, in, out, n);
+  apply_scalar(op_, in, operand_.data[r], reverse_, out, n);
+}
+
 void apply_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
                  const Tile<float>& x) {
-  if (traits(op).operands == 1) {
-    apply_unary(op, x.data, x.data, static_cast<std::size_t>(x.size()));
-    return;
-  }
-  if (operand.kind != Arg::Kind::kTensor) {
-    const float s = ctx.column(operand, 1).data[0];
-    apply_scalar(op, x.data, s, reverse, x.data, static_cast<std::size_t>(x.size()));
-    return;
-  }
-  const Tile<float> column = ctx.column(operand, x.rows);
+  const Stage stage(ctx, op, operand, reverse, x.rows);
   for (std::int64_t r = 0; r < x.rows; ++r) {
-    apply_scalar(op, x.row(r), column.data[r], reverse, x.row(r),
-                 static_cast<std::size_t>(x.columns));
+    stage.apply_to(r, x.row(r), x.row(r), static_cast<std::size_t>(x.columns));
+  }
+}
+
+void fill_elements(std::byte* out, const std::byte* element, std::int64_t size,
+                   std::int64_t count) {
+  // Doubling what is there already: long copies whatever the size of an element.
+  const std::int64_t total = size * count;
+  if (total == 0) return;
+  std::memcpy(out, element, static_cast<std::size_t>(size));
+  for (std::int64_t done = size; done < total;) {
+    const std::int64_t more = std::min({done, total - done, std::int64_t{4096}});
+    std::memcpy(out + done, out, static_cast<std::size_t>(more));
+    done += more;
   }
 }
 

@@ -51,9 +51,24 @@ void check_bit_operand(std::string_view operand, const TensorRef& ref, AluOp op)
 void check_stage_operand(std::string_view op_param, AluOp op, std::string_view operand_param,
                          const Arg& operand);
 
-/// x = op(x, operand), or op(operand, x) with `reverse`; operand is a constant or one per row.
+/// One scalar operation of an instruction: x op operand, or operand op x with `reverse`, where the
+/// operand is a constant or one value per row.
+class Stage {
+ public:
+  Stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse, std::int64_t rows);
+  /// out[i] = the operation on in[i] for row r; `out` may be `in`.
+  void apply_to(std::int64_t r, const float* in, float* out, std::size_t n) const;
+
+ private:
+  AluOp op_;
+  bool reverse_;
+  Tile<float> operand_;
+};
+/// The same on a whole tile, in place.
 void apply_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
                  const Tile<float>& x);
+/// `count` copies of the element of `size` bytes (1, 2 or 4) at `element`.
+void fill_elements(std::byte* out, const std::byte* element, std::int64_t size, std::int64_t count);
 /// Widens shifted elements as their own width asks: zeros for a logical right shift, copies of the
 /// element's top bit for an arithmetic one. Other operators do not see the upper bits.
 void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x);

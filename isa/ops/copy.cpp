@@ -1,5 +1,7 @@
 #include "isa/ops/copy.hpp"
 
+#include <algorithm>
+
 namespace nkisim::isa {
 
 bool is_indirect(const TensorRef& ref) {
@@ -24,9 +26,11 @@ void check_copy(const Inst& inst, const Machine& /*machine*/) {
 void eval_copy(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kCopyDst), &src = inst.tensor(kCopySrc);
   if (dst.dtype == src.dtype) {
-    ctx.store_raw(dst, ctx.load_raw(src));
+    ctx.copy_raw(dst, src);
   } else {
-    ctx.store(dst, ctx.load(src));
+    ctx.map_rows({&src}, dst, [](std::int64_t, const float* const* in, float* out, std::size_t n) {
+      if (in[0] != out) std::copy_n(in[0], n, out);
+    });
   }
 }
 

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <cstring>
 
 #include "isa/ops/common.hpp"
 
@@ -42,9 +41,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
   } else if (!is_packed(dst.dtype)) {
     encode_one(dst.dtype, static_cast<float>(inst.real(kValue)), element.data());
   }
-  for (std::int64_t i = 0; i < dst.elements(); ++i) {
-    std::memcpy(out.data + i * size, element.data(), static_cast<std::size_t>(size));
-  }
+  fill_elements(out.data, element.data(), size, dst.elements());
   ctx.store_raw(dst, out);
 }
 

@@ -5,13 +5,15 @@ namespace {
 
 constexpr std::uint32_t kTaps = 0x80200003U;  // x^32 + x^22 + x^2 + x + 1, Galois form
 
-// Effect of eight steps by the byte that is shifted out.
-constexpr std::array<std::uint32_t, 256> kEightSteps = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t s = byte;
-    for (int i = 0; i < 8; ++i) s = (s & 1U) != 0 ? (s >> 1U) ^ kTaps : s >> 1U;
-    table[byte] = s;
+// The 32 steps of one number are linear in the state: the effect of each of its bytes.
+constexpr std::array<std::array<std::uint32_t, 256>, 4> kLeap = [] {
+  std::array<std::array<std::uint32_t, 256>, 4> table{};
+  for (std::uint32_t byte = 0; byte < 4; ++byte) {
+    for (std::uint32_t value = 0; value < 256; ++value) {
+      std::uint32_t s = value << (8U * byte);
+      for (int i = 0; i < 32; ++i) s = (s & 1U) != 0 ? (s >> 1U) ^ kTaps : s >> 1U;
+      table[byte][value] = s;
+    }
   }
   return table;
 }();
@@ -42,7 +44,8 @@ void fill(Xorwow& state, std::uint64_t x) {
 }  // namespace
 
 std::uint32_t next_lfsr(std::uint32_t& state) {
-  for (int i = 0; i < 4; ++i) state = (state >> 8U) ^ kEightSteps[state & 0xffU];
+  state = kLeap[0][state & 0xffU] ^ kLeap[1][(state >> 8U) & 0xffU] ^
+          kLeap[2][(state >> 16U) & 0xffU] ^ kLeap[3][state >> 24U];
   return state;
 }
 

@@ -15,9 +15,10 @@ void check(const Inst& inst, const Machine& /*machine*/) {
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {
-  const auto x = ctx.load(inst.tensor(kData));
-  apply_unary(AluOp::kReciprocal, x.data, x.data, static_cast<std::size_t>(x.size()));
-  ctx.store(inst.tensor(kDst), x);
+  ctx.map_rows({&inst.tensor(kData)}, inst.tensor(kDst),
+               [](std::int64_t, const float* const* in, float* out, std::size_t n) {
+                 apply_unary(AluOp::kReciprocal, in[0], out, n);
+               });
 }
 
 }  // namespace

@@ -34,12 +34,16 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {
-  const auto x = ctx.load(inst.tensor(kData)), y = ctx.load(inst.tensor(kOperand1));
-  apply_stage(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), x);
+  const TensorRef& data = inst.tensor(kData);
+  const Stage first(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), data.rows());
+  const AluOp op1 = op1_of(inst);
   const bool reverse = inst.flag(kReverse1);
-  apply(op1_of(inst), reverse ? y.data : x.data, reverse ? x.data : y.data, x.data,
-        static_cast<std::size_t>(x.size()));
-  ctx.store(inst.tensor(kDst), x);
+  const auto t = ctx.make<float>(1, data.columns());  // dst may be operand1
+  ctx.map_rows({&data, &inst.tensor(kOperand1)}, inst.tensor(kDst),
+               [&](std::int64_t r, const float* const* in, float* out, std::size_t n) {
+                 first.apply_to(r, in[0], t.data, n);
+                 apply(op1, reverse ? in[1] : t.data, reverse ? t.data : in[1], out, n);
+               });
 }
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {

@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "isa/ops/common.hpp"
 
 namespace nkisim::isa {
@@ -55,9 +53,7 @@ Tile<std::byte> constant(EvalContext& ctx, const TensorRef& dst, const Arg& arg)
   } else {
     encode_one(dst.dtype, ctx.column(arg, 1).data[0], element.data());
   }
-  for (std::int64_t i = 0; i < dst.elements(); ++i) {
-    std::memcpy(out.data + i * size, element.data(), static_cast<std::size_t>(size));
-  }
+  fill_elements(out.data, element.data(), size, dst.elements());
   return out;
 }
 

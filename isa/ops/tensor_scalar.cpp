@@ -176,12 +176,15 @@ void eval_bits(const Inst& inst, EvalContext& ctx, bool exact) {
 void eval(const Inst& inst, EvalContext& ctx) {
   const bool exact = is_address_form(inst);
   if (exact || is_bitvec(op0_of(inst))) return eval_bits(inst, ctx, exact);
-  const auto x = ctx.load(inst.tensor(kData));
-  apply_stage(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), x);
-  if (inst.has(kOp1)) {
-    apply_stage(ctx, op1_of(inst), inst.arg(kOperand1), inst.flag(kReverse1), x);
-  }
-  ctx.store(inst.tensor(kDst), x);
+  const std::int64_t rows = inst.tensor(kData).rows();
+  const Stage first(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), rows);
+  const Stage second(ctx, op1_of(inst), inst.arg(kOperand1), inst.flag(kReverse1), rows);
+  const bool two = inst.has(kOp1);
+  ctx.map_rows({&inst.tensor(kData)}, inst.tensor(kDst),
+               [&](std::int64_t r, const float* const* in, float* out, std::size_t n) {
+                 first.apply_to(r, in[0], out, n);
+                 if (two) second.apply_to(r, out, out, n);
+               });
 }
 
 }  // namespace

@@ -62,9 +62,10 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const bool exact = inst.engine == Engine::kGpSimd && is_word(a.dtype) && is_word(b.dtype) &&
                      is_word(dst.dtype) && has_exact_integer(op);
   if (is_bitvec(op) || exact) return eval_bits(inst, ctx, op);
-  const auto x = ctx.load(a), y = ctx.load(b);
-  apply(op, x.data, y.data, x.data, static_cast<std::size_t>(x.size()));
-  ctx.store(dst, x);
+  ctx.map_rows({&a, &b}, dst,
+               [op](std::int64_t, const float* const* in, float* out, std::size_t n) {
+                 apply(op, in[0], in[1], out, n);
+               });
 }
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {

@@ -153,6 +153,11 @@ def tensor_tensor():
          expect={"c": uw ^ j.view(np.uint32)})
     case(op, "in place", std, {"dst": "a", "data1": "a", "data2": "a", "op": "add"},
          expect={"a": a + a})
+    shifted = a.copy()
+    shifted[:, 1:] = a[:, :-1] + b[:, 1:]
+    case(op, "source and destination overlap", std,
+         {"dst": "a[:,1:8]", "data1": "a[:,0:7]", "data2": "b[:,1:8]", "op": "add"},
+         expect={"a": shifted})
     case(op, "power runs on GpSimd", std, {**args, "op": "power"}, parts=[{"unit": "GpSimd"}])
     both = {"a": T("float32", a, space="psum"), "b": T("float32", b, space="psum"),
             "c": out("float32", 4, 8)}
@@ -201,6 +206,10 @@ def tensor_scalar():
          parts=[{"unit": "GpSimd"}])
     case(op, "rsqrt from PSUM runs on ScalarE", {**std, "a": T("float32", np.abs(a), space="psum")},
          {**args, "op0": "rsqrt"}, parts=[{"unit": "Scalar"}])
+    case(op, "in place over its own bytes as another dtype", {"a": T("float32", a)},
+         {"dst": {"tensor": "a", "partitions": 4, "ap": [[1, 8]], "dtype": "int32"}, "data": "a",
+          "op0": "multiply", "operand0": 2.0},
+         expect={"a": cast(a * F32(2), "int32").view(F32)})
     case(op, "saturating cast", {**std, "c": out("int8", 4, 8)},
          {**args, "op0": "multiply", "operand0": 100.0}, expect={"c": cast(a * F32(100), "int8")})
     u = rng(13).integers(0, 2**32, (4, 8), dtype=np.uint64).astype(np.uint32)
@@ -271,6 +280,9 @@ def scalar_tensor_tensor():
     case(op, "(a - v) * b", std, {**args, "op0": "subtract", "operand0": "v", "op1": "multiply"},
          expect={"c": (a - v) * b}, parts=[{"opcode": "SCALAR_TENSOR_TENSOR", "unit": "Vector",
                                             "elements": 8, "has": ["sub_mul", "pointer"]}])
+    case(op, "dst is operand1", std,
+         {**args, "dst": "b", "op0": "multiply", "operand0": 2.0, "op1": "subtract"},
+         expect={"b": a * F32(2) - b})
     case(op, "both reversed", std,
          {**args, "op0": "subtract", "operand0": 1.5, "op1": "subtract", "reverse0": True,
           "reverse1": True}, expect={"c": b - (F32(1.5) - a)}, parts=[{"lacks": ["sub_mul"]}])
@@ -366,6 +378,10 @@ def tensor_copy():
     case(op, "strided and reversed views", {"a": T("float32", wide), "c": T("float32", np.zeros_like(wide))},
          {"dst": "c[:,::2]", "src": "a[:,15:7:-1]"},
          expect={"c": np.stack([wide[:, 15:7:-1], np.zeros_like(wide[:, :8])], -1).reshape(2, 16)})
+    moved = wide.copy()
+    moved[:, 1:] = wide[:, :-1]
+    case(op, "source and destination overlap", {"a": T("float32", wide)},
+         {"dst": "a[:,1:16]", "src": "a[:,0:15]"}, expect={"a": moved})
     case(op, "from PSUM", {"a": T("float32", wide, space="psum"), "c": out("float32", 2, 16)},
          {"dst": "c", "src": "a"}, expect={"c": wide},
          parts=[{"psum_read_bytes": 128, "sbuf_write_bytes": 128, "has": ["src_psum"]}])
