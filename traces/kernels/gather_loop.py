@@ -7,7 +7,7 @@ added to them all.
 import numpy as np
 
 ABOUT = "out[i] = table[index[i]] + bias[chosen]: register loop, vector and scalar indirection"
-TARGETS = ("trn2", "trn3")  # indexed DMA needs the descriptor generation of trn2
+TARGETS = ("trn1", "inf2", "trn2", "trn3")
 TOLERANCE = dict(rtol=0.0, atol=0.0, why="one FP32 addition: the result is exact to the last bit")
 ROWS, COLUMNS, TILES, P, BIASES = 1000, 32, 3, 128, 8
 
@@ -36,7 +36,8 @@ def build(t):
     t.register_load(dst=end, src=count, label="how many rows")
     with t.loop(0, end, P) as row:
         t.dma_copy(dst=index_tile, src=t.moved(index[0:P, :], register=row), label="load indices")
-        t.dma_copy(dst=picked, src=t.moved(table[0:P, :], vector=index_tile), label="gather")
+        t.dma_copy(dst=picked, src=t.moved(table[0:P, :], vector=index_tile, stride=COLUMNS),
+                   label="gather")
         t.tensor_tensor(dst=sum_, data1=picked, data2=bias_tile, op="add", engine="vector")
         t.dma_copy(dst=t.moved(out[0:P, :], register=row, stride=COLUMNS), src=sum_, label="store")
 

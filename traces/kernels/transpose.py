@@ -2,7 +2,7 @@
 import numpy as np
 
 ABOUT = "x[128,64].T by TensorE (into PSUM), by DMA, and blockwise by VectorE"
-TARGETS = ("trn2", "trn3")  # trn1 cannot keep bf16 in PSUM
+TARGETS = ("trn1", "inf2", "trn2", "trn3")
 TOLERANCE = dict(rtol=0.0, atol=0.0, why="bits are moved, not computed")
 ROWS, COLUMNS, BLOCK = 128, 64, 32
 
