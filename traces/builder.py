@@ -60,11 +60,12 @@ def _plain(value):
 
 
 class Trace:
-    """Collects the lines of one trace."""
+    """Collects the lines of one trace; `locations`: say which line of the script wrote each."""
 
-    def __init__(self, name, about, target="trn2", **header):
+    def __init__(self, name, about, target="trn2", locations=True, **header):
         self.lines = [{"nisa": 1, "target": target, "name": name, "about": about, **header}]
         self.tensors = {}
+        self._locations = locations
         self._next = {"sbuf": 0, "psum": 0}
         self._registers = 0
 
@@ -134,7 +135,8 @@ class Trace:
             if value is None or value == []:
                 continue
             line[name] = str(value) if isinstance(value, (Tensor, Register)) else value
-        line["loc"] = _caller(depth)
+        if self._locations:
+            line["loc"] = _caller(depth)
         self.lines.append(line)
 
     def text(self):

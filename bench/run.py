@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Measures nkisim's own speed: reading, timing-only simulation, a large matmul, single operations.
+
+Everything a ratio is made of is measured here, in one run, on the same processors. Times are
+processor time with one thread (a busy machine would distort the wall clock's), else elapsed time.
+Needs build/release (scripts/build) and NumPy with OpenBLAS.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import timeit
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+clock = time.process_time  # perf_counter with --threads above 1
+
+
+def stages(build, what, trace):
+    """What nkisim_stages printed, by stage, with "seconds" as this run counts them."""
+    out = subprocess.run([build / "nkisim_stages", what, trace], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    clock_name = "cpu" if clock is time.process_time else "wall"
+    return {row["stage"]: {**row, "seconds": row[clock_name]}
+            for row in map(json.loads, out.splitlines())}
+
+
+def best(runs, stage):
+    return min((run[stage] for run in runs), key=lambda row: row["seconds"])
+
+
+def rate(row):
+    return row["instructions"] / row["seconds"]
+
+
+def bench_reading(build, trace, repeat):
+    runs = [stages(build, "read", trace) for _ in range(repeat)]
+    row = best(runs, "read")
+    mib = os.path.getsize(trace) / 2 ** 20
+    lines = trace.read_text(encoding="utf-8").splitlines()[:100_000]
+    start = clock()
+    for line in lines:
+        json.loads(line)
+    baseline = len(lines) / (clock() - start)
+    print(f"read       {row['instructions']:,} instructions, {mib:.0f} MiB of JSON Lines: "
+          f"{row['seconds']:.2f} s, {rate(row):,.0f} instructions/s, "
+          f"{mib / row['seconds']:.0f} MiB/s, peak memory {row['peak_mib']:.0f} MiB")
+    print(f"           Python's json.loads alone: {baseline:,.0f} lines/s; "
+          f"ratio {rate(row) / baseline:.1f}")
+
+
+def bench_timing(build, trace, repeat):
+    runs = [stages(build, "time", trace) for _ in range(repeat)]
+    row = best(runs, "time")
+    print(f"time       {row['instructions']:,} instructions, timing only, one core: "
+          f"{row['seconds']:.2f} s, {rate(row):,.0f} instructions/s, "
+          f"peak memory {row['peak_mib']:.0f} MiB (program included)")
+
+
+def sgemm(size, repeat):
+    """Best seconds of a float32 product of that size; NumPy must be imported under the limits."""
+    import numpy as np
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((size, size), np.float32) for _ in range(2))
+    a @ b
+    times = []
+    for _ in range(repeat):
+        start = clock()
+        a @ b
+        times.append(clock() - start)
+    return min(times)
+
+
+def bench_matmul(build, folder, repeat, threads):
+    subprocess.run([sys.executable, ROOT / "traces/make.py", "matmul_2048", "--out", folder],
+                   check=True)
+    # By turns, so that a busy moment of the machine hits both.
+    runs, blas = [], []
+    for _ in range(repeat):
+        runs.append(stages(build, "interpret", folder / "matmul_2048.jsonl"))
+        blas.append(sgemm(2048, 2))
+    row, reference = best(runs, "interpret"), min(blas)
+    print(f"functional 2048^3 bf16 matmul trace ({row['instructions']:,} instructions): "
+          f"{row['seconds']:.3f} s; one OpenBLAS sgemm of that size on the same "
+          f"{threads} thread(s): {reference:.3f} s; ratio {row['seconds'] / reference:.2f}")
+
+
+def bench_ops(build, folder, repeat):
+    sys.path.insert(0, str(ROOT / "bench"))
+    import ops
+    loops = 1000
+    print("one [128, 512] tile (transpose: 128 x 128)   nkisim us   NumPy us   ratio")
+    for name in ops.OPS:
+        trace = folder / f"{name}.jsonl"
+        ops.write(trace, name, loops)
+        ours = best([stages(build, "interpret", trace) for _ in range(repeat)], "interpret")
+        ours_us = ours["seconds"] / loops * 1e6
+        call = ops.numpy_call(name)
+        if call is None:
+            print(f"{name:44} {ours_us:9.1f}          -       -")
+            continue
+        theirs_us = min(timeit.repeat(call, timer=clock, number=100, repeat=repeat)) / 100 * 1e6
+        print(f"{name:44} {ours_us:9.1f}  {theirs_us:9.1f}  {ours_us / theirs_us:6.2f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help="read, time, matmul, ops (default: all)")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release")
+    parser.add_argument("--instructions", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=3, help="best of how many")
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    global clock
+    if args.threads > 1:
+        clock = time.perf_counter
+    what = args.what or ["read", "time", "matmul", "ops"]
+    os.environ["OPENBLAS_NUM_THREADS"] = str(args.threads)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        trace = folder / "million.jsonl"
+        if {"read", "time"} & set(what):
+            subprocess.run([sys.executable, ROOT / "bench/million.py", trace,
+                            str(args.instructions)], check=True)
+        if "read" in what:
+            bench_reading(args.build, trace, args.repeat)
+        if "time" in what:
+            bench_timing(args.build, trace, args.repeat)
+        if "matmul" in what:
+            bench_matmul(args.build, folder, args.repeat, args.threads)
+        if "ops" in what:
+            bench_ops(args.build, folder, args.repeat)
+
+
+if __name__ == "__main__":
+    main()
