@@ -28,7 +28,10 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   Transfer* t = allocate();
   t->op = &op;
   t->lanes = plan_dma(work, op.step.inst->dma, dge, config_);
-  t->lanes_left = t->updates_left = static_cast<int>(t->lanes.size());
+  t->lanes_left = static_cast<int>(t->lanes.size());
+  const isa::DmaPlan* plan = op.step.inst->dma;
+  t->each_update = plan != nullptr && plan->semaphore >= 0;
+  t->updates_left = t->each_update ? t->lanes_left : 1;
   if (work.src == isa::Space::kHbm) first_packet += config_.hbm_read_latency;
   ++outstanding_.at(static_cast<std::size_t>(op.dge));
   for (LanePlan& lane : t->lanes) {
@@ -40,7 +43,7 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
     const auto e = static_cast<std::size_t>(lane.engine);
     lanes_[e].push(std::move(item));
     const Fs next = lanes_[e].next();
-    if (next < planned_[e]) push(planned_[e] = next, nullptr, lane.engine);
+    if (next < planned_[e]) lane_events_.push({planned_[e] = next, order_++, nullptr, lane.engine});
   }
   wake_.notify();
 }
@@ -55,23 +58,49 @@ void Dma::step() {
   }
 }
 
+// An engine's finish becomes visible only after the semaphore latency, so engines may be looked at
+// up to that much late: one activation then serves many of them.
 void Dma::schedule() {
-  if (events_.empty()) {
+  Fs next = updates_.empty() ? kNever : updates_.top().time;
+  if (!lane_events_.empty()) {
+    const Fs slack = std::max<Fs>(0, config_.semaphore_latency - 1);
+    next = std::min(next, std::max(lane_events_.top().time + slack, SimSession::now()));
+  }
+  if (next == kNever) {
     next_trigger(wake_);
   } else {
-    next_trigger(SimSession::time(events_.top().time - SimSession::now()), wake_);
+    next_trigger(SimSession::time(next - SimSession::now()), wake_);
   }
 }
 
+// Finishes everything up to `now` in the order of the semaphore writes.
+void Dma::catch_up(Fs now) {
+  finished_.clear();
+  while (!lane_events_.empty() && lane_events_.top().time <= now) {
+    const Event e = lane_events_.top();
+    lane_events_.pop();
+    if (planned_[static_cast<std::size_t>(e.engine)] == e.time) look_at(e.engine, now);
+  }
+  std::sort(finished_.begin(), finished_.end(), [](const Finished& a, const Finished& b) {
+    return a.done.semaphore_start != b.done.semaphore_start
+               ? a.done.semaphore_start < b.done.semaphore_start
+               : a.engine < b.engine;
+  });
+  for (const Finished& f : finished_) finish_lane(f.engine, f.done);
+}
+
+int Dma::outstanding(isa::DgeMode mode) {
+  catch_up(SimSession::now());
+  wake_.notify();
+  return outstanding_.at(static_cast<std::size_t>(mode));
+}
+
 void Dma::run_events(Fs now) {
-  while (!events_.empty() && events_.top().time <= now) {
-    const Event e = events_.top();
-    events_.pop();
-    if (e.transfer != nullptr) {
-      update(*e.transfer, e.engine, now);
-    } else if (planned_[static_cast<std::size_t>(e.engine)] == e.time) {
-      look_at(e.engine, now);
-    }
+  catch_up(now);
+  while (!updates_.empty() && updates_.top().time <= now) {
+    const Event e = updates_.top();
+    updates_.pop();
+    update(*e.transfer, e.engine, now);
   }
 }
 
@@ -79,9 +108,9 @@ void Dma::look_at(int engine, Fs now) {
   const auto e = static_cast<std::size_t>(engine);
   done_.clear();
   lanes_[e].advance(now, done_);
-  for (const LaneDone& d : done_) finish_lane(engine, d);
+  for (const LaneDone& d : done_) finished_.push_back({engine, d});
   planned_[e] = lanes_[e].next();
-  if (planned_[e] != kNever) push(planned_[e], nullptr, engine);
+  if (planned_[e] != kNever) lane_events_.push({planned_[e], order_++, nullptr, engine});
 }
 
 void Dma::finish_lane(int engine, const LaneDone& done) {
@@ -97,7 +126,12 @@ void Dma::finish_lane(int engine, const LaneDone& done) {
   Fs& last = last_update_[done.queue];
   last =
       std::max(done.semaphore_start + config_.semaphore_latency, last + config_.semaphore_serial);
-  push(last, &t, engine);
+  t.visible = std::max(t.visible, last);
+  if (t.each_update) {
+    updates_.push({last, order_++, &t, engine});
+  } else if (t.lanes_left == 0) {
+    updates_.push({t.visible, order_++, &t, engine});
+  }
 }
 
 void Dma::update(Transfer& transfer, int engine, Fs now) {

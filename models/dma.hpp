@@ -17,6 +17,7 @@ struct Transfer {
   std::vector<LanePlan> lanes;  // as planned; runs are moved out
   int lanes_left = 0;
   int updates_left = 0;
+  bool each_update = false;  // every engine's semaphore write counts, not only the last
   Fs first_packet = kNever, last_packet = 0, visible = 0;
   std::int64_t packets = 0;
 };
@@ -35,29 +36,29 @@ class Dma : public sc_core::sc_module {
   /// Starts a transfer whose first packet may go at `first_packet` (now or later).
   void submit(Operation& op, const DgeConfig& dge, Fs first_packet);
   /// Transfers of a descriptor mode whose engines have not finished.
-  [[nodiscard]] int outstanding(isa::DgeMode mode) const {
-    return outstanding_.at(static_cast<std::size_t>(mode));
-  }
+  [[nodiscard]] int outstanding(isa::DgeMode mode);
 
  private:
   struct Event {
     Fs time;
     std::uint64_t order;
-    Transfer* transfer;  // null: look at the engine
+    Transfer* transfer;
     int engine;
     bool operator>(const Event& o) const {
       return time != o.time ? time > o.time : order > o.order;
     }
   };
+  struct Finished {
+    int engine;
+    LaneDone done;
+  };
   void step();
   void schedule();
   void run_events(Fs now);
+  void catch_up(Fs now);
   void look_at(int engine, Fs now);
   void finish_lane(int engine, const LaneDone& done);
   void update(Transfer& transfer, int engine, Fs now);
-  void push(Fs time, Transfer* transfer, int engine) {
-    events_.push({time, order_++, transfer, engine});
-  }
   Transfer* allocate();
 
   const DmaConfig& config_;
@@ -67,11 +68,14 @@ class Dma : public sc_core::sc_module {
   std::vector<DmaLane> lanes_;
   std::vector<Fs> planned_;      // next look per engine
   std::vector<Fs> last_update_;  // per queue
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
+  Events lane_events_;  // when to look at an engine
+  Events updates_;      // semaphore writes arriving
   std::uint64_t order_ = 0;
   std::deque<Transfer> store_;
   std::vector<Transfer*> free_;
   std::vector<LaneDone> done_;
+  std::vector<Finished> finished_;
   std::array<int, 4> outstanding_{};
 };
 
