@@ -40,10 +40,15 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
                                              completions_, dispatch_options());
   const std::string prefix = "core" + std::to_string(id) + "_";
   Dma::Client client{
-      [this](Transfer& t, int) { on_update(t); }, [this](Transfer& t) { on_done(t); }, {}};
+      [this](Transfer& t, int) { on_update(t); }, [this](Transfer& t) { on_done(t); }, {}, {}};
   if (observers.active()) {
     client.on_lane = [this](const Transfer& t, const LanePlan& p, const LaneDone& d) {
       on_lane(t, p, d);
+    };
+  }
+  if (observers.wants_packets()) {
+    client.on_packet = [this](const Transfer& t, int engine, const PacketTime& p) {
+      on_packet(t, engine, p);
     };
   }
   dma_ = std::make_unique<Dma>((prefix + "dma").c_str(), config.dma, session, std::move(client));
@@ -197,6 +202,17 @@ void Core::on_lane(const Transfer& transfer, const LanePlan& plan, const LaneDon
                                .bytes = plan.bytes,
                                .packets = plan.packets,
                                .packet_bytes = plan.packet_bytes});
+}
+
+void Core::on_packet(const Transfer& transfer, int engine, const PacketTime& packet) {
+  observers_.send(DmaPacketEvent{.core = id_,
+                                 .engine = engine,
+                                 .queue = packet.queue,
+                                 .sequence = transfer.op->step.sequence,
+                                 .inst = transfer.op->step.inst,
+                                 .start = packet.start,
+                                 .end = packet.start + packet.duration,
+                                 .bytes = packet.bytes});
 }
 
 std::vector<const Engine*> Core::blocked() const {

@@ -40,6 +40,7 @@ class Core : public EngineHost {
   void on_update(Transfer& transfer);
   void on_done(Transfer& transfer);
   void on_lane(const Transfer& transfer, const LanePlan& plan, const LaneDone& done);
+  void on_packet(const Transfer& transfer, int engine, const PacketTime& packet);
   void update(const isa::SemaphorePost& post, const Operation& op, Fs end);
 
   int id_;

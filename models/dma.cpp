@@ -13,6 +13,8 @@ Dma::Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& sess
       planned_(static_cast<std::size_t>(config.engines), kNever) {
   SC_HAS_PROCESS(Dma);
   SC_METHOD(step);
+  if (!client_.on_packet) return;
+  for (DmaLane& lane : lanes_) lane.record(packets_);
 }
 
 Transfer* Dma::allocate() {
@@ -108,6 +110,10 @@ void Dma::look_at(int engine, Fs now) {
   const auto e = static_cast<std::size_t>(engine);
   done_.clear();
   lanes_[e].advance(now, done_);
+  for (const PacketTime& p : packets_) {
+    client_.on_packet(*static_cast<Transfer*>(p.transfer), engine, p);
+  }
+  packets_.clear();
   for (const LaneDone& d : done_) finished_.push_back({engine, d});
   planned_[e] = lanes_[e].next();
   if (planned_[e] != kNever) lane_events_.push({planned_[e], order_++, nullptr, engine});

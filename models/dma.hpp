@@ -31,6 +31,8 @@ class Dma : public sc_core::sc_module {
     /// All of them have.
     std::function<void(Transfer&)> on_done;
     std::function<void(const Transfer&, const LanePlan&, const LaneDone&)> on_lane;
+    /// Every payload packet of an engine; slower, so only if somebody wants it.
+    std::function<void(const Transfer&, int engine, const PacketTime&)> on_packet;
   };
   Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Client client);
   /// Starts a transfer whose first packet may go at `first_packet` (now or later).
@@ -76,6 +78,7 @@ class Dma : public sc_core::sc_module {
   std::vector<Transfer*> free_;
   std::vector<LaneDone> done_;
   std::vector<Finished> finished_;
+  std::vector<PacketTime> packets_;
   std::array<int, 4> outstanding_{};
 };
 

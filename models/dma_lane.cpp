@@ -86,7 +86,7 @@ void DmaLane::step(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
   const bool alone = std::none_of(queues_.begin(), queues_.end(), [&](const Queue& q) {
     return &q != &queue && !q.items.empty() && q.items.front().item.ready <= start;
   });
-  if (alone && a.packets_to_cold == 0) {
+  if (alone && a.packets_to_cold == 0 && sink_ == nullptr) {
     // Starts up to `limit`, but before another queue's head is ready.
     const Fs until = std::min(limit, next_ready(start) - 1);
     packets = std::clamp<std::int64_t>((until - start) / std::max<Fs>(run.interval, 1) + 1, 1,
@@ -95,7 +95,12 @@ void DmaLane::step(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
   Fs extra = is_semaphore ? 0 : stall(a, packets);
   if (a.packets_to_cold > 0 && --a.packets_to_cold == 0) extra += a.item.cold;
   free_ = start + packets * run.interval + extra;
-  if (!is_semaphore) a.payload_end = free_ - run.interval + run.duration;
+  if (!is_semaphore) {
+    a.payload_end = free_ - run.interval + run.duration;
+    if (sink_ != nullptr) {
+      sink_->push_back({a.item.transfer, queue.index, start, a.payload_end - start, run.bytes});
+    }
+  }
   take(a, packets);
   if (a.total > 0) return;
   done.push_back({a.item.transfer, queue.index, a.first, a.payload_end, start});
@@ -105,6 +110,7 @@ void DmaLane::step(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
 // Whole rounds over all ready queues, leaving at least one packet of every current run. False if
 // fewer than two rounds fit.
 bool DmaLane::rounds(Fs limit) {
+  if (sink_ != nullptr) return false;
   std::int64_t fit = std::numeric_limits<std::int64_t>::max();
   Fs length = 0;
   int ready = 0;

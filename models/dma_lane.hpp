@@ -39,12 +39,22 @@ struct LaneDone {
   Fs semaphore_start = 0;  // start of the semaphore write
 };
 
+/// One packet, semaphore writes left out.
+struct PacketTime {
+  void* transfer = nullptr;
+  QueueIndex queue = 0;
+  Fs start = 0, duration = 0;
+  std::int64_t bytes = 0;
+};
+
 /// Computes packet times in bulk: the work per call depends on the number of transfers, not of
 /// packets. Packets never start before they are known to be next, so items may be pushed late.
 class DmaLane {
  public:
   explicit DmaLane(const DmaConfig& config) : config_(config) {}
   void push(LaneItem item);
+  /// From now on every packet is computed by itself and appended to `sink`.
+  void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
   /// Processes every packet that starts at or before `now`; appends the items that finished.
   void advance(Fs now, std::vector<LaneDone>& done);
   /// A time at which to call advance() next: at most the next finish; kNever if idle.
@@ -78,6 +88,7 @@ class DmaLane {
   QueueIndex last_ = 0;  // queue served last
   Fs free_ = 0;          // engine may start its next packet
   double stalled_ = 0;   // HBM stall collected, below one quantum
+  std::vector<PacketTime>* sink_ = nullptr;
 };
 
 }  // namespace nkisim::models

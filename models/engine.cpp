@@ -79,7 +79,7 @@ Engine::Progress Engine::issue(Fs now) {
 
 // Decisions that others can influence until the moment itself may not be taken ahead of time.
 bool Engine::at_own_time(const Operation& op, PartKind kind) const {
-  if (kind == PartKind::kDmaTrigger) return true;
+  if (kind == PartKind::kDmaTrigger || op.expansion.is_dma) return true;
   return kind != PartKind::kSequencer && context_.ports.concerns(id_) &&
          (op.ports.sbuf || op.ports.psum_banks != 0);
 }
@@ -107,7 +107,7 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
         std::max(wait->awake, wait->visible + (sequencer ? config_.wake_sequencer : config_.wake));
   }
   if (cost.kind == PartKind::kPipe) wait->pipe_free = std::max(wait->pipe_free, pipe_free_);
-  if (cost.kind == PartKind::kDmaTrigger) return trigger_dma(op, part, cost, *wait, now);
+  if (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma) return trigger_dma(op, part, cost, *wait, now);
   if (cost.kind == PartKind::kArray) return run_array(op, part, cost, *wait);
   return run_part(op, part, cost, *wait, now);
 }

@@ -60,6 +60,17 @@ struct DmaLaneEvent {
   std::int64_t bytes = 0, packets = 0, packet_bytes = 0;
 };
 
+/// One payload packet of a DMA engine; sent only if an observer wants_packets().
+struct DmaPacketEvent {
+  int core = 0;
+  int engine = 0;
+  QueueIndex queue = 0;
+  std::uint64_t sequence = 0;
+  const isa::Inst* inst = nullptr;
+  Fs start = 0, end = 0;
+  std::int64_t bytes = 0;
+};
+
 /// A whole transfer, sent when its completion is visible.
 struct DmaEvent {
   const isa::Inst* inst = nullptr;
@@ -96,9 +107,12 @@ class Observer {
   virtual void on_queue(const QueueName&) {}  // before its first event
   virtual void on_event(const PartEvent&) {}
   virtual void on_event(const DmaLaneEvent&) {}
+  virtual void on_event(const DmaPacketEvent&) {}
   virtual void on_event(const DmaEvent&) {}
   virtual void on_event(const SemaphoreEvent&) {}
   virtual void on_end(Fs /*end*/) {}
+  /// Packets are many: they are announced one by one only to who asks.
+  [[nodiscard]] virtual bool wants_packets() const { return false; }
 };
 
 class ObserverList {
@@ -106,6 +120,12 @@ class ObserverList {
   ObserverList() = default;
   explicit ObserverList(std::vector<Observer*> observers) : observers_(std::move(observers)) {}
   [[nodiscard]] bool active() const { return !observers_.empty(); }
+  [[nodiscard]] bool wants_packets() const {
+    for (const Observer* o : observers_) {
+      if (o->wants_packets()) return true;
+    }
+    return false;
+  }
   template <typename Event>
   void send(const Event& event) const {
     for (Observer* o : observers_) o->on_event(event);

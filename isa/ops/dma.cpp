@@ -113,7 +113,8 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
              .rows = dst.on_chip() ? dst.rows() : src.rows(),
              .element_bytes = size_bytes(dst.dtype),
              .compute = request.cast,
-             .indirect = request.gather};
+             .indirect = request.gather,
+             .scattered = !dst.on_chip() && contiguous_elements(dst) < dst.elements()};
 }
 
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,

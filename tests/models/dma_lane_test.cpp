@@ -161,3 +161,28 @@ TEST_CASE("HBM stalls come in whole quanta and are not lost between transfers") 
   CHECK(done[0].semaphore_start == 100 * 100 + 100'000);
   CHECK(done[1].semaphore_start == 2 * 100 * 100 + 6 + 300'000);
 }
+
+TEST_CASE("recorded packets are those of the bulk computation") {
+  int a = 0, b = 0;
+  const DmaConfig c = config();
+  std::vector<PacketTime> packets;
+  DmaLane lane(c);
+  lane.record(packets);
+  lane.push(item(5, 0, 3, 100, &a));
+  lane.push(item(6, 150, 2, 40, &b));
+  std::vector<LaneDone> done;
+  lane.advance(100'000, done);
+  // Queue 5 at 0 and 100; queue 6 is ready at 150 and takes turns from 200.
+  REQUIRE(packets.size() == 5);
+  const std::vector<std::pair<Fs, void*>> expected = {
+      {0, &a}, {100, &a}, {200, &b}, {240, &a}, {340, &b}};
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    CHECK(packets[i].start == expected[i].first);
+    CHECK(packets[i].transfer == expected[i].second);
+    CHECK(packets[i].duration == (packets[i].transfer == &a ? 103 : 43));
+    CHECK(packets[i].bytes == 512);
+  }
+  REQUIRE(done.size() == 2);
+  CHECK(done[0].payload_end == 343);
+  CHECK(done[1].payload_end == 383);
+}
