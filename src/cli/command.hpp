@@ -38,6 +38,8 @@ const Command& isa_command();
 const Command& config_command();
 const Command& convert_command();
 const Command& completion_command();
+const Command& import_profile_command();
+const Command& diff_profile_command();
 
 /// Throws a usage Error (exit 2).
 [[noreturn]] void usage(const std::string& message);

@@ -1,0 +1,74 @@
+// nkisim import-profile: a decoded device profile as a trace.
+#include <cstdio>
+#include <iostream>
+
+#include "src/cli/command.hpp"
+#include "src/profile_import.hpp"
+#include "src/trace_writer.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+void options(po::options_description& named, po::positional_options_description& positional,
+             po::options_description& hidden) {
+  named.add_options()("output,o", po::value<std::string>(),
+                      "where to write: .jsonl is text, .nisa is binary, a further .gz compresses")(
+      "target,t", po::value<std::string>()->default_value(""),
+      "trn1, inf2, trn2 or trn3; default: by the profile's instance type")(
+      "keep-preamble", "also the runtime's set-up and clean-up around the kernel")(
+      "model-packets", "let the model cut transfers into packets instead of keeping the profile's")(
+      "throttle-from-profile",
+      "print the --set that gives `run` and `diff-profile` this run's PE throttle phase");
+  hidden.add_options()("profile", po::value<std::string>());
+  positional.add("profile", 1).add("output", 1);
+}
+
+void print_phase(const ImportResult& result) {
+  if (!result.throttle_phase) {
+    std::cout << "the profile does not show the PE throttle\n";
+    return;
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, "--set throttle.first_boundary=%.0f", *result.throttle_phase);
+  std::cout << text << '\n';
+}
+
+int run(const Args& args) {
+  const std::string input = required(args, "profile");
+  const std::string output = required(args, "output");
+  const ImportOptions options{.target = args["target"].as<std::string>(),
+                              .keep_preamble = args.count("keep-preamble") != 0,
+                              .packets = args.count("model-packets") == 0};
+  const ImportResult result = import_profile(read_hw_profile(input), options);
+  for (const std::string& w : result.warnings) std::cerr << "nkisim: warning: " << w << '\n';
+  for (const auto& [opcode, count] : result.unknown_opcodes) {
+    std::cerr << "nkisim: warning: unknown opcode " << opcode << " (" << count
+              << " times) runs at its engine's default cost\n";
+  }
+  write_trace(result.trace, output);
+  const isa::Program& p = *result.trace.program;
+  std::cout << output << ": " << p.insts().size() << " instructions, " << result.transfers
+            << " DMA transfers of " << result.packets << " packets, " << p.machine().target
+            << ", timing only; " << result.left_out << " runtime instructions left out\n";
+  if (args.count("throttle-from-profile") != 0) print_phase(result);
+  return kOk;
+}
+
+}  // namespace
+
+const Command& import_profile_command() {
+  static const Command kCommand = {
+      "import-profile",
+      "turn a device profile into a trace for timing",
+      "nkisim import-profile HW.json[.gz] -o TRACE [options]",
+      "  neuron-profile view -n k.neff -s k.ntff --output-format json --output-file hw.json\n"
+      "  nkisim import-profile hw.json -o k.nisa\n"
+      "  nkisim diff-profile k.nisa hw.json\n",
+      options,
+      run};
+  return kCommand;
+}
+
+}  // namespace nkisim::cli
