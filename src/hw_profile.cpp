@@ -161,7 +161,8 @@ class Collector {
       return reader_ != nullptr;
     }
     // A table is a list of records; summary and metadata may be a bare record.
-    const bool record = depth == 2 || (depth == 1 && index_ == 0);
+    const bool bare = reader_ == &Collector::read_summary || reader_ == &Collector::read_metadata;
+    const bool record = depth == 2 || (depth == 1 && bare);
     if (!record || event != Event::object_end || reader_ == nullptr) return true;
     (this->*reader_)(Record(profile_.file, table_, index_++, value));
     return false;
