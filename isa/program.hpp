@@ -46,6 +46,8 @@ class Program {
   [[nodiscard]] const std::uint32_t* find_tensor(std::string_view tensor_name) const;
   /// Moves an on-chip tensor (allocation after recording). Partition is unchanged.
   void set_address(std::uint32_t id, std::int64_t address);
+  /// What a tensor turned out to be (a kernel says what it returns when it ends).
+  void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
 
   const Pattern* intern(std::vector<Dim> dims);
   const TensorRef* add_ref(const TensorRef& ref);

@@ -1,0 +1,24 @@
+"""neuron_dtypes: NumPy dtypes of the device's element types, and casts to them."""
+
+import numpy as np
+
+from nkisim import dtypes as _d
+
+for _t in _d.ALL:
+    if str(_t) != "bool":
+        globals()[str(_t)] = _t
+
+
+def sizeinbytes(dtype):
+    return _d.resolve(dtype).itemsize
+
+
+def static_cast(array, dtype):
+    found = _d.find(dtype)
+    return np.asarray(array).astype(found.dtype if found is not None else dtype)
+
+
+def finfo(dtype):
+    found = _d.find(dtype)
+    target = found.dtype if found is not None else np.dtype(dtype)
+    return _d.ml_dtypes.finfo(target) if _d.ml_dtypes is not None else np.finfo(target)

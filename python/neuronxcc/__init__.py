@@ -1,0 +1,1 @@
+"""neuronxcc: the legacy name space of NKI, run by nkisim."""

@@ -1,0 +1,7 @@
+"""neuronxcc.nki.isa."""
+
+from nkisim import legacy_isa as _isa
+
+globals().update({k: v for k, v in vars(_isa).items() if not k.startswith("_")})
+
+from . import constants  # noqa: E402,F401

@@ -1,0 +1,4 @@
+"""neuronxcc.nki.typing."""
+
+from nki.typing import *  # noqa: F401,F403
+from nki.typing import Tensor, mutable_tensor, tensor  # noqa: F401

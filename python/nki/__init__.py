@@ -1,0 +1,9 @@
+"""nki: the Neuron Kernel Interface, run by nkisim."""
+
+from nkisim.api import (baremetal, benchmark, jit, profile, simulate, simulate_kernel, trace)
+
+from . import collectives, compiler, dtype, isa, language, tensor, typing
+
+__version__ = "0.6.0+nkisim"
+__all__ = ["jit", "simulate", "language", "isa", "typing", "compiler", "collectives", "dtype",
+           "tensor", "baremetal", "benchmark", "profile", "simulate_kernel", "trace"]

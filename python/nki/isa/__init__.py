@@ -1,0 +1,7 @@
+"""nki.isa."""
+
+from nkisim import isa as _isa
+
+globals().update({k: v for k, v in vars(_isa).items() if not k.startswith("_")})
+
+from . import constants  # noqa: E402,F401

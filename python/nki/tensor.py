@@ -1,0 +1,6 @@
+"""nki.tensor: the tensor type."""
+
+from nkisim.tensor import NkiTensor, VirtualRegister
+
+Tensor = NkiTensor
+__all__ = ["NkiTensor", "Tensor", "VirtualRegister"]

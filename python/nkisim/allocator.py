@@ -1,0 +1,141 @@
+"""Places on-chip tensors: by liveness, reusing freed space as late as possible.
+
+Reuse is what makes a later write wait for earlier reads, so the space that has been free longest is
+taken first (a rolling pointer): double buffering then works as in compiled kernels. Tensors with an
+explicit address keep it to the byte.
+"""
+
+import bisect
+from dataclasses import dataclass, field
+
+ALIGN = 32
+
+
+@dataclass
+class Item:
+    """One tensor to place; times are instruction indices, both ends included."""
+
+    id: int
+    bytes: int
+    start: int
+    end: int
+    name: str = ""
+    where: str = ""
+    address: int = -1  # explicit address, -1 = to be chosen
+
+
+@dataclass
+class Placement:
+    addresses: dict = field(default_factory=dict)
+    peak: int = 0
+
+
+class OutOfSpace(Exception):
+    def __init__(self, item, live):
+        super().__init__(item.name)
+        self.item = item
+        self.live = live
+
+
+def place(items, capacity, bank=0, strict=True):
+    """Addresses for `items` within `capacity` bytes; `bank` > 0 places PSUM tiles.
+
+    Tries the rolling pointer first, then first fit, then largest first. Raises OutOfSpace, or,
+    with strict=False, grows beyond the capacity.
+    """
+    fixed = [i for i in items if i.address >= 0]
+    free = sorted((i for i in items if i.address < 0), key=lambda i: (i.start, i.id))
+    problem = None
+    for rolling in (True, False):
+        try:
+            return _in_time_order(free, fixed, capacity, bank, rolling)
+        except OutOfSpace as error:
+            problem = problem or error
+    try:
+        return _largest_first(free, fixed, capacity, bank)
+    except OutOfSpace:
+        if strict:
+            raise problem from None
+    return _in_time_order(free, fixed, 1 << 62, bank, False)
+
+
+def _in_time_order(items, fixed, capacity, bank, rolling):
+    out = Placement({i.id: i.address for i in fixed})
+    out.peak = max((i.address + i.bytes for i in fixed), default=0)
+    live = []  # (address, end address, item), sorted
+    expiry = []  # (end time, address, end address, item)
+    pointer = 0
+    for item in items:
+        while expiry and expiry[0][0] < item.start:
+            _, a, b, gone = expiry.pop(0)
+            live.pop(bisect.bisect_left(live, (a, b, gone.id)))
+        taken = [(a, b) for a, b, _ in live]
+        overlapping = [f for f in fixed if f.start <= item.end and f.end >= item.start]
+        if overlapping:
+            taken = sorted(taken + [(f.address, f.address + f.bytes) for f in overlapping])
+        at = _find(taken, item.bytes, capacity, bank, pointer if rolling else 0)
+        if at is None:
+            raise OutOfSpace(item, [x for _, _, _, x in expiry] + overlapping)
+        end = at + item.bytes
+        pointer = end
+        out.addresses[item.id] = at
+        out.peak = max(out.peak, end)
+        bisect.insort(live, (at, end, item.id))
+        bisect.insort(expiry, (item.end, at, end, item), key=lambda e: e[0])
+    return out
+
+
+def _largest_first(items, fixed, capacity, bank):
+    out = Placement({i.id: i.address for i in fixed})
+    placed = [(i.address, i.address + i.bytes, i) for i in fixed]
+    for item in sorted(items, key=lambda i: (-i.bytes, i.start)):
+        taken = sorted((a, b) for a, b, x in placed if x.start <= item.end and x.end >= item.start)
+        at = _find(taken, item.bytes, capacity, bank, 0)
+        if at is None:
+            raise OutOfSpace(item, [x for _, _, x in placed
+                                    if x.start <= item.end and x.end >= item.start])
+        out.addresses[item.id] = at
+        placed.append((at, at + item.bytes, item))
+    out.peak = max((b for _, b, _ in placed), default=0)
+    return out
+
+
+def _find(taken, size, capacity, bank, pointer):
+    if bank:
+        return _find_bank(taken, size, capacity, bank, pointer)
+    best = None
+    cursor = 0
+    for a, b in taken + [(capacity, capacity)]:
+        begin = -(-max(cursor, pointer) // ALIGN) * ALIGN
+        if begin + size <= a:
+            return begin
+        if best is None and -(-cursor // ALIGN) * ALIGN + size <= a:
+            best = -(-cursor // ALIGN) * ALIGN
+        cursor = max(cursor, b)
+    return best
+
+
+def _find_bank(taken, size, capacity, bank, pointer):
+    """Whole banks first, round robin; then any place that does not straddle a bank."""
+    banks = capacity // bank if capacity < (1 << 40) else 64
+    need = -(-size // bank)
+    busy = [False] * (banks + need)
+    for a, b in taken:
+        for k in range(a // bank, min(-(-b // bank), len(busy))):
+            busy[k] = True
+    first = -(-pointer // bank)
+    for step in range(banks):
+        k = (first + step) % banks
+        if k + need <= banks and not any(busy[k:k + need]):
+            return k * bank
+    if size > bank:
+        return None
+    for k in range(banks):
+        cursor = k * bank
+        for a, b in sorted((a, b) for a, b in taken if a < (k + 1) * bank and b > k * bank):
+            if cursor + size <= a:
+                return cursor
+            cursor = max(cursor, -(-b // ALIGN) * ALIGN)
+        if cursor + size <= (k + 1) * bank:
+            return cursor
+    return None

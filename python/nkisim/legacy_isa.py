@@ -1,0 +1,383 @@
+"""neuronxcc.nki.isa: the legacy calls return their result tile and take mask= and dtype=.
+
+Each is an adaptor: it infers the result's shape and hands the call to the function of nkisim.isa.
+The result tile stays pending, so that `dst[...] = nisa.f(...)` writes dst directly.
+"""
+
+import numpy as np
+
+from . import isa
+from .dtypes import float32, resolve, uint32
+from .enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
+from .errors import KernelTypeError, KernelValueError, fail
+from .index import Expr, Mask
+from .isa import get_nc_sub_version, get_nc_version  # noqa: F401
+from .isa import gpsimd_engine, scalar_engine, sync_engine, tensor_engine  # noqa: F401
+from .isa import unknown_engine, vector_engine  # noqa: F401
+from .lowering import _cut, _product, _reduced_shape, produce, promote, reduce_build
+from .recorder import current
+from .tensor import PSUM, SBUF, NkiTensor
+
+FP32_MIN = float(np.finfo(np.float32).min)
+
+
+class fp32:
+    min = FP32_MIN
+
+
+def _tiles(*values):
+    """Tensors among the operands, with a function that puts masked ones back in place."""
+    return [v for v in values if isinstance(v, NkiTensor)]
+
+
+def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF, PSUM), kind="",
+          **settings):
+    """Emits function(dst, **operands, **settings); makes the result tile where dst is None."""
+    names = [k for k, v in operands.items() if isinstance(v, NkiTensor)]
+    rest = {k: v for k, v in operands.items() if k not in names}
+    settings = {k: v for k, v in settings.items() if v is not None}
+
+    def build(out, *views):
+        function(out, **dict(zip(names, views)), **rest, **settings)
+
+    views = [operands[k] for k in names]
+    if dst is None:
+        return produce(tuple(shape), dtype, build, mask, views, space, spaces, kind)
+    if mask is not None:
+        current().allow_unwritten = True
+        cut = _cut([dst, *views], mask, tuple(shape))
+        if cut is None:
+            return dst
+        dst, views = cut[0], cut[1:]
+    build(dst, *views)
+    return dst
+
+
+def _dtype(dtype, default):
+    return default if dtype is None else resolve(dtype)
+
+
+def activation(op, data, *, bias=None, scale=1.0, reduce_op=None, reduce_res=None,
+               reduce_cmd=reduce_cmd.idle, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _call(isa.activation, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
+                 reduce_op=reduce_op, reduce_cmd=reduce_cmd, name=name)
+
+
+def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, mask=None,
+                      dtype=None, dst=None, name=None, **_ignored):
+    return _call(isa.activation_reduce, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
+                 reduce_op=reduce_op, name=name)
+
+
+def _affine(expr, shape):
+    """(pattern over the free axes, offset, channel multiplier) of an index expression."""
+    nd = len(shape)
+    pattern = [[expr.coefs.get(axis, 0), shape[nd - axis]] for axis in range(nd - 1, 0, -1)]
+    return pattern, expr.const, expr.coefs.get(nd, 0)
+
+
+def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, dst=None,
+                  name=None, **_ignored):
+    if not isinstance(pred, Mask):
+        fail("pred must be a comparison of index tiles", "affine_select", KernelTypeError)
+    Mask._anded = None
+    pattern, offset, multiplier = _affine(pred.single(), on_true_tile.shape)
+    return _call(isa.affine_select, dst, on_true_tile.shape, _dtype(dtype, on_true_tile.dtype),
+                 mask, dict(on_true_tile=on_true_tile), pattern=pattern, offset=offset,
+                 channel_multiplier=multiplier, on_false_value=on_false_value,
+                 cmp_op="greater_equal", name=name)
+
+
+def iota(expr, dtype, *, mask=None, dst=None, name=None, **_ignored):
+    if not isinstance(expr, Expr):
+        fail("expr must be an index tile", "iota", KernelTypeError)
+    shape = expr.shape if expr.ndim > 1 else expr.shape + (1,)
+    if expr.ndim == 1:
+        expr = expr[:, None]
+    pattern, offset, multiplier = _affine(expr, shape)
+    return _call(isa.iota, dst, shape, resolve(dtype), mask, {}, spaces=(SBUF,), pattern=pattern,
+                 offset=offset, channel_multiplier=multiplier, name=name)
+
+
+def memset(shape, value, dtype, *, mask=None, engine=engine.unknown, dst=None, name=None,
+           **_ignored):
+    return _call(isa.memset, dst, tuple(shape), resolve(dtype), mask, {}, value=value,
+                 engine=engine, name=name)
+
+
+def _matmul_free(tile, perf):
+    free = tile.shape[1:]
+    if perf and perf.startswith("double_row") and len(free) > 1:
+        free = free[1:]
+    return free
+
+
+def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onezero=False,
+              is_transpose=False, tile_position=(), tile_size=(), mask=None, perf_mode=None,
+              dst=None, name=None, **_ignored):
+    perf = isa._perf(perf_mode)
+    shape = (_product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
+    dtype = stationary.dtype if is_transpose else float32
+    return _call(isa.nc_matmul, dst, shape, dtype, mask,
+                 dict(stationary=stationary, moving=moving), PSUM, (PSUM,), "matmul",
+                 is_stationary_onezero=is_stationary_onezero or None,
+                 is_moving_onezero=is_moving_onezero or None, is_transpose=is_transpose or None,
+                 tile_position=tile_position or None, tile_size=tile_size or None,
+                 perf_mode=perf_mode, name=name)
+
+
+def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None, name=None,
+                 **_ignored):
+    on_vector = engine == isa.vector_engine and engine != isa.unknown_engine
+    shape = (_product(data.shape[1:]), data.shape[0])
+    tile = _call(isa.nc_transpose, dst, shape, data.dtype, mask, dict(data=data),
+                 SBUF if on_vector else PSUM, (SBUF, PSUM) if on_vector else (PSUM,),
+                 engine=engine, name=name)
+    if dtype is not None and resolve(dtype) is not data.dtype:
+        return tensor_copy(tile, dtype=dtype)
+    return tile
+
+
+def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error,
+             dge_mode=dge_mode.unknown, name=None, **_ignored):
+    views = [dst, src]
+    if mask is not None:
+        views = _cut(views, mask, dst.shape)
+        if views is None:
+            return
+    isa.dma_copy(*views, dst_rmw_op=dst_rmw_op, oob_mode=oob_mode, dge_mode=dge_mode, name=name)
+
+
+_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+
+
+def dma_transpose(src, *, axes=None, mask=None, dtype=None, dge_mode=dge_mode.unknown, dst=None,
+                  oob_mode=oob_mode.error, name=None, **_ignored):
+    order = _AXES.get(len(src.shape)) if axes is None else tuple(axes)
+    if order is None or len(order) != len(src.shape):
+        fail(f"axes is {axes!r} for {src!r}; (1, 0), (2, 1, 0) or (3, 1, 2, 0) is required",
+             "dma_transpose", KernelValueError)
+    tile = _call(isa.dma_transpose, dst, tuple(src.shape[a] for a in order), src.dtype, mask,
+                 dict(src=src), spaces=(SBUF,), axes=axes, dge_mode=dge_mode, oob_mode=oob_mode,
+                 name=name)
+    if dtype is not None and resolve(dtype) is not src.dtype:
+        return tensor_copy(tile, dtype=dtype)
+    return tile
+
+
+def tensor_copy(src, *, mask=None, dtype=None, engine=engine.unknown, dst=None, name=None,
+                **_ignored):
+    return _call(isa.tensor_copy, dst, src.shape, _dtype(dtype, src.dtype), mask, dict(src=src),
+                 engine=engine, name=name)
+
+
+tensor_copy_dynamic_src = tensor_copy
+
+
+def tensor_copy_dynamic_dst(*, dst, src, mask=None, engine=engine.unknown, name=None, **_ignored):
+    return _call(isa.tensor_copy, dst, src.shape, dst.dtype, mask, dict(src=src), engine=engine,
+                 name=name)
+
+
+def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None, dtype=None,
+                           name=None, **_ignored):
+    return _call(isa.tensor_copy_predicated, dst, dst.shape, dst.dtype, mask,
+                 dict(src=src, predicate=_word(predicate)), reverse_pred=reverse_pred, name=name)
+
+
+def _word(predicate):
+    """bool predicates are bytes of 0 and 1."""
+    if isinstance(predicate, NkiTensor) and str(predicate.dtype) == "bool":
+        return predicate.view("uint8")
+    return predicate
+
+
+def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engine.unknown, dst=None,
+                  name=None, **_ignored):
+    from .lowering import _operand, broadcast_shapes
+
+    shape = broadcast_shapes(data1.shape, data2.shape)
+    return _call(isa.tensor_tensor, dst, shape, _dtype(dtype, promote(data1.dtype, data2.dtype)),
+                 mask, dict(data1=_operand(data1, shape), data2=_operand(data2, shape)), op=op,
+                 engine=engine, name=name)
+
+
+def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, *,
+                  dtype=None, mask=None, engine=engine.unknown, dst=None, name=None, **_ignored):
+    return _call(isa.tensor_scalar, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, operand0=operand0, operand1=operand1), op0=op0,
+                 reverse0=reverse0, op1=op1, reverse1=reverse1, engine=engine, name=name)
+
+
+def scalar_tensor_tensor(*, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False,
+                         dtype=None, mask=None, dst=None, name=None, **_ignored):
+    return _call(isa.scalar_tensor_tensor, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, operand0=operand0, operand1=operand1), op0=op0, op1=op1,
+                 reverse0=reverse0, reverse1=reverse1, name=name)
+
+
+def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None,
+                         mask=None, dst=None, name=None, **_ignored):
+    return _call(isa.tensor_scalar_reduce, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, operand0=operand0, reduce_res=reduce_res), op0=op0,
+                 reverse0=reverse0 or None, reduce_op=reduce_op, name=name)
+
+
+def tensor_scalar_cumulative(*, src, op0, op1, imm0, imm1=None, dst=None,
+                             reduce_cmd=reduce_cmd.reset_reduce, dtype=None, mask=None, name=None,
+                             **_ignored):
+    return _call(isa.tensor_scalar_cumulative, dst, src.shape, _dtype(dtype, src.dtype), mask,
+                 dict(src=src, imm0=imm0, imm1=imm1), op0=op0, op1=op1, reduce_cmd=reduce_cmd,
+                 name=name)
+
+
+def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1=False, *,
+                       dtype=None, mask=None, dst=None, name=None, **_ignored):
+    return _call(isa.tensor_tensor_scan, dst, data0.shape,
+                 _dtype(dtype, promote(data0.dtype, data1.dtype)), mask,
+                 dict(data0=data0, data1=data1, initial=initial), op0=op0, op1=op1,
+                 reverse0=reverse0, reverse1=reverse1, name=name)
+
+
+def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdims=False,
+                  dst=None, name=None, **_ignored):
+    axes = isa.normalise_axes(axis, data.ndim)
+    shape = _reduced_shape(data.shape, axes, keepdims)
+    build = reduce_build(op, data, axes, negate, mask, name)
+    if dst is None:
+        return produce(shape, _dtype(dtype, data.dtype), build)
+    build(dst)
+    return dst
+
+
+def tensor_partition_reduce(op, data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _call(isa.tensor_partition_reduce, dst, (1, *data.shape[1:]),
+                 _dtype(dtype, data.dtype), mask, dict(data=data), spaces=(SBUF,), op=op,
+                 name=name)
+
+
+def bn_stats(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _call(isa.bn_stats, dst, (data.shape[0], 6), _dtype(dtype, data.dtype), mask,
+                 dict(data=data), name=name)
+
+
+def bn_aggr(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _call(isa.bn_aggr, dst, (data.shape[0], 2), _dtype(dtype, data.dtype), mask,
+                 dict(data=data), name=name)
+
+
+def max8(*, src, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _eight(isa.max8, src, mask, _dtype(dtype, src.dtype), dst, dict(src=src), name)
+
+
+def nc_find_index8(*, data, vals, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _eight(isa.nc_find_index8, data, mask, _dtype(dtype, uint32), dst,
+                  dict(data=data, vals=vals), name)
+
+
+def _eight(function, data, mask, dtype, dst, operands, name):
+    """A result of eight columns; the mask cuts `data` and leaves the columns alone."""
+    rows = (0, data.shape[0])
+    if mask is not None:
+        current().allow_unwritten = True
+        box = mask.box(data.shape)
+        if box is not None:
+            rows = box[0]
+            cut = _cut([data], mask, data.shape)[0]
+            operands = {k: cut if v is data else v[rows[0]:rows[1]] for k, v in operands.items()}
+    shape = (data.shape[0], 8)
+
+    def build(out):
+        function(out[rows[0]:rows[1]], **operands, name=name)
+
+    if dst is not None:
+        build(dst)
+        return dst
+    return produce(shape, dtype, build)
+
+
+def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, dst=None, name=None,
+                      **_ignored):
+    operands = dict(data=data, vals=vals, dst_idx=dst_idx)
+    if mask is not None:
+        current().allow_unwritten = True
+        box = mask.box(data.shape)
+        low, high = box[0]
+        cut = _cut([data], mask, data.shape)[0]
+        operands = dict(data=cut, vals=vals[low:high],
+                        dst_idx=None if dst_idx is None else dst_idx[low:high])
+
+        def build(out):
+            isa.nc_match_replace8(_cut([out], mask, data.shape)[0], imm=float(imm), name=name,
+                                  **operands)
+
+        if dst is None:
+            return produce(data.shape, _dtype(dtype, data.dtype), build)
+        build(dst)
+        return dst
+    return _call(isa.nc_match_replace8, dst, data.shape, _dtype(dtype, data.dtype), None, operands,
+                 imm=float(imm), name=name)
+
+
+def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.idle,
+                 reduce_res=None, reduce_op=np.max, range_start=0, on_false_value=FP32_MIN,
+                 mask=None, dtype=None, dst=None, name=None, **_ignored):
+    fill = None if on_false_value == FP32_MIN else on_false_value
+    return _call(isa.range_select, dst, on_true_tile.shape, _dtype(dtype, on_true_tile.dtype),
+                 mask, dict(on_true_tile=on_true_tile, bound0=bound0, bound1=bound1,
+                            reduce_res=reduce_res), comp_op0=comp_op0, comp_op1=comp_op1,
+                 reduce_cmd=reduce_cmd, reduce_op=reduce_op, range_start=range_start,
+                 on_false_value=fill, name=name)
+
+
+def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None,
+                  reduce_cmd=reduce_cmd.idle, reduce_op=np.max, reverse_pred=False, mask=None,
+                  dtype=None, name=None, **_ignored):
+    return _call(isa.select_reduce, dst, dst.shape, dst.dtype, mask,
+                 dict(predicate=_word(predicate), on_true=on_true, on_false=on_false,
+                      reduce_res=reduce_res), reduce_cmd=reduce_cmd, reduce_op=reduce_op,
+                 reverse_pred=reverse_pred, name=name)
+
+
+def sequence_bounds(*, segment_ids, dtype=None, dst=None, name=None, **_ignored):
+    shape = (segment_ids.shape[0], 2, _product(segment_ids.shape[1:]))
+    return _call(isa.sequence_bounds, dst, shape, _dtype(dtype, segment_ids.dtype), None,
+                 dict(segment_ids=segment_ids), name=name)
+
+
+def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, *, mask=None,
+                 dst=None, name=None, **_ignored):
+    columns = _product(index.shape[1:])
+    valid = columns * 16 if num_valid_indices is None else num_valid_indices
+    shape = ((src_buffer.shape[0], columns, 16, num_elem_per_idx) if valid == columns * 16 else
+             (src_buffer.shape[0], valid, num_elem_per_idx))
+    return _call(isa.local_gather, dst, shape, src_buffer.dtype, mask,
+                 dict(src_buffer=src_buffer, index=index), spaces=(SBUF,),
+                 num_elem_per_idx=num_elem_per_idx, num_valid_indices=num_valid_indices, name=name)
+
+
+def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, name=None, **_ignored):
+    isa.nc_stream_shuffle(dst, src, shuffle_mask, name=name)
+
+
+def dropout(data, prob, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _call(isa.dropout, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, prob=prob), name=name)
+
+
+def reciprocal(data, *, dtype=None, mask=None, dst=None, name=None, **_ignored):
+    return _call(isa.reciprocal, dst, data.shape, _dtype(dtype, data.dtype), mask, dict(data=data),
+                 name=name)
+
+
+def builtin_custom_op(function_name, *_args, **_kwargs):
+    fail(f"custom GpSimd programs ({function_name}) are not simulated", "builtin_custom_op")
+
+
+for _name in ("register_alloc", "register_load", "register_move", "register_store",
+              "core_barrier", "sendrecv", "dma_compute", "quantize_mx", "nc_matmul_mx"):
+    globals()[_name] = getattr(isa, _name)
+
+__all__ = ["dma_engine", "nc_version"]

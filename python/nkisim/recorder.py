@@ -1,0 +1,312 @@
+"""Records one run of a kernel: allocations, instructions, loops, and values on demand."""
+
+import numpy as np
+
+from . import _core, dtypes
+from .errors import Error, KernelValueError, PACKAGE_DIRS, fail, kernel_frame
+from .tensor import (HBM, PSUM, SBUF, NkiTensor, Storage, VirtualRegister, buffer_of, private_hbm,
+                     row_major)
+
+ROLE_INTERNAL, ROLE_INPUT, ROLE_OUTPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT = range(5)
+
+OPS = {}         # nki.isa name -> (op number, parameter names)
+PARAM_KINDS = {}
+for _name, _id, _params, _engines, _doc in _core.ops():
+    OPS[_name] = (_id, tuple(p[0] for p in _params))
+    PARAM_KINDS[_name] = {p[0]: p[1] for p in _params}
+
+
+def _is_ours(code):
+    return code.co_filename.startswith(PACKAGE_DIRS) or code.co_filename.startswith("<nkisim")
+
+
+class _State:
+    """The active recorder, if any."""
+
+    recorder = None
+    emit = None
+
+
+state = _State()
+
+
+def _no_kernel(*_):
+    fail("an NKI call outside a kernel; call it from a function run with @nki.jit or nkisim.run")
+
+
+state.emit = _no_kernel
+
+
+def current():
+    if state.recorder is None:
+        _no_kernel()
+    return state.recorder
+
+
+class Pending:
+    """An instruction whose result tile has no place yet: an assignment may give it one."""
+
+    __slots__ = ("tensor", "emit", "location", "spaces", "kind")
+
+    def __init__(self, tensor, emit, location, spaces, kind):
+        self.tensor, self.emit, self.location = tensor, emit, location
+        self.spaces, self.kind = spaces, kind
+
+
+class Recorder:
+    """One program being recorded."""
+
+    def __init__(self, target="trn2", options=None):
+        self.target = target
+        self.machine = _core.machine(target)
+        if self.machine is None:
+            raise Error(f"target is {target!r}; trn1, inf2, trn2 or trn3 is required", code="usage")
+        self.generation = self.machine["generation"]
+        self.program = _core.Program(target)
+        self._append = self.program.append
+        self.options = options
+        self.core = 0
+        self.grid = ()
+        self.program_ids = ()
+        self.instance = 0
+        self.storages = []
+        self.pending = None
+        self.loops = []           # open dynamic loops: (kind, register, site)
+        self.loop_spans = []      # (core, first, last) of closed loops
+        self.registers = 0
+        self.shared = {}          # allocation order -> Storage, matched across instances
+        self.shared_count = 0
+        self.names = {}
+        self.next_hbm = 0
+        self.allow_unwritten = False
+        self.loaded = set()
+        self.constants = {}
+        self.printed = []
+        self.placed = False
+
+    # ---- instructions ------------------------------------------------------------------------
+    def emit(self, op, args, engine=None, label=None, exact=False):
+        if self.pending is not None:
+            self.flush()
+        self._append(op, args, engine, self.core, label, exact)
+
+    def call(self, op_name, engine=None, label=None, exact=False, **args):
+        """Emit by parameter names; names the core's op lacks must be None."""
+        entry = OPS.get(op_name)
+        if entry is None:
+            fail(f"{op_name} is not supported by this version of nkisim", op_name)
+        number, names = entry
+        for key, value in args.items():
+            if key not in names and value is not None:
+                fail(f"{key}={value!r} is not supported", op_name)
+        self.emit(number, tuple(args.get(n) for n in names), engine, label, exact)
+
+    def result(self, shape, dtype, emit, space=SBUF, spaces=(SBUF, PSUM), kind=""):
+        """A tile that the instruction made by emit(dst) will fill; see Pending."""
+        if self.pending is not None:
+            self.flush()
+        from .tensor import psum, sbuf
+
+        tensor = self._tensor(tuple(shape), dtype, psum if space == PSUM else sbuf, "")
+        tensor.st.compared = kind == "compare"
+        self.pending = Pending(tensor, emit, self.program.location(), spaces, kind)
+        return tensor
+
+    def flush(self):
+        """Gives the pending instruction a tile of its own."""
+        pending = self.pending
+        if pending is None:
+            return
+        self.pending = None
+        self._place_at(pending, pending.tensor, True)
+
+    def retarget(self, dst):
+        """Lets the pending instruction write `dst` instead."""
+        pending = self.pending
+        self.pending = None
+        self._place_at(pending, dst, False)
+
+    def _place_at(self, pending, dst, allocate):
+        self.program.set_location(*pending.location)
+        try:
+            if allocate:
+                self._register(dst.st)
+            pending.emit(dst)
+            if self.pending is not None:
+                self.flush()
+        finally:
+            self.program.set_location("", 0)
+
+    # ---- memory ------------------------------------------------------------------------------
+    def ndarray(self, shape, dtype, buffer, name="", address=None):
+        """A new tensor, or the other instance's when it is shared HBM."""
+        if self.pending is not None:
+            self.flush()
+        buffer = buffer_of(buffer)
+        if buffer.space == HBM and buffer is not private_hbm and not self.loops:
+            key = self.shared_count
+            self.shared_count += 1
+            twin = self.shared.get(key)
+            if twin is not None and self.instance > 0:
+                if twin.shape != shape or twin.dtype is not dtype:
+                    fail(f"allocation {key} of shared HBM is {list(shape)} {dtype} here and "
+                         f"{list(twin.shape)} {twin.dtype} in the first program instance; all "
+                         "instances must allocate alike", "ndarray")
+                return NkiTensor(twin, 0, 0, shape, row_major(shape), dtype)
+            tensor = self._tensor(shape, dtype, buffer, name)
+            self.shared[key] = tensor.st
+        else:
+            tensor = self._tensor(shape, dtype, buffer, name)
+        if address is not None:
+            self._set_address(tensor.st, address)
+        self._register(tensor.st)
+        return tensor
+
+    def _set_address(self, st, address):
+        if st.on_chip:
+            try:
+                partition, offset = (int(a) for a in address)
+            except (TypeError, ValueError):
+                fail(f"address is {address!r}; (partition, byte offset) is required", "ndarray",
+                     KernelValueError)
+            st.partition, st.address = partition, offset
+
+    def _tensor(self, shape, dtype, buffer, name):
+        st = Storage(self, shape, dtype, buffer, name)
+        strides = row_major(shape)
+        if st.on_chip:
+            if not shape:
+                fail("shape is (); a partition dimension is required", "ndarray")
+            pitch = st.pitch_bytes // dtype.itemsize
+            strides = (pitch,) + strides[1:]
+            if len(shape) == 1:
+                shape, strides = shape + (1,), (1, 1)
+        return NkiTensor(st, 0, 0, shape, strides, dtype)
+
+    def _register(self, st, role=ROLE_INTERNAL):
+        name = st.name or "t"
+        count = self.names.get(name)
+        if count is None and st.name:
+            self.names[name] = 0
+        else:
+            count = count or 0
+            while True:
+                count += 1
+                unique = f"{name}.{count}"
+                if unique not in self.names:
+                    break
+            self.names[name] = count
+            name = unique
+            self.names[name] = 0
+        st.name = name
+        st.core = self.core
+        st.role = role
+        st.born = len(self.program)
+        address = st.address or 0
+        if not st.on_chip:
+            address = self.next_hbm
+            self.next_hbm += -(-st.pitch_bytes // 64) * 64
+        st.id = self.program.add_tensor(name, st.space, st.dtype.code, list(st.shape), role,
+                                        self.core if st.on_chip else 0, st.partition, address)
+        self.storages.append(st)
+
+    def host_tensor(self, array, name, role=ROLE_INPUT, buffer=None):
+        """HBM tensor filled from a NumPy array before the program starts."""
+        from .tensor import hbm
+
+        if self.pending is not None:
+            self.flush()
+        dtype = dtypes.of_array(array.dtype)
+        array = np.ascontiguousarray(array, dtype.dtype)
+        shape = tuple(int(s) for s in array.shape) or (1,)
+        tensor = self._tensor(shape, dtype, buffer or hbm, name)
+        tensor.st.array = array
+        self._register(tensor.st, role)
+        return tensor
+
+    def constant(self, array, name):
+        """A host constant, one per content."""
+        key = (array.tobytes(), array.dtype.str, array.shape)
+        hit = self.constants.get(key)
+        if hit is None:
+            hit = self.constants[key] = self.host_tensor(array, name, ROLE_CONSTANT)
+        return hit
+
+    # ---- registers and loops -----------------------------------------------------------------
+    def register(self):
+        number = self.registers
+        self.registers += 1
+        return VirtualRegister(self, number)
+
+    def loop(self, start, stop, step):
+        """Generator behind nl.dynamic_range: the body is recorded once."""
+        register = self.register()
+        self.call("loop_begin", register=register, start=start, stop=stop, step=step)
+        self.loops.append(("for", register, len(self.program) - 1))
+        yield register
+        self.close_loop("for", register)
+
+    def close_loop(self, kind, register):
+        if not self.loops or self.loops[-1][1] is not register:
+            fail("a dynamic loop ends while an inner one is open (break or return inside?)")
+        _, _, first = self.loops.pop()
+        self.call("loop_end" if kind == "for" else "while_end")
+        self.loop_spans.append((self.core, first, len(self.program) - 1))
+
+    def while_test(self, register):
+        """`while register:` asks twice at one place: before the body and after it."""
+        frame = kernel_frame()
+        site = (frame.f_code, frame.f_lineno)
+        if self.loops and self.loops[-1][0] == site and self.loops[-1][1] is register:
+            _, _, first = self.loops.pop()
+            self.call("while_end")
+            self.loop_spans.append((self.core, first, len(self.program) - 1))
+            return False
+        self.call("while_begin", register=register)
+        self.loops.append((site, register, len(self.program) - 1))
+        return True
+
+    # ---- values on demand --------------------------------------------------------------------
+    def load_inputs(self):
+        for st in self.storages:
+            if st.array is not None and st.id not in self.loaded:
+                self.loaded.add(st.id)
+                self.program.load(st.id, st.array.view(np.uint8) if st.array.dtype.kind == "V"
+                                  else _bytes(st.array))
+
+    def values_of(self, view):
+        """The values `view` has after what was recorded so far."""
+        self.flush()
+        if self.loops:
+            raise Error("values inside a dynamic loop exist only on the device")
+        if view.dyn is not None:
+            raise Error("an indirect view has no values of its own; copy it first")
+        if not self.placed:
+            self.load_inputs()
+            self.program.evaluate(True, self.print)
+        return self.read_view(view)
+
+    def read_view(self, view):
+        st = view.st
+        raw = np.frombuffer(self.program.read(st.id), np.uint8)
+        n = view.dtype.itemsize
+        offset = view.off + view.part * (st.pitch_bytes if st.on_chip else 0)
+        words = raw[offset % n:raw.size - (raw.size - offset % n) % n].view(f"u{n}")[offset // n:]
+        flat = np.lib.stride_tricks.as_strided(words, view.shape, [s * n for s in view.strides],
+                                               writeable=False)
+        return flat.copy().view(view.dtype.dtype)  # as_strided knows no fp8
+
+    def read_storage(self, st):
+        data = np.frombuffer(self.program.read(st.id), np.uint8)
+        return data.view(st.dtype.dtype).reshape(st.shape)
+
+    def print(self, line):
+        self.printed.append(line)
+        print(line)
+
+
+def _bytes(array):
+    return array.reshape(-1).view(np.uint8)
+
+
+__all__ = ["Recorder", "state", "current", "OPS"]

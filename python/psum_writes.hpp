@@ -1,0 +1,59 @@
+// Which parts of PSUM tensors were written since they were allocated: decides whether a matmul
+// whose kernel leaves `accumulate` open overwrites or adds.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "isa/program.hpp"
+
+namespace nkisim::python {
+
+/// One bit per 2-byte cell and quadrant of 32 partitions.
+class PsumWrites {
+ public:
+  /// True if any cell of `ref` was written before.
+  [[nodiscard]] bool any(const isa::Program& program, const isa::TensorRef& ref) {
+    bool found = false;
+    visit(program, ref,
+          [&](std::uint8_t& cell, std::uint8_t mask) { found |= (cell & mask) != 0; });
+    return found;
+  }
+  /// Marks the cells of `ref` as written, or (a memset to zero) as fresh.
+  void mark(const isa::Program& program, const isa::TensorRef& ref, bool written) {
+    visit(program, ref, [&](std::uint8_t& cell, std::uint8_t mask) {
+      cell = static_cast<std::uint8_t>(written ? cell | mask : cell & ~mask);
+    });
+  }
+
+ private:
+  template <typename Fn>
+  void visit(const isa::Program& program, const isa::TensorRef& ref, Fn&& fn) {
+    const isa::Tensor& tensor = program.tensor(ref);
+    std::vector<std::uint8_t>& cells = cells_[ref.tensor];
+    if (cells.empty()) cells.resize(static_cast<std::size_t>((tensor.extent_bytes() + 1) / 2));
+    const int first = ref.partition / isa::kQuadrant;
+    const int last = (ref.partition + ref.partitions - 1) / isa::kQuadrant;
+    std::uint8_t mask = 0;
+    for (int q = first; q <= last && q < 8; ++q) mask = static_cast<std::uint8_t>(mask | 1U << q);
+    const std::int64_t size = isa::size_bytes(ref.dtype);
+    walk(*ref.pattern, 0, ref.offset, size, [&](std::int64_t byte) {
+      const auto at = static_cast<std::size_t>(byte / 2);
+      if (byte >= 0 && at < cells.size()) fn(cells[at], mask);
+    });
+  }
+  template <typename Fn>
+  static void walk(const isa::Pattern& pattern, std::size_t d, std::int64_t byte, std::int64_t size,
+                   Fn&& fn) {
+    if (d == pattern.dims.size()) {
+      fn(byte);
+      return;
+    }
+    for (std::int64_t i = 0; i < pattern.dims[d].num; ++i) {
+      walk(pattern, d + 1, byte + i * pattern.dims[d].step * size, size, fn);
+    }
+  }
+  std::unordered_map<std::uint32_t, std::vector<std::uint8_t>> cells_;
+};
+
+}  // namespace nkisim::python

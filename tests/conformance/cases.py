@@ -1,0 +1,350 @@
+"""One public kernel per case, run on small shapes against NumPy.
+
+    python tests/conformance/cases.py GROUP NAME ROOT
+
+A case takes the checkout's root and raises if the kernel's result is wrong. References are written
+here from the kernels' documented meaning unless the checkout has its own.
+"""
+
+import importlib.util
+import os
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+
+import nkisim
+
+nkisim.install()
+CASES = {}
+
+
+def case(group, name=None):
+    def add(function):
+        CASES.setdefault(group, {})[name or function.__name__] = function
+        return function
+
+    return add
+
+
+def module(path):
+    """A kernel file as a module; its folder is importable, as for a script."""
+    path = Path(path)
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem.replace(".", "_"), path)
+    out = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = out
+    spec.loader.exec_module(out)
+    return out
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def close(found, expected, rtol=1e-2, atol=1e-2):
+    np.testing.assert_allclose(np.asarray(found).astype(np.float64),
+                               np.asarray(expected).astype(np.float64), rtol=rtol, atol=atol)
+
+
+def bf16(array):
+    import ml_dtypes
+
+    return array.astype(ml_dtypes.bfloat16)
+
+
+# ---- shared between the SDK's examples and nki-samples ---------------------------------------
+def _matmul(root, name, shape):
+    kernels = module(root / "matrix_multiplication" / "matrix_multiplication_nki_kernels.py")
+    m, k, n = shape
+    lhs, rhs = bf16(rng().random((m, k))), bf16(rng().random((k, n)))
+    out = getattr(kernels, name)(np.ascontiguousarray(lhs.T), rhs)
+    close(out, lhs.astype(np.float32) @ rhs.astype(np.float32), 1e-2, 1e-2)
+
+
+_MATMULS = {"nki_matmul_basic_": (64, 128, 512), "nki_matmul_tiled_": (256, 256, 1024),
+            "nki_matmul_hoist_load_": (256, 256, 1024),
+            "nki_matmul_block_free_dimension_": (512, 256, 1024),
+            "nki_matmul_fully_optimized_": (2048, 1024, 1024)}
+
+
+def _mamba(root, name):
+    kernels = module(root / "fused_mamba" / "mamba_nki_kernels.py")
+    r = rng()
+    batch, channels, state, length = 1, 256, 16, 512
+    delta, u = (r.random((batch, channels, length), np.float32) * 0.1 for _ in range(2))
+    a = -r.random((channels, state), np.float32)
+    b, c = (r.random((batch, state, length), np.float32) for _ in range(2))
+    h = np.zeros((batch, channels, state), np.float32)
+    expected = np.zeros((batch, channels, length), np.float32)
+    for t in range(length):
+        decay = np.exp(delta[:, :, t, None] * a[None])
+        h = decay * h + (delta[:, :, t] * u[:, :, t])[:, :, None] * b[:, None, :, t]
+        expected[:, :, t] = (h * c[:, None, :, t]).sum(-1)
+    close(getattr(kernels, name)(delta, u, a, b, c), expected, 1e-3, 1e-3)
+
+
+def _avgpool(root):
+    kernels = module(root / "average_pool2d" / "average_pool2d_nki_kernels.py")
+    x = rng().random((2, 6, 6), np.float32)
+    out = kernels.tensor_avgpool_kernel(x, 2)
+    close(out, x.reshape(2, 3, 2, 3, 2).mean((2, 4)), 1e-5, 1e-6)
+
+
+def _transpose(root):
+    kernels = module(root / "transpose2d" / "transpose2d_nki_kernels.py")
+    x = rng().random((5, 3 * 4), np.float32)
+    out = kernels.tensor_transpose2D_kernel_(x, shape2D=(3, 4))
+    close(out, x.reshape(5, 3, 4).transpose(0, 2, 1).reshape(5, 12), 0, 0)
+
+
+def _register_tutorials(group, folder):
+    for name, shape in _MATMULS.items():
+        case(group, name)(lambda root, n=name, s=shape: _matmul(root / folder, n, s))
+    for name in ("mamba_v1", "mamba_v2", "mamba_v3"):
+        case(group, name)(lambda root, n=name: _mamba(root / folder, n))
+    case(group, "average_pool2d")(lambda root: _avgpool(root / folder))
+    case(group, "transpose2d")(lambda root: _transpose(root / folder))
+
+
+_SDK, _SAMPLES = "nki/examples", "src/nki_samples/tutorials"
+_register_tutorials("sdk", _SDK)
+_register_tutorials("samples", _SAMPLES)
+
+
+# ---- aws-neuron-sdk nki/examples -------------------------------------------------------------
+def _sdk(root, name):
+    return module(root / _SDK / name)
+
+
+@case("sdk")
+def getting_started(root):
+    kernel = _sdk(root, "getting_started_baremetal.py").nki_tensor_add_kernel
+    a = np.ones((4, 3), np.float16)
+    close(kernel(a, a), a + a, 0, 0)
+
+
+@case("sdk")
+def simulate_example(root):
+    _sdk(root, "simulate/nki_simulate_example.py")  # asserts for itself
+
+
+@case("sdk")
+def tensor_addition(root):
+    kernel = _sdk(root, "tensor_addition/tensor_addition_nki_kernels.py").nki_tensor_add
+    a, b = (rng().random((256, 1024), np.float32) for _ in range(2))
+    close(kernel(a, b), a + b, 0, 0)
+
+
+@case("sdk")
+def index_case_1(root):
+    x = bf16(np.arange(20, dtype=np.float32).reshape(4, 5))
+    even, odd = _sdk(root, "index-case-1.py").tensor_split_kernel_(x)
+    close(even, x[:, 0::2], 0, 0)
+    close(odd, x[:, 1::2], 0, 0)
+
+
+@case("sdk")
+def index_case_3(root):
+    x = rng().random((128, 6, 6), np.float32)
+    out = _sdk(root, "index-case-3.py").tensor_maxpool_kernel_(x, 3)
+    close(out, x.reshape(128, 2, 3, 2, 3).max((2, 4)), 0, 0)
+
+
+@case("sdk")
+def layout_pass(root):
+    x = bf16(np.ones((128, 512), np.float32))
+    out = _sdk(root, "layout-pass.py").tensor_exp_kernel_(x)
+    close(out, np.exp(x.astype(np.float32)))
+
+
+@case("sdk")
+def layout_violation(root):
+    """The documents show this kernel as the one that must be refused."""
+    kernel = _sdk(root, "layout-violation.py").tensor_exp_kernel_
+    try:
+        kernel(bf16(np.ones((256, 512), np.float32)))
+    except nkisim.Error as problem:
+        assert "128" in str(problem) or "partition" in str(problem), problem
+        return
+    raise AssertionError("a tile of 256 partitions was accepted")
+
+
+# ---- aws-neuron-sdk and nki-samples: MX ------------------------------------------------------
+def _mx(folder):
+    os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn3"
+    top = module(folder / "mx_toplevel.py")
+    failures = []
+    top.compare_and_print_results = lambda res, golden, rtol=5e-2, atol=5e-2: close(
+        res, golden, rtol, atol)
+    import nki.language as nl
+
+    for run in (lambda: top.run_offline_quantized_matmul_mx_test(nl.float8_e5m2_x4),
+                lambda: top.run_on_device_quantize_matmul_mx_test(nl.float8_e5m2_x4,
+                                                                  nl.float8_e4m3fn_x4),
+                lambda: top.run_copy_strided_test(nl.float8_e5m2_x4)):
+        run()
+    assert not failures
+
+
+case("sdk", "mxfp_matmul")(lambda root: _mx(root / "nki/deep-dives/src/mxfp-matmul"))
+case("samples", "mxfp_matmul")(lambda root: _mx(root / _SAMPLES / "mxfp-matmul"))
+
+
+# ---- nki-samples -----------------------------------------------------------------------------
+def _attention(root, name, length):
+    kernels = module(root / _SAMPLES / "attention_fwd_performance" / "attention_kernels.py")
+    r = rng()
+    q, k, v = ((r.random((128, length), np.float32) - 0.5) * 2 for _ in range(3))
+    scores = q.T @ k
+    scores = np.exp(scores - scores.max(1, keepdims=True))
+    scores /= scores.sum(1, keepdims=True)
+    close(getattr(kernels, name)(q, k, v), scores @ v.T, 1e-3, 1e-2)
+
+
+for _n in ("v1", "v2"):
+    case("samples", f"attn_fwd_{_n}")(lambda root, n=_n: _attention(root, f"attn_fwd_{n}", 128))
+for _n in ("v3", "v4", "v5", "v6", "v7", "v8", "v8a", "v9", "v10", "v11"):
+    case("samples", f"attn_fwd_{_n}")(lambda root, n=_n: _attention(root, f"attn_fwd_{n}", 1024))
+
+
+@case("samples", "tensor_addition")
+def _sample_addition(root):
+    kernels = module(root / _SAMPLES / "tensor_addition" / "tensor_addition_nki_kernels.py")
+    a, b = (rng().random((256, 1024), np.float32) for _ in range(2))
+    close(kernels.nki_tensor_add(a, b), a + b, 0, 0)
+
+
+@case("samples", "spmd_tensor_addition")
+def _sample_spmd(root):
+    kernels = module(root / _SAMPLES / "tensor_addition" / "spmd_tensor_addition_nki_kernels.py")
+    a, b = (rng().random((256, 1024), np.float32) for _ in range(2))
+    close(kernels.nki_tensor_add(a, b), a + b, 0, 0)
+
+
+@case("samples", "spmd_multiple_nc_tensor_addition")
+def _sample_spmd_nc(root):
+    kernels = module(root / _SAMPLES / "tensor_addition" /
+                     "spmd_multiple_nc_tensor_addition_nki_kernels.py")
+    a, b = (rng().random((512, 2048), np.float32) for _ in range(2))
+    close(kernels.nki_tensor_add_nc2(a, b), a + b, 0, 0)
+
+
+@case("samples")
+def contributed_matmul(root):
+    kernel = module(root / "contributed" / "matmul.py").matmul
+    import neuronxcc.nki as nki
+
+    r = rng()
+    a, b = r.random((1024, 512), np.float32), r.random((1024, 2048), np.float32)
+    close(nki.simulate_kernel(kernel, a, b), a.T @ b, 1e-2, 1e-2)
+
+
+def _stub_torch():
+    """The contributed files import torch for their references, which are written here instead."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        for name in ("torch", "torch.nn", "torch.nn.functional", "torch_xla", "torch_xla.core",
+                     "torch_xla.core.xla_model"):
+            sys.modules[name] = types.ModuleType(name)
+        sys.modules["torch"].nn = sys.modules["torch.nn"]
+        sys.modules["torch.nn"].functional = sys.modules["torch.nn.functional"]
+        sys.modules["torch_xla"].core = sys.modules["torch_xla.core"]
+        sys.modules["torch_xla.core"].xla_model = sys.modules["torch_xla.core.xla_model"]
+
+
+@case("samples")
+def contributed_maxpooling(root):
+    _stub_torch()
+    kernel = module(root / "contributed" / "maxpooling.py").max_pooling_2d_stride_1
+    x = rng().random((200, 160), np.float32)
+    close(kernel(x, 3), np.lib.stride_tricks.sliding_window_view(x, (3, 3)).max((2, 3)), 0, 0)
+
+
+def _twice(x, axis):
+    """Linear interpolation to twice the size along `axis`, as torch's interpolate."""
+    n = x.shape[axis]
+    at = np.maximum((np.arange(2 * n) + 0.5) / 2 - 0.5, 0)
+    low = at.astype(int)
+    high = np.minimum(low + 1, n - 1)
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    weight = (at - low).reshape(shape)
+    return np.take(x, low, axis) * (1 - weight) + np.take(x, high, axis) * weight
+
+
+@case("samples")
+def contributed_interpolate_bilinear(root):
+    _stub_torch()
+    kernel = module(root / "contributed" / "interpolate_bilinear_fwd.py")
+    x = rng().random((2, 64, 32, 32), np.float32)
+    close(kernel.interpolate_bilinear_2x_fwd(x), _twice(_twice(x, 2), 3), 1e-2, 1e-4)
+
+
+@case("samples")
+def contributed_interpolate_trilinear(root):
+    _stub_torch()
+    kernel = module(root / "contributed" / "interpolate_trilinear_fwd.py")
+    x = rng().random((1, 64, 8, 16, 16), np.float32)
+    close(kernel.interpolate_trilinear_2x_fwd(x), _twice(_twice(_twice(x, 2), 3), 4), 1e-2, 1e-4)
+
+
+@case("samples")
+def contributed_pipelined_attention(root):
+    """The file runs itself at 16k tokens on import; only the kernel is taken, at 2k."""
+    import ml_dtypes
+
+    path = root / "contributed" / "pipelined_attention.py"
+    source = path.read_text()
+    kernels = types.ModuleType("pipelined_attention")
+    code = source[:source.index("bs=1\n")]
+    exec(compile(code, str(path), "exec"), kernels.__dict__)
+    r = rng()
+    q, k = (r.random((1, 128, 2048)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    v = r.random((1, 2048, 128)).astype(ml_dtypes.bfloat16)
+    out = kernels.flash_fwd[0](q, k, v, mixed_precision=True, softmax_scale=0.125,
+                               use_causal_mask=False)
+    expected, _ = kernels.cpu_attention_forward(q, k, v, 0.125, False, True)
+    close(out, expected, 0, 1e-2)
+
+
+# ---- nki-autotune kernel_library -------------------------------------------------------------
+def _tuned(root, path, shapes, reference, transpose=False):
+    kernels = module(root / "kernel_library" / path)
+    from nkisim import Kernel
+
+    kernel = [v for v in vars(kernels).values() if isinstance(v, Kernel)][0]
+    r = rng()
+    args = [bf16(r.standard_normal(s)) for s in shapes]
+    close(kernel(*args), reference(*[a.astype(np.float32) for a in args]), 5e-2, 2.0)
+
+
+@case("autotune")
+def matmul_lhsT_rhs(root):
+    _tuned(root, "matmul/lhsT_rhs/kernel_hand_90.92mfu.py", [(2048, 2048)] * 2,
+           lambda a, b: a.T @ b)
+
+
+@case("autotune")
+def matmul_lhs_rhs(root):
+    _tuned(root, "matmul/lhs_rhs/kernel_handtuned_89.26mfu.py", [(2048, 2048)] * 2,
+           lambda a, b: a @ b)
+
+
+@case("autotune")
+def rmsnorm_matmul(root):
+    def reference(a, b):
+        return a / np.sqrt((a * a).mean(1, keepdims=True) + 1e-6) @ b
+
+    _tuned(root, "rmsnorm_matmul/kernel_hand_online.py", [(2048, 2048)] * 2, reference)
+
+
+def main():
+    group, name, root = sys.argv[1:4]
+    CASES[group][name](Path(root))
+
+
+if __name__ == "__main__":
+    main()

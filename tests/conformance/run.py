@@ -1,0 +1,97 @@
+"""Runs public kernels against nkisim and prints a table: passed, failed, why.
+
+    python tests/conformance/run.py --sdk DIR --samples DIR --autotune DIR --library DIR
+
+Each directory is a checkout of aws-neuron/aws-neuron-sdk, aws-neuron/nki-samples,
+awslabs/nki-autotune or aws-neuron/nki-library; those not given are skipped. The kernels run
+unmodified; each file runs in a process of its own with nkisim's packages on the path.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def _environment():
+    """Children find nkisim where this process does, whatever their working directory."""
+    import nkisim
+
+    env = dict(os.environ)
+    root = str(Path(nkisim.__file__).absolute().parent.parent)
+    env["PYTHONPATH"] = os.pathsep.join([root, *env.get("PYTHONPATH", "").split(os.pathsep)])
+    return env
+
+
+def _run(command, cwd, timeout):
+    begin = time.time()
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout,
+                              env=_environment())
+        text, code = done.stdout + done.stderr, done.returncode
+    except subprocess.TimeoutExpired:
+        text, code = f"more than {timeout} s", -1
+    return code, text, time.time() - begin
+
+
+def _reason(text):
+    errors = re.findall(r"^(?:E\s+)?(?:[\w.]*(?:Error|Exception)\b.*)$", text, re.M)
+    picked = [e for e in errors if "subprocess" not in e]
+    line = picked[-1] if picked else (text.strip().splitlines() or [""])[-1]
+    return re.sub(r"\s+", " ", line.lstrip("E ").strip())[:110]
+
+
+def sdk_tests(root):
+    for path in sorted((root / "nki" / "test").glob("test_*.py")):
+        yield path.name, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                          str(path)], path.parent
+
+
+def cases(group, root):
+    """The project's own cases (cases.py) with NumPy references."""
+    sys.path.insert(0, str(HERE))
+    from cases import CASES
+
+    for name in CASES.get(group, {}):
+        yield name, [sys.executable, str(HERE / "cases.py"), group, name, str(root)], root
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sdk", type=Path)
+    parser.add_argument("--samples", type=Path)
+    parser.add_argument("--autotune", type=Path)
+    parser.add_argument("--library", type=Path)
+    parser.add_argument("--only", default="", help="run what contains this text")
+    parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--verbose", action="store_true", help="print the output of failures")
+    args = parser.parse_args()
+    work = []
+    if args.sdk:
+        work += [("nki/test", *w) for w in sdk_tests(args.sdk)]
+    for name in ("sdk", "samples", "autotune", "library"):
+        root = getattr(args, name)
+        if root:
+            work += [(name, *w) for w in cases(name, root.absolute())]
+    passed = failed = 0
+    for group, name, command, cwd in work:
+        if args.only and args.only not in name:
+            continue
+        code, text, seconds = _run(command, cwd, args.timeout)
+        ok = code == 0
+        passed, failed = passed + ok, failed + (not ok)
+        print(f"{'pass' if ok else 'FAIL'}  {group:<9} {name:<42} {seconds:6.1f} s  "
+              f"{'' if ok else _reason(text)}", flush=True)
+        if not ok and args.verbose:
+            print(text)
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Views of tensors select the same elements as NumPy."""
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+X = np.arange(128 * 48, dtype=np.float32).reshape(128, 48)
+
+
+def seen(view_of, x=X, shape=None):
+    """The values of view_of(tile) after copying it to HBM."""
+    values = []
+
+    def kernel(x):
+        tile = nl.ndarray(shape or x.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x.reshape(shape or x.shape))
+        view = view_of(tile)
+        out = nl.ndarray(view.shape, dtype=view.dtype, buffer=nl.shared_hbm)
+        copy = nl.ndarray(view.shape, dtype=view.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(copy, view)
+        nisa.dma_copy(out, copy)
+        values.append(view.numpy())
+        return out
+
+    out = nkisim.run(kernel, x).outputs
+    np.testing.assert_array_equal(out, values[0])
+    return out
+
+
+@pytest.mark.parametrize("ours, numpy", [
+    (lambda t: t[:, 3:9], lambda x: x[:, 3:9]),
+    (lambda t: t[:, 1:40:3], lambda x: x[:, 1:40:3]),
+    (lambda t: t[32:64, nl.ds(4, 8)], lambda x: x[32:64, 4:12]),
+    (lambda t: t[64, 5:9], lambda x: x[64:65, 5:9]),
+    (lambda t: t[..., -4:], lambda x: x[:, -4:]),
+    (lambda t: t.reshape((128, 6, 8)), lambda x: x.reshape(128, 6, 8)),
+    (lambda t: t.reshape_dim(1, (6, -1)).permute((0, 2, 1)),
+     lambda x: x.reshape(128, 6, 8).transpose(0, 2, 1)),
+    (lambda t: t.reshape((128, 4, 3, 4)).select(2, 1), lambda x: x.reshape(128, 4, 3, 4)[:, :, 1]),
+    (lambda t: t.slice(1, 8, 24, 2), lambda x: x[:, 8:24:2]),
+    (lambda t: t[:, 0:1].broadcast(1, 5), lambda x: np.broadcast_to(x[:, :1], (128, 5))),
+    (lambda t: t.expand_dim(1).squeeze_dim(1), lambda x: x),
+    (lambda t: t.reshape((128, 2, 24)).flatten_dims(1, 2), lambda x: x),
+    (lambda t: t.rearrange(("p", ("h", "w")), ("p", "w", "h"), {"h": 4}),
+     lambda x: x.reshape(128, 4, 12).transpose(0, 2, 1)),
+    (lambda t: t.ap([[48, 128], [2, 10], [1, 2]], offset=4),
+     lambda x: np.stack([x[:, 4:24:2], x[:, 5:24:2]], -1)),
+    (lambda t: t.ap([[48, 64], [1, 4]], offset=48 * 64), lambda x: x[64:, :4]),
+])
+def test_view(ours, numpy):
+    np.testing.assert_array_equal(seen(ours), numpy(X))
+
+
+def test_view_as_another_dtype():
+    np.testing.assert_array_equal(seen(lambda t: t.view(nl.int32)), X.view(np.int32))
+    np.testing.assert_array_equal(seen(lambda t: t.view(nl.uint16)[:, 1::2]),
+                                  X.view(np.uint16)[:, 1::2])
+
+
+def test_index_tiles_are_affine():
+    import neuronxcc.nki.language as lnl
+
+    i_p, i_f = lnl.arange(128)[:, None], lnl.arange(12)[None, :]
+    np.testing.assert_array_equal(seen(lambda t: t[i_p, 4 * i_f + 1]), X[:, 1::4])
+    p, y, x, j, i = lnl.mgrid[0:128, 0:2, 0:4, 0:3, 0:2]
+    windows = X.reshape(128, 6, 8).reshape(128, 2, 3, 4, 2).transpose(0, 1, 3, 2, 4)
+    np.testing.assert_array_equal(
+        seen(lambda t: t.reshape((128, 6, 8))[p, 3 * y + j, 2 * x + i]), windows)
+
+
+def test_hbm_integer_index_drops_the_dimension():
+    shapes = []
+
+    def kernel(x):
+        out = nl.ndarray((4, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+        shapes.append((x[1].shape, x[1, 2].shape, x[1, 2, 3].shape))
+        nl.store(out, nl.load(x[1]))
+        return out
+
+    x = np.arange(96, dtype=np.float32).reshape(3, 4, 8)
+    np.testing.assert_array_equal(nkisim.run(kernel, x).outputs, x[1])
+    assert shapes == [((4, 8), (8,), (1,))]
