@@ -154,6 +154,8 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
               is_transpose=False, accumulate=None, tile_position=(), tile_size=(),
               perf_mode=matmul_perf_mode.none, name=None, **old):
     perf = _perf(perf_mode)
+    if is_transpose:
+        current().transposes.add(tuple(current().program.location()))
     if old:
         is_moving_onezero, accumulate = _old_matmul(old, is_moving_onezero, accumulate)
     state.emit(_MATMUL, _matmul_args({
@@ -286,6 +288,8 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
                            name=name)
     if dst.st.space != src.st.space or dst.shape != src.shape:
         dst, src = dma_shapes(dst, src)
+    elif dst is src and dst.dyn is None:
+        return INSTRUCTION  # onto itself: nothing moves
     values = {"dst": dst, "src": src, "oob_mode": _default(oob_mode, 0),
               "dge_mode": _default(dge_mode, 0), "priority": priority}
     state.emit(_DMA, tuple([values.get(p) for p in _DMA_PARAMS]), engine, name)

@@ -82,6 +82,7 @@ class Recorder:
         self.loaded = set()
         self.constants = {}
         self.printed = []
+        self.transposes = set()   # (file, line) of matmuls that only transpose
         self.placed = False
 
     # ---- instructions ------------------------------------------------------------------------

@@ -429,8 +429,30 @@ def run(function, *args, target=None, grid=None, options=None, legacy=False, tim
     return result
 
 
+#: Instructions that only move bytes: what they carry of never-written memory may never be used.
+_MOVES = {"dma_copy", "tensor_copy", "nc_transpose", "dma_transpose", "nc_stream_shuffle",
+          "tensor_copy_predicated", "sendrecv"}
+
+
 def _execute(recorder, options, result):
+    """Runs the program. Moving never-written bytes is a warning, computing with them an error."""
     allow = options.allow_unwritten or recorder.allow_unwritten
+    try:
+        _attempt(recorder, options, result, allow)
+    except Error as problem:
+        moved = problem.instruction in _MOVES or (
+            (problem.kernel_file, problem.kernel_line) in recorder.transposes)
+        if allow or not moved or "never written" not in problem.message:
+            raise
+        warnings.warn(f"{problem}\nthe bytes are moved as zeros; only such instructions may read "
+                      "what nobody wrote", stacklevel=4)
+        recorder.program.place(options.over_capacity)
+        recorder.loaded.clear()
+        recorder.load_inputs()
+        _attempt(recorder, options, result, True)
+
+
+def _attempt(recorder, options, result, allow):
     try:
         if options.timing:
             overrides = [f"{k}={v}" for k, v in options.overrides.items()]
