@@ -3,6 +3,7 @@
 import functools
 import inspect
 import itertools
+import json
 import os
 import time
 import warnings
@@ -66,13 +67,16 @@ class Result:
         self.recorder = recorder
         self.outputs = outputs
         self.latency_ns = None
-        self.summary = {}
+        self.summary = {}          # the profiler's metrics, one entry per core
+        self.summary_text = ""
+        self.executed = 0          # dynamic instructions
+        self.timeline = ""
+        self.options = None
         self.record_seconds = 0.0
         self.run_seconds = 0.0
         self.peak = {}
         self.printed = recorder.printed
         self.name = "kernel"
-        self.inputs = {}  # storage id -> host array where the kernel overwrote the caller's
 
     @property
     def latency_us(self):
@@ -95,9 +99,19 @@ class Result:
         for st in self.recorder.storages:
             if st.array is not None:
                 keys[st.id] = st.name
-                arrays[st.name] = self.inputs.get(st.id, st.array)
+                arrays[st.name] = st.array
         np.savez(os.path.join(os.path.dirname(path) or ".", archive), **arrays)
         self.recorder.program.save(path, self.name, archive, keys)
+        return path
+
+    def perfetto(self, path):
+        """Writes the run's timeline for ui.perfetto.dev (runs the program again)."""
+        _restart(self.recorder, self.options)
+        self.timeline = os.fspath(path)
+        try:
+            _execute(self.recorder, self.options, self)
+        finally:
+            self.timeline = ""
         return path
 
     def report(self):
@@ -411,13 +425,13 @@ def run(function, *args, target=None, grid=None, options=None, legacy=False, tim
     for _, t in written:
         recorder.program.set_role(t.st.id, ROLE_INPUT_OUTPUT)
     peaks = _place_or_warn(recorder, options, legacy)
-    recorder.program.place(options.over_capacity)
     recorder.placed = True
-    recorder.loaded.clear()
-    recorder.load_inputs()
     result = Result(recorder, None)
+    result.options = options
+    _restart(recorder, options)
     result.name = getattr(function, "__name__", "kernel")
-    result.inputs = {t.st.id: t.st.array.copy() for _, t in written}
+    for _, t in written:  # the caller's array is about to change
+        t.st.array = t.st.array.copy()
     result.record_seconds = time.perf_counter() - begin
     result.peak = peaks
     _execute(recorder, options, result)
@@ -446,19 +460,27 @@ def _execute(recorder, options, result):
             raise
         warnings.warn(f"{problem}\nthe bytes are moved as zeros; only such instructions may read "
                       "what nobody wrote", stacklevel=4)
-        recorder.program.place(options.over_capacity)
-        recorder.loaded.clear()
-        recorder.load_inputs()
+        _restart(recorder, options)
         _attempt(recorder, options, result, True)
+
+
+def _restart(recorder, options):
+    """Fresh memory with the inputs in it."""
+    recorder.program.place(options.over_capacity)
+    recorder.loaded.clear()
+    recorder.load_inputs()
 
 
 def _attempt(recorder, options, result, allow):
     try:
         if options.timing:
             overrides = [f"{k}={v}" for k, v in options.overrides.items()]
-            result.summary = recorder.program.simulate(options.config or options.target, overrides,
-                                                       False, allow, recorder.print)
-            result.latency_ns = result.summary["latency_ns"]
+            found = recorder.program.simulate(options.config or options.target, overrides,
+                                              result.timeline, allow, recorder.print)
+            result.latency_ns = found["latency_ns"]
+            result.executed = found["instructions"]
+            result.summary = json.loads(found["json"])
+            result.summary_text = found["text"]
         else:
             recorder.program.interpret(allow, recorder.print)
     except Error as problem:
