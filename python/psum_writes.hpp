@@ -2,6 +2,8 @@
 // whose kernel leaves `accumulate` open overwrites or adds.
 #pragma once
 
+#include <set>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +16,7 @@ class PsumWrites {
  public:
   /// True if any cell of `ref` was written before.
   [[nodiscard]] bool any(const isa::Program& program, const isa::TensorRef& ref) {
+    if (whole_.contains(key(ref))) return true;
     bool found = false;
     visit(program, ref,
           [&](std::uint8_t& cell, std::uint8_t mask) { found |= (cell & mask) != 0; });
@@ -21,12 +24,18 @@ class PsumWrites {
   }
   /// Marks the cells of `ref` as written, or (a memset to zero) as fresh.
   void mark(const isa::Program& program, const isa::TensorRef& ref, bool written) {
+    if (!written) whole_.clear();
+    if (written && !whole_.insert(key(ref)).second) return;
     visit(program, ref, [&](std::uint8_t& cell, std::uint8_t mask) {
       cell = static_cast<std::uint8_t>(written ? cell | mask : cell & ~mask);
     });
   }
 
  private:
+  using Key = std::tuple<std::uint32_t, const isa::Pattern*, std::int64_t, int, int, isa::Dtype>;
+  static Key key(const isa::TensorRef& ref) {
+    return {ref.tensor, ref.pattern, ref.offset, ref.partition, ref.partitions, ref.dtype};
+  }
   template <typename Fn>
   void visit(const isa::Program& program, const isa::TensorRef& ref, Fn&& fn) {
     const isa::Tensor& tensor = program.tensor(ref);
@@ -54,6 +63,7 @@ class PsumWrites {
     }
   }
   std::unordered_map<std::uint32_t, std::vector<std::uint8_t>> cells_;
+  std::set<Key> whole_;  // operands known to be written completely
 };
 
 }  // namespace nkisim::python

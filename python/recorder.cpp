@@ -133,29 +133,27 @@ const TensorRef* Recorder::ref(PyObject* tensor, bool exact) {
   if (PyLong_CheckExact(cached.ptr())) {
     return static_cast<const TensorRef*>(PyLong_AsVoidPtr(cached.ptr()));
   }
-  if (!attr(tensor, front.ref).is_none() && !PyLong_CheckExact(attr(tensor, front.ref).ptr())) {
-    attr(tensor, front.ref).attr("complain")();
-  }
-  const py::object st = attr(tensor, front.st);
-  const auto id = int_attr(st.ptr(), front.id);
+  const py::object other = exact ? attr(tensor, front.ref) : cached;
+  if (!other.is_none() && !PyLong_CheckExact(other.ptr())) other.attr("complain")();
+  const auto id = int_attr(attr(tensor, front.st).ptr(), front.id);
   if (id < 0) throw py::value_error("a tensor is used before it is allocated");
+  const Tensor& owner = program.tensor(static_cast<std::uint32_t>(id));
   TensorRef r;
   r.tensor = static_cast<std::uint32_t>(id);
-  r.space = static_cast<Space>(int_attr(st.ptr(), front.space));
+  r.space = owner.space;
   r.dtype = static_cast<Dtype>(int_attr(attr(tensor, front.dtype).ptr(), front.code));
   r.offset = int_attr(tensor, front.off);
   const py::object shape = attr(tensor, front.shape), strides = attr(tensor, front.strides);
   if (r.space != Space::kHbm) {
     const auto n = PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), 0));
-    const auto pitch = int_attr(st.ptr(), front.pitch) / size_bytes(r.dtype);
+    const auto pitch = owner.extent_bytes() / size_bytes(r.dtype);
     if (n > 1 && PyLong_AsLongLong(PyTuple_GET_ITEM(strides.ptr(), 0)) != pitch) {
       fail(
           "a tensor with a step or broadcast along its partitions; consecutive partitions are "
           "required");
     }
     if (n > 0xffff) fail("a tensor on " + std::to_string(n) + " partitions; at most 128 exist");
-    r.partition = static_cast<std::uint16_t>(int_attr(st.ptr(), front.partition) +
-                                             int_attr(tensor, front.part));
+    r.partition = static_cast<std::uint16_t>(owner.partition + int_attr(tensor, front.part));
     r.partitions = static_cast<std::uint16_t>(n);
   }
   add_dims(shape.ptr(), strides.ptr(), r.on_chip(), exact, dims_);

@@ -158,20 +158,16 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
         current().transposes.add(tuple(current().program.location()))
     if old:
         is_moving_onezero, accumulate = _old_matmul(old, is_moving_onezero, accumulate)
-    state.emit(_MATMUL, _matmul_args({
-        "dst": dst, "stationary": stationary, "moving": moving,
-        "is_stationary_onezero": is_stationary_onezero, "is_moving_onezero": is_moving_onezero,
-        "is_transpose": is_transpose, "accumulate": accumulate,
-        "tile_position": tile_position or None, "tile_size": tile_size or None,
-        "perf_mode": perf}), None, name, perf is not None)
+    state.emit(_MATMUL, (dst, stationary, moving, is_stationary_onezero, is_moving_onezero,
+                         is_transpose, accumulate, tile_position or None, tile_size or None, perf),
+               None, name, perf is not None)
     return INSTRUCTION
 
 
 _MATMUL, _MATMUL_PARAMS = OPS.get("nc_matmul", (-1, ()))
-
-
-def _matmul_args(values):
-    return tuple([values.get(p) for p in _MATMUL_PARAMS])
+assert _MATMUL_PARAMS in ((), (
+    "dst", "stationary", "moving", "is_stationary_onezero", "is_moving_onezero", "is_transpose",
+    "accumulate", "tile_position", "tile_size", "perf_mode"))
 
 
 def _perf(mode):

@@ -297,8 +297,11 @@ class NkiTensor:
                 new_strides.append(1)
         if dyn is not None:
             dyn = tuple(dyn) if self.dyn is None else self.dyn + tuple(dyn)
-        return self._like(part, self.off + off * self.dtype.itemsize, tuple(new_shape),
-                          tuple(new_strides), dyn)
+        else:
+            dyn = self.dyn
+        dtype = self.dtype
+        return NkiTensor(self.st, part, self.off + off * dtype.itemsize, tuple(new_shape),
+                         tuple(new_strides), dtype, dyn)
 
     def _getitem_rare(self, key):
         from . import index

@@ -1,5 +1,9 @@
 """Whole kernels through the front end, against NumPy."""
 
+import pathlib
+import shutil
+import subprocess
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -152,9 +156,29 @@ def test_benchmark_gives_the_simulated_latency():
     assert latency == pytest.approx(nkisim.run(load_add_store, a, a).latency_us)
 
 
+def program():
+    """The nkisim program of the build tree this package came from."""
+    here = pathlib.Path(nkisim.__file__).absolute()
+    for folder in (here.parents[2], here.parents[2] / "build" / "release"):
+        if (folder / "nkisim").is_file():
+            return str(folder / "nkisim")
+    return shutil.which("nkisim")
+
+
+@pytest.mark.skipif(program() is None, reason="the nkisim program is not built")
 def test_saved_trace_gives_the_same_latency(tmp_path):
     a = np.ones((128, 128), np.float32)
     result = nkisim.run(load_add_store, a, a)
-    path = result.save(tmp_path / "k.nisa")
-    assert (tmp_path / "k.npz").exists() and (tmp_path / "k.nisa").stat().st_size > 0
-    assert path.endswith("k.nisa")
+    result.save(tmp_path / "k.nisa")
+    done = subprocess.run([program(), "run", str(tmp_path / "k.nisa")], capture_output=True,
+                          text=True, check=True)
+    assert f"{result.latency_us:.3f} us" in done.stdout
+
+
+def test_timeline_and_summary(tmp_path):
+    a = np.ones((128, 128), np.float32)
+    result = nkisim.run(load_add_store, a, a)
+    result.perfetto(tmp_path / "k.pftrace")
+    assert (tmp_path / "k.pftrace").stat().st_size > 100
+    assert "total_time" in result.summary_text
+    np.testing.assert_array_equal(result.outputs, a + a)
