@@ -107,7 +107,8 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
         std::max(wait->awake, wait->visible + (sequencer ? config_.wake_sequencer : config_.wake));
   }
   if (cost.kind == PartKind::kPipe) wait->pipe_free = std::max(wait->pipe_free, pipe_free_);
-  if (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma) return trigger_dma(op, part, cost, *wait, now);
+  if (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma)
+    return trigger_dma(op, part, cost, *wait, now);
   if (cost.kind == PartKind::kArray) return run_array(op, part, cost, *wait);
   return run_part(op, part, cost, *wait, now);
 }
