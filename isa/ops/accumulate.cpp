@@ -26,9 +26,10 @@ void accumulate(Accumulators& registers, ReduceCmd cmd, AluOp op, int first_lane
 void store_accumulator(EvalContext& ctx, const Accumulators& registers, int first_lane,
                        const TensorRef& result, bool negate) {
   const Tile<float> out = ctx.make<float>(result.rows(), 1);
-  const float sign = negate ? -1.0F : 1.0F;
-  for (std::int64_t r = 0; r < out.rows; ++r) {
-    out.data[r] = sign * registers[static_cast<std::size_t>(first_lane + r)];
+  std::copy_n(registers.data() + first_lane, out.rows, out.data);
+  if (negate) {
+    apply_scalar(AluOp::kMultiply, out.data, -1.0F, false, out.data,
+                 static_cast<std::size_t>(out.rows));
   }
   ctx.store(result, out);
 }

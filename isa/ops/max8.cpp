@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 
 #include "isa/ops/common.hpp"
@@ -22,13 +21,22 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   if (dst.columns() != 8) fail("dst", describe(dst), "8 elements per partition");
 }
 
+bool larger(float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; }
+
+/// The eight largest of x in `best`, descending; equals (0 and -0, NaNs) in order of position.
+void keep_largest(const float* x, std::int64_t n, float* best) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t at = i < 8 ? i : 8;
+    if (at == 8 && !larger(x[i], best[--at])) continue;
+    for (; at > 0 && larger(x[i], best[at - 1]); --at) best[at] = best[at - 1];
+    best[at] = x[i];
+  }
+}
+
 void eval(const Inst& inst, EvalContext& ctx) {
   const auto x = ctx.load(inst.tensor(kSrc));
   const auto out = ctx.make<float>(x.rows, 8);
-  const auto larger = [](float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; };
-  for (std::int64_t r = 0; r < x.rows; ++r) {
-    std::partial_sort_copy(x.row(r), x.row(r) + x.columns, out.row(r), out.row(r) + 8, larger);
-  }
+  for (std::int64_t r = 0; r < x.rows; ++r) keep_largest(x.row(r), x.columns, out.row(r));
   ctx.store(inst.tensor(kDst), out);
 }
 
@@ -40,7 +48,7 @@ const OpSpec spec_max8 = {
     .doc = "The eight largest values of each partition.",
     .semantics =
         "dst[p,0..7] = the 8 largest of src[p,:] in FP32, descending, duplicates repeated; NaN "
-        "counts as larger than any number (assumed)",
+        "counts as larger than any number, equals keep their order (assumed)",
     .cost = "N",
     .sources = "nki.isa.max8; 2.26 cost notes",
     .engines = kVectorOnly,
