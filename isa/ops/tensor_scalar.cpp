@@ -163,11 +163,18 @@ void apply_bit_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool revers
   }
 }
 
+// The first stage's result as an element of `dtype`: nothing beyond its width reaches the second.
+void keep_width(Dtype dtype, const Tile<std::uint32_t>& x) {
+  constexpr Dtypes kSigned = {Dtype::kInt8, Dtype::kInt16};
+  extend_for(kSigned.contains(dtype) ? AluOp::kArithShiftRight : AluOp::kRightShift, dtype, x);
+}
+
 void eval_bits(const Inst& inst, EvalContext& ctx, bool exact) {
   const Dtype dtype = inst.tensor(kData).dtype;
   const auto x = ctx.load_bits(inst.tensor(kData));
   apply_bit_stage(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), dtype, x, exact);
   if (inst.has(kOp1)) {
+    keep_width(dtype, x);
     apply_bit_stage(ctx, op1_of(inst), inst.arg(kOperand1), inst.flag(kReverse1), dtype, x, exact);
   }
   ctx.store_bits(inst.tensor(kDst), x);
