@@ -80,12 +80,10 @@ def unsupported(op, key, value):
 
 
 def removed(op, dst, dtype, mask):
-    """dtype= and mask= of older versions: a dtype may repeat the destination's."""
+    """dtype= and mask= of older versions: the destination's dtype decides in any case."""
     if mask is not None:
         fail("mask= was removed in NKI 0.2; slice the operands", op, KernelValueError)
-    if isinstance(dst, NkiTensor) and resolve(dtype) is not dst.dtype:
-        fail(f"dtype is {dtype}; the destination's dtype, {dst.dtype}, decides", op,
-             KernelValueError)
+    resolve(dtype)
 
 
 def _missing(name):

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import json
 import os
+import re
 import time
 import warnings
 
@@ -462,6 +463,7 @@ def _execute(recorder, options, result):
         moved = problem.instruction in _MOVES or (
             (problem.kernel_file, problem.kernel_line) in recorder.transposes)
         if allow or not moved or "never written" not in problem.message:
+            problem.recorder = recorder
             raise
         warnings.warn(f"{problem}\nthe bytes are moved as zeros; only such instructions may read "
                       "what nobody wrote", stacklevel=4)
@@ -522,8 +524,25 @@ def _to_host(value, recorder, arguments):
     return value
 
 
+def _raise_legacy_index_error(problem):
+    """The legacy simulator raised NumPy's IndexError, in flat elements, for indirect addresses."""
+    found = re.search(r"index \d+ of tensor \S+ is (-?\d+); an index in 0\.\.(\d+)",
+                      problem.message)
+    recorder = problem.__dict__.get("recorder")
+    if found is None or recorder is None:
+        return
+    index, rows = int(found[1]), int(found[2]) + 1
+    for st in recorder.storages:
+        if not st.on_chip and st.shape[0] == rows:
+            row = int(np.prod(st.shape[1:]))
+            raise IndexError(f"index {index * row} is out of bounds for axis 0 with size "
+                             f"{rows * row}") from problem
+
+
 class Kernel:
     """What @nki.jit makes of a function: call it with arrays, index it with a launch grid."""
+
+    __test__ = False  # a kernel called test_... is no test
 
     def __init__(self, function, grid=None, target=None, legacy=False, **settings):
         functools.update_wrapper(self, function)
@@ -548,6 +567,8 @@ class Kernel:
         try:
             return self._run(args, kwargs, options)
         except Error as problem:
+            if self.legacy:
+                _raise_legacy_index_error(problem)
             raise problem.with_traceback(_kernel_frames(problem.__traceback__)) from None
 
     def _run(self, args, kwargs, options):
