@@ -1,0 +1,42 @@
+"""Every kernel of examples/ on every generation that has its instructions, against NumPy."""
+
+import importlib
+import pathlib
+import sys
+
+import pytest
+
+import nkisim
+
+nkisim.install()
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+import common  # noqa: E402
+
+NAMES = sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem != "common")
+CASES = [case for name in NAMES for case in importlib.import_module(name).cases()]
+
+
+@pytest.mark.parametrize("target", common.ALL)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_example(case, target):
+    if target not in case.targets:
+        pytest.skip(f"needs {' or '.join(case.targets)}")
+    result, _ = common.run(case, target)
+    assert result.latency_us > 0
+
+
+@pytest.mark.parametrize("target", common.ALL)
+def test_every_step_of_the_matmul_is_faster(target):
+    import matmul
+
+    latencies = [common.run(case, target)[0].latency_us for case in matmul.cases(1024)[1:]]
+    assert latencies == sorted(latencies, reverse=True)
+
+
+def test_torch_operator():
+    pytest.importorskip("torch")
+    import torch_operator
+
+    torch_operator.with_torch()
