@@ -207,7 +207,9 @@ def _mx(folder, name):
 for _n in ("offline", "on_device", "copy_strided", "packed_scale"):
     case("sdk", f"mxfp_matmul_{_n}")(
         lambda root, n=_n: _mx(root / "nki/deep-dives/src/mxfp-matmul", n))
-    case("samples", f"mxfp_matmul_{_n}")(lambda root, n=_n: _mx(root / _SAMPLES / "mxfp-matmul", n))
+    if _n != "packed_scale":  # only the SDK's copy has it
+        case("samples", f"mxfp_matmul_{_n}")(
+            lambda root, n=_n: _mx(root / _SAMPLES / "mxfp-matmul", n))
 
 
 # ---- nki-samples -----------------------------------------------------------------------------
