@@ -3,6 +3,7 @@
 import linecache
 import os
 import sys
+import warnings
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(_HERE)
@@ -77,6 +78,15 @@ def fail(message, instruction="", kind=Error):
         raise kind(message, instruction=instruction)
     raise kind(message, instruction=instruction, kernel_file=frame.f_code.co_filename,
                kernel_line=frame.f_lineno)
+
+
+def strict(message):
+    """With NKISIM_STRICT=1, warns of Python that runs here and that the NKI compiler refuses."""
+    if os.environ.get("NKISIM_STRICT", "0") in ("", "0"):
+        return
+    frame = kernel_frame()
+    file, line = (frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)
+    warnings.warn_explicit(message, SyntaxWarning, file, line)
 
 
 def translate(native):

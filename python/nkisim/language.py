@@ -8,7 +8,7 @@ from . import dtypes, lowering
 from .dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3, float8_e4m3fn,
                      float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4, float8_e8m0fnu, float16,
                      float32, int8, int16, int32, tfloat32, uint8, uint16, uint32)
-from .errors import KernelTypeError, KernelValueError, fail
+from .errors import KernelTypeError, KernelValueError, fail, kernel_frame
 from .index import Expr, Mask, arange, mgrid
 from .lowering import (all, assign, broadcast_to, copy, dropout, gather_flattened, load,
                        load_transpose2d, matmul, max, mean, min, prod, rms_norm, softmax, store,
@@ -253,16 +253,17 @@ def _dynamic(start, stop, step):
         finished = True
     finally:
         if not finished and recorder is state.recorder:
-            _refuse_break()
+            _refuse_break(recorder)
     recorder.close_loop("for", register)
 
 
-def _refuse_break():
+def _refuse_break(recorder):
+    """Notes where a loop was left; the generator is being finalised, so raising is in vain."""
     import sys
 
-    if sys.exc_info()[0] in (None, GeneratorExit):
-        fail("break or return inside a dynamic loop; the body must run to its end",
-             kind=KernelTypeError)
+    frame = kernel_frame()
+    if sys.exc_info()[0] in (None, GeneratorExit) and frame is not None:
+        recorder.left_loop = recorder.left_loop or (frame.f_code.co_filename, frame.f_lineno)
 
 
 def fori_loop(lower, upper, body_fun, step=1):

@@ -72,6 +72,7 @@ class Recorder:
         self.storages = []
         self.pending = None
         self.loops = []           # open dynamic loops: (kind, register, site)
+        self.left_loop = None     # (file, line) of a break or return inside a dynamic loop
         self.loop_spans = []      # (core, first, last) of closed loops
         self.registers = 0
         self.shared = {}          # allocation order -> Storage, matched across instances

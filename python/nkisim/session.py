@@ -287,8 +287,9 @@ def _stored(recorder, value):
 
 def _check_loops(recorder):
     if recorder.loops:
-        raise Error("a dynamic loop is still open at the end of the kernel (break or return "
-                    "inside?)")
+        file, line = recorder.left_loop or ("", 0)
+        raise Error("break or return inside a dynamic loop; the device runs its body to the end",
+                    instruction="dynamic_range", kernel_file=file, kernel_line=line)
 
 
 def _parameter_names(function, args):
@@ -421,7 +422,8 @@ def run(function, *args, target=None, grid=None, options=None, legacy=False, tim
     outputs = _tensors_in(returned)
     if not outputs and not written:
         raise Error("the kernel neither returns a tensor nor writes one of its arguments; its "
-                    "result would be lost", instruction=getattr(function, "__name__", "kernel"))
+                    "result would be lost", instruction=getattr(function, "__name__", "kernel"),
+                    **_definition(function))
     for t in outputs:
         if t.st.on_chip:
             raise _located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is "
@@ -452,6 +454,11 @@ def run(function, *args, target=None, grid=None, options=None, legacy=False, tim
 #: Instructions that only move bytes: what they carry of never-written memory may never be used.
 _MOVES = {"dma_copy", "tensor_copy", "nc_transpose", "dma_transpose", "nc_stream_shuffle",
           "tensor_copy_predicated", "sendrecv"}
+
+
+def _definition(function):
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return {"kernel_file": code.co_filename, "kernel_line": code.co_firstlineno} if code else {}
 
 
 def _execute(recorder, options, result):

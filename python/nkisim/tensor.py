@@ -6,7 +6,7 @@ write them. The extension module reads the slots named below when it turns a vie
 """
 
 from .dtypes import DType, resolve
-from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
+from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, strict
 
 HBM, SBUF, PSUM = 0, 1, 2
 
@@ -180,7 +180,8 @@ class NkiTensor:
 
     def __repr__(self):
         dims = " x ".join(str(s) for s in self.shape)
-        return f"<{self.st.name} {self.st.buffer.value}[{dims}] {self.dtype}>"
+        name = self.st.name + " " if self.st.name else ""
+        return f"<{name}{self.st.buffer.value}[{dims}] {self.dtype}>"
 
     def __format__(self, spec):
         return repr(self)
@@ -202,6 +203,8 @@ class NkiTensor:
     def __bool__(self):
         """`if tensor:` asks whether there is one; only comparisons are evaluated (for assert)."""
         if self.st.compared:
+            strict("the truth of a tile: its values exist only on the device; the NKI compiler "
+                   "refuses to decide on them")
             return bool(self.numpy().all())
         return True
 
