@@ -10,6 +10,7 @@
 #include "src/atomic_file.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/progress.hpp"
+#include "src/cli/run_reports.hpp"
 #include "src/config_json.hpp"
 #include "src/golden.hpp"
 #include "src/observers/summary.hpp"
@@ -42,7 +43,7 @@ void options(po::options_description& named, po::positional_options_description&
   add("allow-over-capacity", "do not fail when SBUF or PSUM is exceeded");
   add("summary-json", po::value<std::string>(), "write neuron-profile's summary here");
   add("summary-text", "print every metric of neuron-profile's summary instead of the short one");
-  add("perfetto", po::value<std::string>(), "write a Perfetto trace here");
+  add_report_options(named);
   add("json", "print the summary as JSON on standard output");
   add("quiet,q", "print nothing but errors and differences");
   hidden.add_options()("trace", po::value<std::string>());
@@ -109,12 +110,15 @@ void run_timed(const Args& args, Outcome& out) {
   Progress progress("simulating");
   SimOptions sim{
       .timing_only = out.memory == nullptr, .unwritten = unwritten(args), .print = print_line};
+  RunReports reports(args);
   sim.observers.push_back(&out.summary);
+  reports.observe(sim.observers);
   sim.progress = [&](std::uint64_t n, models::Fs) {
     progress.update(std::min(n, total), total);
     return true;
   };
   out.result = simulate(*out.trace.program, config, out.memory.get(), sim);
+  reports.finish();
 }
 
 std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target) {

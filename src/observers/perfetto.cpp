@@ -1,6 +1,9 @@
 #include "src/observers/perfetto.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include "isa/disasm.hpp"
 
 namespace nkisim {
 namespace {
@@ -16,21 +19,48 @@ constexpr std::uint32_t kUuid = 1, kTrackName = 2, kProcess = 3, kParent = 5, kC
 constexpr std::uint32_t kPid = 1, kProcessName = 6, kUnitName = 6;
 constexpr std::uint32_t kAnnotation = 4, kType = 9, kTrackUuid = 11, kName = 23;
 constexpr std::uint32_t kDoubleCounterValue = 44, kFlowIds = 47, kTerminatingFlowIds = 48;
-constexpr std::uint32_t kAnnotationInt = 4, kAnnotationText = 6, kAnnotationName = 10;
+constexpr std::uint32_t kAnnotationNameId = 1, kAnnotationInt = 4, kAnnotationText = 6;
+constexpr std::uint32_t kInternedData = 12, kInternedAnnotationNames = 3;
+constexpr std::uint32_t kInternedId = 1, kInternedName = 2;
 }  // namespace field
 enum EventType : std::uint64_t { kBegin = 1, kEnd = 2, kInstant = 3, kCount = 4 };
 constexpr std::uint64_t kSequenceId = 1;
-constexpr std::uint64_t kStateCleared = 1;
+constexpr std::uint64_t kStateCleared = 1, kNeedsState = 2;
 constexpr Fs kFsPerNsInteger = 1'000'000;
 
-void annotate(ProtoMessage& to, std::string_view key, std::string_view value) {
+// Argument names, interned once: a slice carries a byte instead of the name.
+constexpr std::array<std::string_view, 17> kKeys = {"timestamp",
+                                                    "duration",
+                                                    "opcode",
+                                                    "id",
+                                                    "instruction",
+                                                    "elements",
+                                                    "pc",
+                                                    "nki_source_location",
+                                                    "operands",
+                                                    "label",
+                                                    "subgroup",
+                                                    "performance_mode",
+                                                    "throttled",
+                                                    "waited_for",
+                                                    "transfer_size",
+                                                    "packets",
+                                                    "first_packet"};
+constexpr std::uint64_t key_id(std::string_view key) {
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    if (kKeys.at(i) == key) return i + 1;
+  }
+  return 0;
+}
+
+void annotate(ProtoMessage& to, std::uint64_t key, std::string_view value) {
   ProtoMessage a;
-  a.text(field::kAnnotationName, key).text(field::kAnnotationText, value);
+  a.integer(field::kAnnotationNameId, key).text(field::kAnnotationText, value);
   to.message(field::kAnnotation, a);
 }
-void annotate(ProtoMessage& to, std::string_view key, std::int64_t value) {
+void annotate(ProtoMessage& to, std::uint64_t key, std::int64_t value) {
   ProtoMessage a;
-  a.text(field::kAnnotationName, key)
+  a.integer(field::kAnnotationNameId, key)
       .integer(field::kAnnotationInt, static_cast<std::uint64_t>(value));
   to.message(field::kAnnotation, a);
 }
@@ -50,8 +80,15 @@ void Perfetto::write_packet(const ProtoMessage& packet) {
 
 void Perfetto::on_start(const isa::Program& program, const models::Config& /*config*/) {
   program_ = &program;
-  ProtoMessage packet;
-  packet.integer(field::kSequence, kSequenceId).integer(field::kSequenceFlags, kStateCleared);
+  ProtoMessage packet, names;
+  for (const std::string_view key : kKeys) {
+    ProtoMessage entry;
+    entry.integer(field::kInternedId, key_id(key)).text(field::kInternedName, key);
+    names.message(field::kInternedAnnotationNames, entry);
+  }
+  packet.integer(field::kSequence, kSequenceId)
+      .integer(field::kSequenceFlags, kStateCleared | kNeedsState)
+      .message(field::kInternedData, names);
   write_packet(packet);
 }
 
@@ -129,7 +166,8 @@ void Perfetto::write_event(Fs time, std::uint64_t type, std::uint64_t track, con
   }
   packet.integer(field::kTimestamp, static_cast<std::uint64_t>(time / kFsPerNsInteger))
       .text(field::kTrackEvent, fields)
-      .integer(field::kSequence, kSequenceId);
+      .integer(field::kSequence, kSequenceId)
+      .integer(field::kSequenceFlags, kNeedsState);
   write_packet(packet);
 }
 
@@ -155,6 +193,14 @@ std::string Perfetto::location(const isa::Inst& inst) const {
   return program_->files()[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
 }
 
+// The parts of an instruction follow each other, so its text is made once.
+std::string_view Perfetto::operands(const models::PartEvent& event) {
+  Disassembled& last = disassembled_.at(static_cast<std::size_t>(engine_of(event.part->unit)));
+  if (last.inst != event.inst) last = {event.inst, isa::disasm_parts(*program_, *event.inst)};
+  const auto part = static_cast<std::size_t>(event.part_index);
+  return part < last.parts.size() ? std::string_view(last.parts[part]) : std::string_view();
+}
+
 void Perfetto::on_event(const models::PartEvent& event) {
   const isa::Part& part = *event.part;
   Slice slice{.name = std::string(program_->opcode_name(part.opcode)),
@@ -162,19 +208,23 @@ void Perfetto::on_event(const models::PartEvent& event) {
               .end = event.end,
               .annotations = {}};
   ProtoMessage& a = slice.annotations;
-  annotate(a, "timestamp", event.start / kFsPerNsInteger);
-  annotate(a, "duration", (event.end - event.start) / kFsPerNsInteger);
-  annotate(a, "opcode", slice.name);
-  annotate(a, "id", static_cast<std::int64_t>(event.sequence));
-  annotate(a, "instruction", isa::spec(*event.inst).name);
-  annotate(a, "elements", part.elements);
-  annotate(a, "pc", event.inst->loc.trace_line);
+  annotate(a, key_id("timestamp"), event.start / kFsPerNsInteger);
+  annotate(a, key_id("duration"), (event.end - event.start) / kFsPerNsInteger);
+  annotate(a, key_id("opcode"), slice.name);
+  annotate(a, key_id("id"), static_cast<std::int64_t>(event.sequence));
+  annotate(a, key_id("instruction"), isa::spec(*event.inst).name);
+  annotate(a, key_id("elements"), part.elements);
+  annotate(a, key_id("pc"), event.inst->loc.trace_line);
+  annotate(a, key_id("label"), isa::name(part.unit));
+  annotate(a, key_id("subgroup"), isa::name(isa::unit_of(engine_of(part.unit))));
+  const std::string_view text = operands(event);
+  if (!text.empty()) annotate(a, key_id("operands"), text);
   const std::string where = location(*event.inst);
-  if (!where.empty()) annotate(a, "nki_source_location", where);
-  if (!event.mode.empty()) annotate(a, "performance_mode", event.mode);
-  if (event.throttled > 0) annotate(a, "throttled_ns", event.throttled / kFsPerNsInteger);
+  if (!where.empty()) annotate(a, key_id("nki_source_location"), where);
+  if (!event.mode.empty()) annotate(a, key_id("performance_mode"), event.mode);
+  if (event.throttled > 0) annotate(a, key_id("throttled"), event.throttled / kFsPerNsInteger);
   const bool waited = event.wait.producer != models::kNoQueue;
-  if (waited) annotate(a, "waited_for", queue_names_[{event.core, event.wait.producer}]);
+  if (waited) annotate(a, key_id("waited_for"), queue_names_[{event.core, event.wait.producer}]);
   if (options_.flows) {
     const auto queue = static_cast<models::QueueIndex>(engine_of(part.unit));
     slice.flow = flow_id(event.core, queue, event.sequence);
@@ -192,9 +242,9 @@ void Perfetto::on_event(const models::DmaLaneEvent& event) {
               .start = event.start,
               .end = event.end,
               .annotations = {}};
-  annotate(slice.annotations, "transfer_size", event.bytes);
-  annotate(slice.annotations, "packets", event.packets);
-  annotate(slice.annotations, "id", static_cast<std::int64_t>(event.sequence));
+  annotate(slice.annotations, key_id("transfer_size"), event.bytes);
+  annotate(slice.annotations, key_id("packets"), event.packets);
+  annotate(slice.annotations, key_id("id"), static_cast<std::int64_t>(event.sequence));
   write_slice(event.core, "DMA Engine " + std::to_string(event.engine), slice);
   const double rate =
       static_cast<double>(event.bytes) / std::max(1.0, models::to_ns(event.end - event.start));
@@ -208,12 +258,12 @@ void Perfetto::on_event(const models::DmaEvent& event) {
               .start = event.trigger_start,
               .end = event.visible,
               .annotations = {}};
-  annotate(slice.annotations, "bytes", event.work->bytes);
-  annotate(slice.annotations, "packets", event.packets);
-  annotate(slice.annotations, "id", static_cast<std::int64_t>(event.sequence));
-  annotate(slice.annotations, "first_packet_ns", event.first_packet / kFsPerNsInteger);
+  annotate(slice.annotations, key_id("transfer_size"), event.work->bytes);
+  annotate(slice.annotations, key_id("packets"), event.packets);
+  annotate(slice.annotations, key_id("id"), static_cast<std::int64_t>(event.sequence));
+  annotate(slice.annotations, key_id("first_packet"), event.first_packet / kFsPerNsInteger);
   const std::string where = location(*event.inst);
-  if (!where.empty()) annotate(slice.annotations, "nki_source_location", where);
+  if (!where.empty()) annotate(slice.annotations, key_id("nki_source_location"), where);
   if (options_.flows) slice.flow = flow_id(event.core, event.queue, event.sequence);
   write_slice(event.core, queue_names_[{event.core, event.queue}], slice);
   auto& changes = changes_[{event.core, "Pending DMA Count"}];

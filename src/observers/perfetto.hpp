@@ -1,10 +1,10 @@
 // A timeline for ui.perfetto.dev with the tracks of the AWS profiler.
 #pragma once
 
+#include <array>
 #include <map>
 #include <ostream>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -55,6 +55,7 @@ class Perfetto : public models::Observer {
   std::uint64_t process_track(int core);
   [[nodiscard]] std::string location(const isa::Inst& inst) const;
   void write_counters();
+  [[nodiscard]] std::string_view operands(const models::PartEvent& event);
 
   std::ostream& out_;
   Options options_;
@@ -64,6 +65,11 @@ class Perfetto : public models::Observer {
   std::map<std::pair<int, models::QueueIndex>, std::string> queue_names_;
   // Changes over time, written at the end: DMA bytes per ns and pending DMAs per core.
   std::map<std::pair<int, std::string>, std::vector<std::pair<models::Fs, double>>> changes_;
+  struct Disassembled {
+    const isa::Inst* inst = nullptr;
+    std::vector<std::string> parts;
+  };
+  std::array<Disassembled, isa::kEngineCount> disassembled_;
   std::uint64_t next_track_ = 1;
 };
 

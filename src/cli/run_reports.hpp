@@ -1,0 +1,32 @@
+// The profile reports of `nkisim run`: what each option writes.
+#pragma once
+
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "models/observer.hpp"
+#include "src/cli/command.hpp"
+#include "src/observers/perfetto.hpp"
+
+namespace nkisim::cli {
+
+void add_report_options(boost::program_options::options_description& named);
+
+/// Observers for the reports asked for; finish() puts the files in place.
+class RunReports {
+ public:
+  explicit RunReports(const Args& args);
+  ~RunReports();
+  RunReports(const RunReports&) = delete;
+  RunReports& operator=(const RunReports&) = delete;
+  void observe(std::vector<models::Observer*>& observers);
+  void finish();
+
+ private:
+  const Args& args_;
+  std::ofstream trace_;
+  std::unique_ptr<Perfetto> perfetto_;
+};
+
+}  // namespace nkisim::cli

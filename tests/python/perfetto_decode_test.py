@@ -1,0 +1,64 @@
+"""The Perfetto file decodes with Perfetto's published protobuf definitions (PyPI: perfetto), and
+its slices per track are those of the summary."""
+import collections
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+trace_pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "nkisim"))
+
+
+def slices(path):
+    trace = trace_pb2.Trace()
+    trace.ParseFromString(path.read_bytes())
+    names, tracks, open_slices, done = {}, {}, {}, collections.defaultdict(list)
+    for packet in trace.packet:
+        for entry in packet.interned_data.debug_annotation_names:
+            names[entry.iid] = entry.name
+        if packet.HasField("track_descriptor"):
+            tracks[packet.track_descriptor.uuid] = packet.track_descriptor
+        if not packet.HasField("track_event"):
+            continue
+        event = packet.track_event
+        if event.type == event.TYPE_SLICE_BEGIN:
+            assert event.track_uuid not in open_slices, "slices of a row overlap"
+            args = {}
+            for a in event.debug_annotations:
+                args[names[a.name_iid]] = a.string_value or a.int_value
+            open_slices[event.track_uuid] = (packet.timestamp, event.name, args)
+        elif event.type == event.TYPE_SLICE_END:
+            start, name, args = open_slices.pop(event.track_uuid)
+            done[tracks[event.track_uuid].name].append((start, packet.timestamp, name, args))
+    assert not open_slices
+    return done, {t.process.process_name for t in tracks.values()}
+
+
+@pytest.mark.parametrize("kernel", ["flash_attention", "matmul_psum", "semaphores"])
+def test_slices_equal_the_summary(tmp_path, kernel):
+    trace, summary = tmp_path / "k.pftrace", tmp_path / "k.json"
+    subprocess.run([PROGRAM, "run", str(ROOT / "traces" / f"{kernel}.jsonl"), "--quiet",
+                    "--perfetto", str(trace), "--perfetto-flows", "--summary-json", str(summary)],
+                   check=True)
+    metrics = next(iter(json.loads(summary.read_text()).values()))
+    done, processes = slices(trace)
+    assert "Instructions 0" in processes
+    count, time = collections.Counter(), collections.Counter()
+    for track, rows in done.items():
+        engine = track.split(" Engine")[0].replace("TensorMatrix", "Tensor").lower()
+        count[engine] += len(rows)
+        time[engine] += sum(end - start for start, end, _, _ in rows)
+        if engine in ("tensor", "vector", "scalar", "gpsimd", "sync"):
+            assert all(args["opcode"] == name and args["operands"].startswith(name)
+                       or name == "ACT_TABLE_LOAD" for _, _, name, args in rows), track
+    for engine in ("tensor", "vector", "scalar", "gpsimd", "sync"):
+        expected = metrics[f"{engine}_engine_instruction_count"]
+        assert count[engine] == expected
+        # Time stamps are whole nanoseconds.
+        assert abs(time[engine] - metrics[f"{engine}_engine_instruction_time"] * 1e9) <= expected
+    queues = [t for t in done if t.startswith("q")]
+    assert sum(len(done[t]) for t in queues) == metrics["dma_transfer_count"]
