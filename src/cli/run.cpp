@@ -118,7 +118,10 @@ void run_timed(const Args& args, Outcome& out) {
     return true;
   };
   out.result = simulate(*out.trace.program, config, out.memory.get(), sim);
-  reports.finish();
+  progress.clear();
+  MakeMemory fresh;  // a timing-only run needs none
+  if (out.memory != nullptr) fresh = [&] { return load_memory(args, out.trace); };
+  reports.finish(config, out.result, fresh);
 }
 
 std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target) {

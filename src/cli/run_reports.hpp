@@ -7,7 +7,10 @@
 
 #include "models/observer.hpp"
 #include "src/cli/command.hpp"
+#include "src/observers/accounting.hpp"
 #include "src/observers/perfetto.hpp"
+#include "src/simulation.hpp"
+#include "src/what_if.hpp"
 
 namespace nkisim::cli {
 
@@ -21,10 +24,14 @@ class RunReports {
   RunReports(const RunReports&) = delete;
   RunReports& operator=(const RunReports&) = delete;
   void observe(std::vector<models::Observer*>& observers);
-  void finish();
+  void finish(const models::Config& config, const SimResult& result, const MakeMemory& make_memory);
 
  private:
+  void finish_perfetto();
+  void explain(const models::Config& config, const SimResult& result,
+               const MakeMemory& make_memory) const;
   const Args& args_;
+  std::unique_ptr<Accounting> accounting_;
   std::ofstream trace_;
   std::unique_ptr<Perfetto> perfetto_;
 };

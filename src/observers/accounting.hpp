@@ -1,0 +1,120 @@
+// Where the time went: every femtosecond of every engine and DMA queue has exactly one cause.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "models/cost.hpp"
+#include "models/observer.hpp"
+
+namespace nkisim {
+
+enum class Cause : std::uint8_t {
+  kBusy,        // streaming data, or the sequencer at work
+  kThrottle,    // lost to the utilisation limit of the PE array
+  kFixed,       // pipeline fill and drain, descriptor generation
+  kWaitEngine,  // for the result of another engine (subject)
+  kWaitDma,     // for a DMA queue (subject) whose packets are moving
+  kHbm,         // the same, lost to the memory's bandwidth
+  kDmaLatency,  // for a DMA queue (subject) before its first packet
+  kDmaEngines,  // the DMA engines served other queues
+  kPort,        // memory port or bank held by another engine (subject)
+  kSemaphore,   // the update travels and wakes the instruction
+  kOwnPath,     // own data path, or an own result not yet written
+  kIssue,       // sequencer: start-up and issue
+  kEnd,         // idle after the last instruction
+};
+inline constexpr std::size_t kCauseCount = 13;
+[[nodiscard]] std::string_view name(Cause cause);
+
+/// One executed part of an instruction with the time charged to it: the wait before it and itself.
+struct PartRecord {
+  const isa::Inst* inst = nullptr;
+  std::uint64_t sequence = 0;
+  isa::Opcode opcode{};
+  isa::Unit unit{};
+  models::Fs start = 0, end = 0;
+  models::Wait wait = {};
+  std::array<models::Fs, kCauseCount> charged{};
+};
+
+struct TransferRecord {
+  const isa::Inst* inst = nullptr;
+  std::uint64_t sequence = 0;
+  models::Fs trigger_start = 0, trigger_end = 0, ready = 0, first_packet = 0, last_packet = 0,
+             visible = 0;
+  std::int64_t bytes = 0;
+  bool reads_hbm = false;
+};
+
+/// A cause and the engine or queue it names (models::kNoQueue if none).
+using Charge = std::pair<Cause, models::QueueIndex>;
+using Charges = std::map<Charge, models::Fs>;
+
+class Accounting : public models::Observer {
+ public:
+  struct Engine {
+    std::vector<PartRecord> parts;  // in start order
+    Charges total;
+    models::Fs charged = 0, cover = 0;
+  };
+  struct Queue {
+    std::string name;
+    std::vector<TransferRecord> transfers;
+    std::unordered_map<std::uint64_t, std::size_t> by_sequence;
+    Charges total;
+  };
+  struct Core {
+    std::array<Engine, isa::kEngineCount> engines;
+    std::vector<Queue> queues;  // by QueueIndex; the first are the engines' names
+  };
+
+  void on_start(const isa::Program& program, const models::Config& config) override;
+  void on_queue(const models::QueueName& queue) override;
+  void on_event(const models::PartEvent& event) override;
+  void on_event(const models::DmaEvent& event) override;
+  void on_end(models::Fs end) override;
+
+  [[nodiscard]] const std::vector<Core>& cores() const { return cores_; }
+  [[nodiscard]] models::Fs end() const { return end_; }
+  [[nodiscard]] const isa::Program& program() const { return *program_; }
+  /// "waiting for Vector", "waiting for DMA queue qSyncDynamicHW", "issue", ...
+  [[nodiscard]] std::string describe(int core, Charge charge) const;
+
+ private:
+  Core& core(int id) { return cores_.at(static_cast<std::size_t>(id)); }
+  void charge(Engine& engine, PartRecord& part, Charge charge, models::Fs until);
+  void charge_wait(Core& c, Engine& engine, PartRecord& part);
+  void charge_transfer(const Core& c, Engine& engine, PartRecord& part, models::Fs until);
+  void charge_queue(Queue& queue) const;
+  [[nodiscard]] models::Fs hbm_share(models::Fs time, bool reads_hbm) const;
+
+  const isa::Program* program_ = nullptr;
+  models::Config config_;
+  std::unique_ptr<models::CostTable> costs_;
+  std::vector<Core> cores_;
+  models::Fs end_ = 0;
+};
+
+/// A piece of the critical path: what ran, or what was waited for, from `from` to `to`.
+struct PathItem {
+  models::Fs from = 0, to = 0;
+  Cause cause = Cause::kBusy;
+  models::QueueIndex where = 0;  // engine or DMA queue
+  const isa::Inst* inst = nullptr;
+  std::uint64_t sequence = 0;
+};
+/// From time zero to the end of `core` without a gap, earliest first.
+[[nodiscard]] std::vector<PathItem> critical_path(const Accounting& accounting, int core);
+
+/// Everything as JSON; `instructions` adds one row per executed part.
+[[nodiscard]] nlohmann::ordered_json accounting_json(const Accounting& accounting,
+                                                     bool instructions);
+
+}  // namespace nkisim

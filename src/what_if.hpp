@@ -1,0 +1,31 @@
+// What a change would gain, found by simulating again with another config.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isa/memory.hpp"
+#include "isa/program.hpp"
+#include "models/config.hpp"
+#include "models/time.hpp"
+
+namespace nkisim {
+
+struct WhatIf {
+  std::string change;  // "DMA engines were twice as fast"
+  models::Fs end = 0;
+  double gain = 0;  // fraction of the total time that is saved; negative if it got slower
+};
+
+/// Gives the memory a run starts from; for programs whose control flow or addresses depend on data.
+using MakeMemory = std::function<std::unique_ptr<isa::Memory>()>;
+
+/// Every change the chip's config can express, best first. `end` is the unchanged run's.
+/// `make_memory` may be empty: then runs are timing-only. `progress` is told runs done and all.
+[[nodiscard]] std::vector<WhatIf> what_if(const isa::Program& program, const models::Config& config,
+                                          models::Fs end, const MakeMemory& make_memory,
+                                          const std::function<void(int, int)>& progress = {});
+
+}  // namespace nkisim

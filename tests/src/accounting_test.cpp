@@ -1,0 +1,143 @@
+#include "src/observers/accounting.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "src/config_json.hpp"
+#include "src/observers/summary.hpp"
+#include "src/simulation.hpp"
+#include "src/trace_reader.hpp"
+#include "src/what_if.hpp"
+
+using namespace nkisim;
+using models::Fs;
+
+namespace {
+
+// Independent of the accounting: when an engine had anything in it at all.
+struct Intervals : models::Observer {
+  std::vector<std::array<std::vector<Interval>, isa::kEngineCount>> engines{2};
+  void on_event(const models::PartEvent& e) override {
+    engines.at(static_cast<std::size_t>(e.core))
+        .at(static_cast<std::size_t>(engine_of(e.part->unit)))
+        .push_back({e.start, e.end});
+  }
+};
+
+Fs sum(const Charges& charges) {
+  Fs total = 0;
+  for (const auto& [charge, fs] : charges) {
+    CHECK(fs >= 0);
+    total += fs;
+  }
+  return total;
+}
+
+Fs of(const Charges& charges, Cause cause) {
+  Fs total = 0;
+  for (const auto& [charge, fs] : charges) total += charge.first == cause ? fs : 0;
+  return total;
+}
+
+void check_engine(const Accounting::Engine& engine, std::vector<Interval> intervals, Fs end) {
+  CHECK(sum(engine.total) == end);
+  Fs parts = of(engine.total, Cause::kEnd);
+  for (const PartRecord& p : engine.parts) {
+    for (const Fs fs : p.charged) parts += fs;
+  }
+  CHECK(parts == end);
+  CHECK(of(engine.total, Cause::kBusy) + of(engine.total, Cause::kFixed) +
+            of(engine.total, Cause::kThrottle) ==
+        merge_intervals(intervals));
+}
+
+void check_path(const Accounting& accounting, int core, Fs end) {
+  Fs at = 0;
+  for (const PathItem& item : critical_path(accounting, core)) {
+    CHECK(item.from == at);
+    CHECK(item.to > item.from);
+    at = item.to;
+  }
+  CHECK(at <= end);
+  if (accounting.cores().size() == 1) CHECK(at == end);
+}
+
+void check_trace(const std::string& path, const std::string& config) {
+  INFO(path);
+  const TraceFile trace = read_trace(path, {.target = config});
+  isa::Memory memory(*trace.program);
+  load_inputs(trace, memory);
+  Accounting accounting;
+  Intervals intervals;
+  const SimResult r = simulate(*trace.program, load_config(config), &memory,
+                               {.observers = {&accounting, &intervals}});
+  REQUIRE(accounting.end() == r.end);
+  for (std::size_t c = 0; c < accounting.cores().size(); ++c) {
+    const Accounting::Core& core = accounting.cores()[c];
+    for (std::size_t e = 0; e < core.engines.size(); ++e) {
+      check_engine(core.engines.at(e), intervals.engines.at(c).at(e), r.end);
+    }
+    for (const Accounting::Queue& q : core.queues) {
+      if (!q.transfers.empty()) CHECK(sum(q.total) == r.end);
+    }
+    check_path(accounting, static_cast<int>(c), r.end);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every femtosecond of every trace has one cause") {
+  for (const auto& f : std::filesystem::directory_iterator(NKISIM_SOURCE_DIR "/traces")) {
+    if (f.path().extension() != ".jsonl") continue;
+    check_trace(f.path().string(),
+                std::string(read_trace(f.path().string()).program->machine().target));
+  }
+}
+
+TEST_CASE("waits are charged in the order of their milestones") {
+  isa::Program program(*isa::find_machine("trn2"));
+  Accounting a;
+  a.on_start(program, load_config("trn2"));
+  for (std::uint16_t q = 0; q < isa::kEngineCount; ++q) a.on_queue({0, q, "engine"});
+  isa::Inst inst;
+  const isa::Part part{.unit = isa::Unit::kGpSimd};
+  models::PartEvent e{.inst = &inst, .part = &part, .kind = models::PartKind::kSequencer};
+  e.start = e.busy_from = 100;
+  e.end = e.busy_to = 150;
+  e.wait.ready = 100;
+  e.wait.producer = static_cast<std::uint16_t>(isa::Engine::kVector);
+  e.wait.producer_end = 40;
+  e.wait.visible = 55;
+  e.wait.awake = 60;
+  e.wait.port_free = 75;
+  e.wait.port_holder = isa::Engine::kVector;
+  e.wait.pipe_free = 80;
+  a.on_event(e);
+  a.on_end(400);
+  const auto& total = a.cores()[0].engines.at(static_cast<std::size_t>(isa::Engine::kGpSimd)).total;
+  CHECK(of(total, Cause::kWaitEngine) == 40);
+  CHECK(of(total, Cause::kSemaphore) == 20);
+  CHECK(of(total, Cause::kPort) == 15);
+  CHECK(of(total, Cause::kOwnPath) == 5);
+  CHECK(of(total, Cause::kIssue) == 20);
+  CHECK(of(total, Cause::kBusy) == 50);
+  CHECK(of(total, Cause::kEnd) == 250);
+}
+
+TEST_CASE("a predicted gain is that of the changed config") {
+  const TraceFile trace = read_trace(NKISIM_SOURCE_DIR "/traces/matmul_psum.jsonl");
+  const models::Config config = load_config(std::string(trace.program->machine().target));
+  const Fs end = simulate(*trace.program, config, nullptr, {.timing_only = true}).end;
+  const auto changes = what_if(*trace.program, config, end, {});
+  REQUIRE(changes.size() > 3);
+  CHECK(std::is_sorted(changes.begin(), changes.end(),
+                       [](const WhatIf& a, const WhatIf& b) { return a.gain > b.gain; }));
+  models::Config four = config;
+  four.compiler.dma_queues_per_engine = 4;
+  const auto found = std::find_if(changes.begin(), changes.end(), [](const WhatIf& w) {
+    return w.change.find("four queues") != std::string::npos;
+  });
+  REQUIRE(found != changes.end());
+  CHECK(found->end == simulate(*trace.program, four, nullptr, {.timing_only = true}).end);
+}
