@@ -1,5 +1,6 @@
 #include "src/cli/python_command.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +13,8 @@ namespace nkisim::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kNoInterpreter = 127;  // the shell's code for a missing program
 
 // The build tree has the package in ../../python and ./python; an installation needs no help.
 void prepend_python_path(const fs::path& program) {
@@ -33,18 +36,24 @@ std::string interpreter() {
 }  // namespace
 
 std::span<const PythonCommand> python_commands() {
-  static const std::array<PythonCommand, 1> kCommands = {{
-      {"kernel", "run a Python NKI kernel on generated arguments"},
+  static const std::array<PythonCommand, 4> kCommands = {{
+      {"kernel", "run a Python NKI kernel on generated arguments", "nkisim"},
+      {"view", "a saved session as AWS's summary, JSON, CSV or Parquet tables", "nkisim_profile"},
+      {"report", "a saved session as one HTML file", "nkisim_profile"},
+      {"compare", "what changed between two saved sessions", "nkisim_profile"},
   }};
   return kCommands;
 }
 
-int run_python(const PythonCommand& command, const std::vector<std::string>& words) {
+namespace {
+
+[[noreturn]] void replace_process(const std::string& module,
+                                  const std::vector<std::string>& words) {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   prepend_python_path(program);
   setenv("NKISIM_PROGRAM", program.c_str(), 1);
-  std::vector<std::string> all = {interpreter(), "-m", "nkisim", command.name};
+  std::vector<std::string> all = {interpreter(), "-m", module};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());
@@ -52,6 +61,28 @@ int run_python(const PythonCommand& command, const std::vector<std::string>& wor
   execvp(argv[0], argv.data());
   throw isa::Error(isa::ErrorCode::kUsage,
                    "cannot start " + all.front() + "; set NKISIM_PYTHON to a Python interpreter");
+}
+
+}  // namespace
+
+int call_python(const std::string& module, const std::vector<std::string>& words) {
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      replace_process(module, words);
+    } catch (const isa::Error&) {
+      _exit(kNoInterpreter);
+    }
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) return kNoInterpreter;
+  return WEXITSTATUS(status);
+}
+
+int run_python(const PythonCommand& command, const std::vector<std::string>& words) {
+  std::vector<std::string> all = {command.name};
+  all.insert(all.end(), words.begin(), words.end());
+  replace_process(command.module, all);
 }
 
 }  // namespace nkisim::cli

@@ -10,10 +10,13 @@ namespace nkisim::cli {
 struct PythonCommand {
   std::string name;
   std::string summary;
+  std::string module;  // python -m MODULE NAME words...
 };
 
 [[nodiscard]] std::span<const PythonCommand> python_commands();
-/// Replaces this process by `python -m nkisim NAME words...`, with the package found beside the
+/// Runs `python -m MODULE words...` and returns its exit code.
+int call_python(const std::string& module, const std::vector<std::string>& words);
+/// Replaces this process by `python -m MODULE NAME words...`, with the package found beside the
 /// program (build tree or installation). Returns only by throwing Error.
 int run_python(const PythonCommand& command, const std::vector<std::string>& words);
 

@@ -121,7 +121,7 @@ void run_timed(const Args& args, Outcome& out) {
   progress.clear();
   MakeMemory fresh;  // a timing-only run needs none
   if (out.memory != nullptr) fresh = [&] { return load_memory(args, out.trace); };
-  reports.finish(config, out.result, fresh);
+  reports.finish(config, out.summary, out.result, fresh);
 }
 
 std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target) {

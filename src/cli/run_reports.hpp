@@ -9,6 +9,8 @@
 #include "src/cli/command.hpp"
 #include "src/observers/accounting.hpp"
 #include "src/observers/perfetto.hpp"
+#include "src/observers/session.hpp"
+#include "src/observers/summary.hpp"
 #include "src/simulation.hpp"
 #include "src/what_if.hpp"
 
@@ -24,14 +26,16 @@ class RunReports {
   RunReports(const RunReports&) = delete;
   RunReports& operator=(const RunReports&) = delete;
   void observe(std::vector<models::Observer*>& observers);
-  void finish(const models::Config& config, const SimResult& result, const MakeMemory& make_memory);
+  void finish(const models::Config& config, const Summary& summary, const SimResult& result,
+              const MakeMemory& make_memory);
 
  private:
   void finish_perfetto();
-  void explain(const models::Config& config, const SimResult& result,
-               const MakeMemory& make_memory) const;
+  void save_session(const std::string& file, const Summary& summary, const SimResult& result,
+                    const std::vector<WhatIf>& changes) const;
   const Args& args_;
   std::unique_ptr<Accounting> accounting_;
+  std::unique_ptr<Session> session_;
   std::ofstream trace_;
   std::unique_ptr<Perfetto> perfetto_;
 };

@@ -196,6 +196,8 @@ std::string Perfetto::location(const isa::Inst& inst) const {
 // The parts of an instruction follow each other, so its text is made once.
 std::string_view Perfetto::operands(const models::PartEvent& event) {
   Disassembled& last = disassembled_.at(static_cast<std::size_t>(engine_of(event.part->unit)));
+  if (event.inst->args.size() != isa::spec(*event.inst).params.size())
+    return {};  // not a program's
   if (last.inst != event.inst) last = {event.inst, isa::disasm_parts(*program_, *event.inst)};
   const auto part = static_cast<std::size_t>(event.part_index);
   return part < last.parts.size() ? std::string_view(last.parts[part]) : std::string_view();

@@ -1,0 +1,184 @@
+"""`nkisim view SESSION`: a session in the formats of AWS's profiler."""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import sys
+
+import numpy as np
+
+from . import tables
+from .session import BadSession, Session
+
+ARROW = {"integer (int64)": "int64", "integer (int32)": "int32", "boolean": "bool_",
+         "number (float)": "float64", "number (double)": "float64"}
+
+
+def pyarrow():
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise BadSession("Parquet needs the Python package pyarrow: pip install pyarrow") from None
+    return pyarrow
+
+
+def plain(values):
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def arrow_table(name, columns):
+    """The table with every column of the schema, in its order and type; unknown ones null."""
+    pa = pyarrow()
+    rows = len(next(iter(columns.values()), ()))
+    fields, data = [], []
+    for column, kind, unit, required in tables.SCHEMA[name]:
+        known = column in columns
+        arrow = getattr(pa, ARROW.get(kind, "string"))()
+        fields.append(pa.field(column, arrow, nullable=not required,
+                               metadata={"unit": unit} if unit else None))
+        data.append(pa.array(plain(columns[column]) if known else [None] * rows, type=arrow))
+    return pa.table(data, schema=pa.schema(fields))
+
+
+def all_tables(session):
+    """Name and columns of every table that has rows."""
+    for name, make in tables.TABLES.items():
+        columns = make(session)
+        if len(next(iter(columns.values()), ())):
+            yield name, columns
+
+
+def write_parquet(session, folder):
+    pa = pyarrow()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, columns in all_tables(session):
+        pa.parquet.write_table(arrow_table(name, columns), folder / f"{name}.parquet")
+
+
+def write_csv(session, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, columns in all_tables(session):
+        data = [plain(values) for values in columns.values()]
+        with open(folder / f"{name}.csv", "w", newline="") as out:
+            writer = csv.writer(out)
+            writer.writerow(columns)
+            writer.writerows(zip(*data))
+
+
+def _rows(columns, rename=()):
+    names = [dict(rename).get(c, c) for c in columns]
+    return [dict(zip(names, row)) for row in zip(*map(plain, columns.values()))]
+
+
+LEGACY = {"start_ts": "timestamp", "duration_ns": "duration", "timeline_track": "label",
+          "engine": "subgroup", "evt_wait_time_ns": "evt_wait_time", "tensor_elements": "elements"}
+LEGACY_DMA = {"start_ts": "timestamp", "duration_ns": "duration"}
+
+
+def events_json(session):
+    """--output-format json: the names older scripts read."""
+    meta = {k: v[0] for k, v in tables.metadata(session).items()}
+    meta.update(pe_clock_freq=meta["tensor_engine_clock_freq"],
+                pe_num_rows=meta["tensor_engine_num_rows"],
+                pe_num_cols=meta["tensor_engine_num_cols"])
+    instructions = _rows(tables.instruction(session), LEGACY.items())
+    waited = {}
+    flows = tables.flow(session)
+    for producer, consumer in zip(flows["in_id"], flows["out_id"]):
+        waited.setdefault(consumer, []).append(producer)
+    for row in instructions:
+        row["inst_dep_ids"] = waited.get(row["id"], [])
+    return {"summary": [session.summary()], "metadata": [meta], "instruction": instructions,
+            "dma": _rows(tables.dma_packet_aggregated(session), LEGACY_DMA.items()),
+            "active_time": _rows(tables.active_time(session)),
+            "semaphore_update": _rows(tables.semaphore_update(session)),
+            "dma_throughput": _rows(tables.dma_usage(session)),
+            "pending_dma": _rows(tables.pending_dma(session))}
+
+
+def human(key, value):
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if key.endswith("_percent"):
+        return f"{value * 100:.2f} %"
+    if key.endswith("_ns"):
+        return f"{value:.0f} ns"
+    if key.endswith("_time"):
+        return f"{value * 1e6:.3f} us" if value < 1e-3 else f"{value * 1e3:.3f} ms"
+    if "bytes" in key or key.endswith("_dma_size"):
+        for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+            if value >= size:
+                return f"{value / size:.2f} {unit}"
+        return f"{value:.0f} B"
+    if key.endswith("flops"):
+        return f"{value / 1e9:.3f} GFLOPS"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+GROUPS = (("data_movement", ("dma", "hbm", "mbu", "sbuf", "spill", "inputs", "input_", "output_",
+                             "weight", "psum")),
+          ("tensor_engine", ("tensor_", "matmul", "mfu", "hfu", "hardware_flops",
+                             "transpose_flops", "adjusted", "model_flops", "mm_", "peak")),
+          ("vector_engine", ("vector_",)), ("scalar_engine", ("scalar_", "activate")),
+          ("sync_engine", ("sync_",)), ("gpsimd_engine", ("gpsimd_",)), ("cc_engine", ("cc_",)),
+          ("system", ("instance", "nc_idx", "nd_idx")), ("throttling_nc0", ("throttle",)))
+
+
+def group_of(key):
+    for group, starts in GROUPS:
+        if key.startswith(starts) or group == "data_movement" and "_dma_" in key:
+            return group
+    return "overall_stats"
+
+
+def summary_text(session):
+    lines = [f"Summary metrics account for Logical NeuronCore config = {session.cores}"]
+    for core in range(session.cores):
+        metrics = session.summary(core)
+        for group in ["overall_stats"] + [g for g, _ in GROUPS]:
+            rows = [(k, human(k, v)) for k, v in metrics.items() if group_of(k) == group]
+            if rows:
+                lines.append(f"\n{group}")
+                lines += [f"  {k:<48} {v}" for k, v in rows]
+    return "\n".join(lines) + "\n"
+
+
+FORMATS = ("summary-text", "summary-json", "json", "parquet", "csv")
+
+
+def write(session, output_format, output):
+    """Writes one format to a file, a folder (parquet, csv) or, without one, standard output."""
+    if output_format in ("parquet", "csv"):
+        folder = pathlib.Path(output or "profile_tables")
+        (write_parquet if output_format == "parquet" else write_csv)(session, folder)
+        return
+    text = {"summary-text": lambda: summary_text(session),
+            "summary-json": lambda: json.dumps(session.facts["summary"], indent=1) + "\n",
+            "json": lambda: json.dumps(events_json(session)) + "\n"}[output_format]()
+    if not output or output == "-":
+        sys.stdout.write(text)
+        return
+    partial = f"{output}.partial"
+    with open(partial, "w") as out:
+        out.write(text)
+    os.replace(partial, output)
+
+
+def main(words):
+    parser = argparse.ArgumentParser(
+        prog="nkisim view", description=__doc__,
+        epilog="example: nkisim run k.jsonl --session k.npz && "
+               "nkisim view k.npz --output-format parquet -o tables")
+    parser.add_argument("session")
+    parser.add_argument("--output-format", "-f", choices=FORMATS, default="summary-text")
+    parser.add_argument("--output-file", "-o", help="file, or folder for parquet and csv")
+    args = parser.parse_args(words)
+    try:
+        write(Session(args.session), args.output_format, args.output_file)
+    except (BadSession, OSError) as error:
+        print(f"nkisim view: {error}", file=sys.stderr)
+        return 3
+    return 0
