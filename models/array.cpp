@@ -24,6 +24,13 @@ Array::Array(const Config& config)
       columns_(config.pe_columns / config.array.tile),
       cells_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_)) {}
 
+bool Array::covers_all(const isa::Part& part) const {
+  const auto all = [this](int start, int size, int cells) {
+    return size <= 0 || (start == 0 && size >= cells * config_.tile);
+  };
+  return all(part.row_start, part.rows, rows_) && all(part.column_start, part.columns, columns_);
+}
+
 template <typename Fn>
 void Array::for_cells(const isa::Part& part, Fn&& fn) const {
   const Span r = cells_of(part.row_start, part.rows, config_.tile, rows_);
@@ -35,7 +42,19 @@ void Array::for_cells(const isa::Part& part, Fn&& fn) const {
   }
 }
 
+template <typename Fn>
+void Array::change(const isa::Part& part, Fn&& fn) {
+  if (uniform_ && covers_all(part)) {
+    fn(cells_.front());
+    return;
+  }
+  if (uniform_) std::fill(cells_.begin() + 1, cells_.end(), cells_.front());
+  uniform_ = false;
+  for_cells(part, [&](std::size_t i) { fn(cells_[i]); });
+}
+
 Array::Cell Array::latest(const isa::Part& part) const {
+  if (uniform_) return cells_.front();
   Cell all;
   for_cells(part, [&](std::size_t i) {
     const Cell& c = cells_[i];
@@ -60,13 +79,13 @@ Array::Slot Array::run(const isa::Part& part, const Cost& cost, Fs at) {
   if (is_load(part)) {
     slot.busy_from = std::max(at, cell.streaming_from + (cell.streaming_from > at ? bubble : 0));
     slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, false);
-    for_cells(part, [&](std::size_t i) { cells_[i].weights_at = slot.busy_to; });
+    change(part, [&](Cell& c) { c.weights_at = slot.busy_to; });
   } else {
     slot.busy_from = std::max({at, cell.weights_at, cell.streaming_to}) + bubble;
     slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, true);
-    for_cells(part, [&](std::size_t i) {
-      cells_[i].streaming_from = slot.busy_from;
-      cells_[i].streaming_to = slot.busy_to;
+    change(part, [&](Cell& c) {
+      c.streaming_from = slot.busy_from;
+      c.streaming_to = slot.busy_to;
     });
   }
   slot.throttled = slot.busy_to - slot.busy_from - cost.stream;

@@ -31,9 +31,13 @@ class Array {
     Fs streaming_to = 0;
     Fs weights_at = 0;  // weights loaded
   };
+  [[nodiscard]] bool covers_all(const isa::Part& part) const;
   template <typename Fn>
   void for_cells(const isa::Part& part, Fn&& fn) const;
   [[nodiscard]] Cell latest(const isa::Part& part) const;
+  /// Changes the cells of a part.
+  template <typename Fn>
+  void change(const isa::Part& part, Fn&& fn);
   [[nodiscard]] static bool is_load(const isa::Part& part) {
     return part.unit == isa::Unit::kTensor;
   }
@@ -41,6 +45,7 @@ class Array {
   Throttle throttle_;
   int rows_, columns_;
   std::vector<Cell> cells_;
+  bool uniform_ = true;  // every cell is as the first: the rest is not kept up to date
 };
 
 }  // namespace nkisim::models

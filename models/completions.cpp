@@ -1,13 +1,10 @@
 #include "models/completions.hpp"
 
 namespace nkisim::models {
-namespace {
-constexpr std::size_t kKept = 4096;  // finished completions remembered per queue
-}
 
-std::uint64_t Completions::begin(QueueIndex queue, std::uint64_t sequence) {
+std::uint64_t Completions::begin(QueueIndex queue, std::uint64_t sequence, Fs horizon) {
   Queue& q = queues_[queue];
-  while (q.items.size() > kKept && q.items.front().visible != kNever) {
+  while (!q.items.empty() && q.items.front().visible < horizon) {
     q.items.pop_front();
     ++q.first;
   }
@@ -20,12 +17,6 @@ void Completions::finish(QueueIndex queue, std::uint64_t number, Fs end, Fs visi
   Completion& c = q.items[static_cast<std::size_t>(number - q.first)];
   c.end = end;
   c.visible = visible;
-}
-
-Completion Completions::get(QueueIndex queue, std::uint64_t number) const {
-  const Queue& q = queues_[queue];
-  if (number < q.first) return {.end = 0, .visible = 0};
-  return q.items[static_cast<std::size_t>(number - q.first)];
 }
 
 }  // namespace nkisim::models

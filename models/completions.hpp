@@ -1,9 +1,9 @@
 // Which operations of each queue have finished, and when: the counters that waits compare with.
 #pragma once
 
-#include <deque>
 #include <vector>
 
+#include "models/fifo.hpp"
 #include "models/observer.hpp"
 #include "models/time.hpp"
 
@@ -26,19 +26,25 @@ class Completions {
     return static_cast<QueueIndex>(queues_.size() - 1);
   }
   [[nodiscard]] std::size_t size() const { return queues_.size(); }
-  /// Registers the next operation of a queue and returns its number.
-  std::uint64_t begin(QueueIndex queue, std::uint64_t sequence);
+  /// Registers the next operation of a queue and returns its number. Forgets the oldest that
+  /// became visible before `horizon`.
+  std::uint64_t begin(QueueIndex queue, std::uint64_t sequence, Fs horizon);
   void finish(QueueIndex queue, std::uint64_t number, Fs end, Fs visible);
-  /// Completion of an operation; long finished ones read as finished at time 0.
-  [[nodiscard]] Completion get(QueueIndex queue, std::uint64_t number) const;
+  /// Completion of an operation; forgotten ones read as finished at time 0.
+  [[nodiscard]] Completion get(QueueIndex queue, std::uint64_t number) const {
+    const Queue& q = queues_[queue];
+    if (number < q.first) return {.end = 0, .visible = 0};
+    return q.items[static_cast<std::size_t>(number - q.first)];
+  }
   [[nodiscard]] bool finished_before(QueueIndex queue, std::uint64_t number, Fs time) const {
-    return get(queue, number).visible < time;
+    const Queue& q = queues_[queue];
+    return number < q.first || q.items[static_cast<std::size_t>(number - q.first)].visible < time;
   }
 
  private:
   struct Queue {
     std::uint64_t first = 1;  // number of items.front()
-    std::deque<Completion> items;
+    Fifo<Completion> items;
   };
   std::vector<Queue> queues_;
 };

@@ -51,7 +51,8 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
       on_packet(t, engine, p);
     };
   }
-  dma_ = std::make_unique<Dma>((prefix + "dma").c_str(), config.dma, session, std::move(client));
+  dma_ = std::make_unique<Dma>((prefix + "dma").c_str(), config.dma, session, device.hbm(),
+                               std::move(client));
   const EngineContext context{config,       costs,        program,     session,
                               *dispatcher_, completions_, semaphores_, ports_,
                               observers_,   *this,        id};
@@ -65,7 +66,6 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
 Dispatcher::Options Core::dispatch_options() {
   return {.evaluate = device_.evaluates(),
           .on_queue = [this](QueueIndex q, const std::string& text) { name_queue(q, text); },
-          .now = [] { return SimSession::now(); },
           .settle = settle_time(config_)};
 }
 
@@ -77,7 +77,7 @@ void Core::name_queue(QueueIndex queue, const std::string& queue_name) {
 
 void Core::evaluate(Operation& op) {
   if (!op.evaluate) return;
-  if (isa::spec(*op.step.inst).rendezvous) device_.prepare_peer(id_, *eval_);
+  if (op.rendezvous) device_.prepare_peer(id_, *eval_);
   for (auto& [reg, value] : op.registers) {
     const std::int32_t current = state_->reg(reg);
     state_->set_reg(reg, value);
@@ -93,9 +93,9 @@ void Core::wake_all() {
   for (const auto& e : engines_) e->wake();
 }
 
-void Core::wake_waiters(QueueIndex queue) {
+void Core::wake_waiters(const Operation& op) {
   for (const auto& e : engines_) {
-    if (e->blocked_queue() == queue) e->wake();
+    if (e->waits_for(op.queue, op.number)) e->wake();
   }
 }
 
@@ -116,7 +116,7 @@ void Core::finish(Operation& op, Fs end) {
   if (op.holds_walk) dispatcher_->resume();
   if (op.number != 0) {
     completions_.finish(op.queue, op.number, end, SimSession::now());
-    wake_waiters(op.queue);
+    wake_waiters(op);
   }
   post(op, false, end);
   const bool held = op.holds_walk;
@@ -171,7 +171,7 @@ void Core::on_done(Transfer& transfer) {
   dma_end_ = std::max(dma_end_, transfer.visible);
   evaluate(op);
   completions_.finish(op.queue, op.number, transfer.last_packet, transfer.visible);
-  wake_waiters(op.queue);
+  wake_waiters(op);
   if (observers_.active()) {
     observers_.send(DmaEvent{.inst = op.step.inst,
                              .sequence = op.step.sequence,

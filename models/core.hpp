@@ -35,7 +35,7 @@ class Core : public EngineHost {
   Dispatcher::Options dispatch_options();
   void name_queue(QueueIndex queue, const std::string& queue_name);
   void evaluate(Operation& op);
-  void wake_waiters(QueueIndex queue);
+  void wake_waiters(const Operation& op);
   void release(Operation& op);
   void on_update(Transfer& transfer);
   void on_done(Transfer& transfer);

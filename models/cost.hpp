@@ -41,4 +41,20 @@ class CostTable {
   std::vector<std::array<Rows, isa::kUnitCount>> rows_;
 };
 
+/// Remembers recent costs: programs repeat few different parts.
+class CostCache {
+ public:
+  explicit CostCache(const CostTable& table) : table_(table), entries_(kEntries) {}
+  [[nodiscard]] const Cost& cost(const isa::Part& part);
+
+ private:
+  static constexpr std::size_t kEntries = 64;
+  struct Entry {
+    isa::Part part;  // only what a cost depends on is compared
+    Cost cost;
+  };
+  const CostTable& table_;
+  std::vector<Entry> entries_;
+};
+
 }  // namespace nkisim::models

@@ -9,17 +9,15 @@ constexpr std::int64_t kSbufPitch = 2048;
 constexpr std::int64_t kPsumPitch = 512;
 constexpr std::int64_t kMinTensorPitch = 4096;
 constexpr std::int64_t kMaxBuckets = 64;
+constexpr std::size_t kTidyBucket = 16;  // records beyond which finished ones are looked for
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
 Dependences::Dependences(const isa::Program& program, int core, QueueIndex first_unordered,
-                         Settled settled)
-    : program_(program),
-      core_(core),
-      first_unordered_(first_unordered),
-      settled_(std::move(settled)) {
+                         const Completions& completions)
+    : program_(program), core_(core), first_unordered_(first_unordered), completions_(completions) {
   const isa::Machine& machine = program.machine();
   sbuf_ = {kSbufPitch, {}};
   sbuf_.buckets.resize(
@@ -42,7 +40,7 @@ void Dependences::find_written() {
 
 Dependences::Arena Dependences::make_arena(std::int64_t bytes) const {
   const std::int64_t pitch = std::max(kMinTensorPitch, ceil_div(bytes, kMaxBuckets));
-  return {pitch, std::vector<std::vector<Record*>>(
+  return {pitch, std::vector<std::vector<Entry>>(
                      static_cast<std::size_t>(std::max<std::int64_t>(1, ceil_div(bytes, pitch))))};
 }
 
@@ -95,69 +93,86 @@ void Dependences::add_edge(const Record& record, const Access& access,
   edges.push_back({record.queue, record.number, access.param, kind});
 }
 
-void Dependences::scan(Arena& arena, const Access& access, const Footprint& bytes, QueueIndex queue,
-                       std::uint64_t number, std::vector<Edge>& edges) {
-  const auto last_bucket = static_cast<std::int64_t>(arena.buckets.size()) - 1;
-  const std::int64_t from = std::clamp<std::int64_t>(bytes.first / arena.pitch, 0, last_bucket);
-  const std::int64_t to = std::clamp<std::int64_t>((bytes.last - 1) / arena.pitch, 0, last_bucket);
+Dependences::Buckets Dependences::buckets(const Arena& arena, const Footprint& bytes) {
+  const auto last = static_cast<std::int64_t>(arena.buckets.size()) - 1;
+  const auto bucket = [&](std::int64_t byte) {
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(byte / arena.pitch, 0, last));
+  };
+  return {bucket(bytes.first), bucket(bytes.last - 1)};
+}
+
+// A later access stands for an earlier one, within [first, last), that it must follow anyway.
+bool Dependences::superseded(const Record& record, const Access& access, std::int64_t first,
+                             std::int64_t last) const {
+  const bool ordered =
+      access.write || (!record.write && record.queue == queue_ && queue_ < first_unordered_);
+  return ordered && covers(access.bytes, record.bytes, first, last);
+}
+
+void Dependences::scan(Arena& arena, const Access& access, std::vector<Edge>& edges) {
+  const Buckets range = buckets(arena, access.bytes);
   ++visit_;
-  for (std::int64_t b = from; b <= to; ++b) {
-    auto& bucket = arena.buckets[static_cast<std::size_t>(b)];
+  for (std::size_t b = range.from; b <= range.to; ++b) {
+    auto& bucket = arena.buckets[b];
+    const bool tidy = bucket.size() > kTidyBucket;
+    const std::int64_t first = static_cast<std::int64_t>(b) * arena.pitch;
     std::size_t kept = 0;
-    for (Record* r : bucket) {
-      const bool self = r->queue == queue && r->number == number;
-      if (!self && settled_(r->queue, r->number)) {
-        release(r);
+    for (const Entry& entry : bucket) {
+      Record* r = entry.record;
+      if (entry.apart(access.bytes) || !may_overlap(r->bytes, access.bytes)) {
+        if (tidy && settled(*r)) {
+          release(r);
+        } else {
+          bucket[kept++] = entry;
+        }
         continue;
       }
-      if (r->visited != visit_ && !self && (access.write || r->write) &&
-          may_overlap(r->bytes, bytes)) {
-        add_edge(*r, access, edges);
+      if (r->visited != visit_) {
+        if (settled(*r)) {
+          release(r);
+          continue;
+        }
+        if (access.write || r->write) add_edge(*r, access, edges);
+        r->visited = visit_;
       }
-      r->visited = visit_;
-      // A later access stands for an earlier one that it must follow anyway.
-      const bool ordered =
-          access.write || (!r->write && r->queue == queue && queue < first_unordered_);
-      if (!self && ordered && covers(bytes, r->bytes, b * arena.pitch, (b + 1) * arena.pitch)) {
+      if (superseded(*r, access, first, first + arena.pitch)) {
         release(r);
-        continue;
+      } else {
+        bucket[kept++] = entry;
       }
-      bucket[kept++] = r;
     }
     bucket.resize(kept);
   }
 }
 
-void Dependences::insert(Arena& arena, const Access& access, const Footprint& bytes,
-                         QueueIndex queue, std::uint64_t number) {
-  const auto last_bucket = static_cast<std::int64_t>(arena.buckets.size()) - 1;
-  const std::int64_t from = std::clamp<std::int64_t>(bytes.first / arena.pitch, 0, last_bucket);
-  const std::int64_t to = std::clamp<std::int64_t>((bytes.last - 1) / arena.pitch, 0, last_bucket);
+void Dependences::insert(Arena& arena, const Access& access) {
+  const Buckets range = buckets(arena, access.bytes);
   Record* r = allocate();
-  *r = {.bytes = bytes, .number = number, .queue = queue, .write = access.write};
-  r->references = static_cast<int>(to - from + 1);
-  for (std::int64_t b = from; b <= to; ++b) {
-    arena.buckets[static_cast<std::size_t>(b)].push_back(r);
-  }
+  r->bytes = access.bytes;
+  r->number = number_;
+  r->visited = 0;
+  r->queue = queue_;
+  r->write = access.write;
+  r->references = static_cast<int>(range.to - range.from + 1);
+  const Footprint& f = access.bytes;
+  const Entry entry{f.first, f.last, f.partition, f.partition_end, r};
+  for (std::size_t b = range.from; b <= range.to; ++b) arena.buckets[b].push_back(entry);
 }
 
 void Dependences::add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,
-                      std::uint64_t number, std::vector<Edge>& edges) {
+                      std::uint64_t number, Fs horizon, std::vector<Edge>& edges) {
+  queue_ = queue;
+  number_ = number;
+  horizon_ = horizon;
   collect(inst);
-  footprints_.clear();
-  for (const Access& access : accesses_) {
-    footprints_.push_back(footprint(*access.ref, program_, state));
-  }
+  for (Access& access : accesses_) access.bytes = footprint(*access.ref, program_, state);
   // Reads before writes: a write retires the records it covers, which the reads still need to see.
   for (const bool writes : {false, true}) {
-    for (std::size_t i = 0; i < accesses_.size(); ++i) {
-      if (accesses_[i].write != writes) continue;
-      scan(arena(*accesses_[i].ref), accesses_[i], footprints_[i], queue, number, edges);
+    for (const Access& access : accesses_) {
+      if (access.write == writes) scan(arena(*access.ref), access, edges);
     }
   }
-  for (std::size_t i = 0; i < accesses_.size(); ++i) {
-    insert(arena(*accesses_[i].ref), accesses_[i], footprints_[i], queue, number);
-  }
+  for (const Access& access : accesses_) insert(arena(*access.ref), access);
 }
 
 }  // namespace nkisim::models

@@ -2,8 +2,7 @@
 // compiler that would place semaphores.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -24,14 +23,14 @@ struct Edge {
 /// Sees the operations of one core in program order.
 class Dependences {
  public:
-  using Settled = std::function<bool(QueueIndex, std::uint64_t)>;
-  /// `settled` says that an operation finished so long ago that nobody needs to wait for it.
   /// Queues below `first_unordered` finish their operations in order.
-  Dependences(const isa::Program& program, int core, QueueIndex first_unordered, Settled settled);
+  Dependences(const isa::Program& program, int core, QueueIndex first_unordered,
+              const Completions& completions);
   /// Appends to `edges` the operations that `inst`, number `number` of `queue`, must wait for:
-  /// for every in-order queue only the latest.
+  /// for every in-order queue only the latest. Operations that completed before `horizon` may be
+  /// left out.
   void add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,
-           std::uint64_t number, std::vector<Edge>& edges);
+           std::uint64_t number, Fs horizon, std::vector<Edge>& edges);
 
  private:
   struct Record {
@@ -42,21 +41,39 @@ class Dependences {
     bool write = false;
     int references = 0;
   };
+  // A record in a bucket, with the bounds that decide most comparisons.
+  struct Entry {
+    std::int64_t first, last;
+    std::int32_t partition, partition_end;
+    Record* record;
+    [[nodiscard]] bool apart(const Footprint& f) const {
+      return first >= f.last || f.first >= last || partition >= f.partition_end ||
+             f.partition >= partition_end;
+    }
+  };
   // One address range (SBUF, PSUM or a tensor), cut into buckets of `pitch` bytes.
   struct Arena {
     std::int64_t pitch = 1;
-    std::vector<std::vector<Record*>> buckets;
+    std::vector<std::vector<Entry>> buckets;
   };
   struct Access {
     const isa::TensorRef* ref;
     std::int16_t param;
     bool write;
+    Footprint bytes = {};
   };
   void collect(const isa::Inst& inst);
-  void scan(Arena& arena, const Access& access, const Footprint& bytes, QueueIndex queue,
-            std::uint64_t number, std::vector<Edge>& edges);
-  void insert(Arena& arena, const Access& access, const Footprint& bytes, QueueIndex queue,
-              std::uint64_t number);
+  struct Buckets {
+    std::size_t from, to;  // inclusive
+  };
+  [[nodiscard]] static Buckets buckets(const Arena& arena, const Footprint& bytes);
+  [[nodiscard]] bool settled(const Record& record) const {
+    return completions_.finished_before(record.queue, record.number, horizon_);
+  }
+  void scan(Arena& arena, const Access& access, std::vector<Edge>& edges);
+  bool superseded(const Record& record, const Access& access, std::int64_t first,
+                  std::int64_t last) const;
+  void insert(Arena& arena, const Access& access);
   void add_edge(const Record& record, const Access& access, std::vector<Edge>& edges) const;
   Arena& arena(const isa::TensorRef& ref);
   Arena make_arena(std::int64_t bytes) const;
@@ -67,14 +84,16 @@ class Dependences {
   const isa::Program& program_;
   int core_;
   QueueIndex first_unordered_;
-  Settled settled_;
+  const Completions& completions_;
+  Fs horizon_ = 0;
   Arena sbuf_, psum_;
   std::unordered_map<std::uint32_t, Arena> tensors_;
   std::vector<bool> written_;  // tensors the program writes
   std::deque<Record> records_;
   std::vector<Record*> free_;
   std::vector<Access> accesses_;
-  std::vector<Footprint> footprints_;
+  QueueIndex queue_ = 0;  // of the operation being added
+  std::uint64_t number_ = 0;
   std::uint64_t visit_ = 0;
 };
 

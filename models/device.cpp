@@ -28,7 +28,8 @@ Device::Device(const isa::Program& program, const Config& config, isa::Memory* m
       options_(options),
       session_(session),
       evaluates_(memory != nullptr),
-      costs_(config, program) {
+      costs_(config, program),
+      hbm_(config.hbm, program.cores() * config.dma.engines * config.dma.bytes_per_ns) {
   if (!evaluates_) {
     scratch_ = std::make_unique<isa::Memory>(program);
     memory = scratch_.get();

@@ -16,6 +16,7 @@ class Device {
   void check_finished() const;
 
   // For the cores:
+  [[nodiscard]] Hbm& hbm() { return hbm_; }
   [[nodiscard]] bool evaluates() const { return evaluates_; }
   void count_one();
   /// Core `id` has reached `inst`. True once all cores are at theirs; `since` is then when.
@@ -35,6 +36,7 @@ class Device {
   bool evaluates_;
   std::unique_ptr<isa::Memory> scratch_;
   CostTable costs_;
+  Hbm hbm_;  // the cores of a program share a stack
   Meeting meeting_;
   std::vector<const isa::Inst*> peers_;
   std::vector<std::unique_ptr<Core>> cores_;

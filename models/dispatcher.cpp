@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "models/sim_session.hpp"
+
 namespace nkisim::models {
 namespace {
 
 std::size_t index(isa::Engine engine) { return static_cast<std::size_t>(engine); }
 
 // Instructions in flight beyond which the walk does not run ahead for an engine without work.
-constexpr std::size_t kMaxInFlight = 1U << 17U;
+constexpr std::size_t kMaxRunAhead = 1U << 17U;
 
 std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t turn, int count) {
   const std::string owner = "q" + std::string(isa::name(isa::unit_of(engine)));
@@ -39,9 +41,7 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
       completions_(completions),
       options_(std::move(options)),
       walker_(program, core, state),
-      dependences_(program, core, isa::kEngineCount, [this](QueueIndex q, std::uint64_t n) {
-        return completions_.finished_before(q, n, options_.now() - options_.settle);
-      }) {
+      dependences_(program, core, isa::kEngineCount, completions) {
   for (const isa::Inst& inst : program.insts()) {
     if (inst.core == core && isa::spec(inst).control == isa::OpSpec::Control::kNone) {
       used_.at(index(inst.engine)) = true;
@@ -52,9 +52,9 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
 Operation* Dispatcher::front(isa::Engine engine) {
   Queue& q = queue(engine);
   if (!used_.at(index(engine))) return nullptr;
-  while (q.empty() && in_flight_ < kMaxInFlight && walk()) {
+  while (q.empty() && in_flight_ < kMaxRunAhead && walk()) {
   }
-  starved_ |= q.empty() && in_flight_ >= kMaxInFlight;
+  starved_ |= q.empty() && in_flight_ >= kMaxRunAhead;
   return q.empty() ? nullptr : q.front();
 }
 
@@ -63,7 +63,7 @@ void Dispatcher::pop(isa::Engine engine) { queue(engine).pop_front(); }
 bool Dispatcher::recycle(Operation* op) {
   free_.push_back(op);
   --in_flight_;
-  if (!starved_ || in_flight_ > kMaxInFlight / 2) return false;
+  if (!starved_ || in_flight_ > kMaxRunAhead / 2) return false;
   starved_ = false;
   return true;
 }
@@ -97,6 +97,7 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->dge = isa::DgeMode::kNone;
   op->ports = {};
   op->evaluate = op->holds_walk = false;
+  op->rendezvous = isa::spec(*step.inst).rendezvous;
   isa::expand(*step.inst, program_.machine(), op->expansion);
   return op;
 }
@@ -131,10 +132,10 @@ void Dispatcher::dispatch(const isa::Step& step) {
       }
       op->holds_walk = held_ = true;
     }
-    if (!op->holds_walk) snapshot(*op);
+    if (op->evaluate && !op->holds_walk) snapshot(*op);
     choose_queue(*op);
     if (!program_.explicit_semaphores() && config_.compiler.infer_dependences) derive_needs(*op);
-    if (!config_.ports.empty()) note_ports(*op);
+    if (engine_has_port(op->engine)) note_ports(*op);
   }
   queue(op->engine).push_back(op);
 }
@@ -177,6 +178,9 @@ QueueIndex Dispatcher::dma_queue(const Operation& op) {
   return q;
 }
 
+// What became visible before it delays nobody any more.
+Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
+
 void Dispatcher::choose_queue(Operation& op) {
   if (op.expansion.is_dma) {
     op.dge = op.expansion.dma.dge;
@@ -185,12 +189,12 @@ void Dispatcher::choose_queue(Operation& op) {
   } else {
     op.queue = static_cast<QueueIndex>(op.engine);
   }
-  op.number = completions_.begin(op.queue, op.step.sequence);
+  op.number = completions_.begin(op.queue, op.step.sequence, horizon());
 }
 
 void Dispatcher::derive_needs(Operation& op) {
   edges_.clear();
-  dependences_.add(*op.step.inst, state_, op.queue, op.number, edges_);
+  dependences_.add(*op.step.inst, state_, op.queue, op.number, horizon(), edges_);
   auto& waited = waited_.at(index(op.engine));
   waited.resize(completions_.size(), 0);
   const bool detached = op.expansion.is_dma || op.holds_walk;  // not ordered by the data path
@@ -213,6 +217,12 @@ void Dispatcher::derive_needs(Operation& op) {
   for (const Need& need : op.needs) {
     waited[need.queue] = std::max(waited[need.queue], need.number);
   }
+}
+
+bool Dispatcher::engine_has_port(isa::Engine engine) const {
+  return std::any_of(config_.ports.begin(), config_.ports.end(), [&](const PortRule& rule) {
+    return (rule.engines >> static_cast<unsigned>(engine) & 1U) != 0;
+  });
 }
 
 void Dispatcher::note_ports(Operation& op) const {

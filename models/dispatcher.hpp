@@ -14,7 +14,6 @@ class Dispatcher {
   struct Options {
     bool evaluate = true;  // run the effects of instructions, not only their timing
     std::function<void(QueueIndex, const std::string&)> on_queue;
-    std::function<Fs()> now;
     Fs settle = 0;  // completions older than this need no wait
   };
   Dispatcher(const isa::Program& program, const Config& config, int core, isa::CoreState& state,
@@ -41,7 +40,9 @@ class Dispatcher {
   void snapshot(Operation& op);
   void choose_queue(Operation& op);
   void derive_needs(Operation& op);
+  [[nodiscard]] bool engine_has_port(isa::Engine engine) const;
   void note_ports(Operation& op) const;
+  [[nodiscard]] Fs horizon() const;
   QueueIndex dma_queue(const Operation& op);
   Queue& queue(isa::Engine engine) { return queues_.at(static_cast<std::size_t>(engine)); }
 

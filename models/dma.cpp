@@ -4,12 +4,14 @@
 
 namespace nkisim::models {
 
-Dma::Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Client client)
+Dma::Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Hbm& hbm,
+         Client client)
     : sc_module(name),
       config_(config),
       session_(session),
       client_(std::move(client)),
-      lanes_(static_cast<std::size_t>(config.engines), DmaLane(config)),
+      planner_(config),
+      lanes_(static_cast<std::size_t>(config.engines), DmaLane(config, &hbm)),
       planned_(static_cast<std::size_t>(config.engines), kNever) {
   SC_HAS_PROCESS(Dma);
   SC_METHOD(step);
@@ -29,23 +31,18 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   const isa::DmaWork& work = op.expansion.dma;
   Transfer* t = allocate();
   t->op = &op;
-  t->lanes = plan_dma(work, op.step.inst->dma, dge, config_);
-  t->lanes_left = static_cast<int>(t->lanes.size());
+  t->plan = planner_.plan(work, op.step.inst->dma, dge);
+  t->packets = t->plan->packets;
+  t->lanes_left = static_cast<int>(t->plan->lanes.size());
   const isa::DmaPlan* plan = op.step.inst->dma;
   t->each_update = plan != nullptr && plan->semaphore >= 0;
   t->updates_left = t->each_update ? t->lanes_left : 1;
   if (work.src == isa::Space::kHbm) first_packet += config_.hbm_read_latency;
   ++outstanding_.at(static_cast<std::size_t>(op.dge));
-  for (LanePlan& lane : t->lanes) {
-    t->packets += lane.packets;
-    LaneItem item = std::move(lane.item);
-    item.queue = op.queue;
-    item.ready = first_packet + lane.offset;
-    item.transfer = t;
+  for (const LanePlan& lane : t->plan->lanes) {
     const auto e = static_cast<std::size_t>(lane.engine);
-    lanes_[e].push(std::move(item));
-    const Fs next = lanes_[e].next();
-    if (next < planned_[e]) lane_events_.push({planned_[e] = next, order_++, nullptr, lane.engine});
+    lanes_[e].push({op.queue, first_packet + lane.offset, &lane.load, t});
+    planned_[e] = std::min(planned_[e], lanes_[e].next());
   }
   wake_.notify();
 }
@@ -64,9 +61,10 @@ void Dma::step() {
 // up to that much late: one activation then serves many of them.
 void Dma::schedule() {
   Fs next = updates_.empty() ? kNever : updates_.top().time;
-  if (!lane_events_.empty()) {
+  const Fs look = *std::min_element(planned_.begin(), planned_.end());
+  if (look != kNever) {
     const Fs slack = std::max<Fs>(0, config_.semaphore_latency - 1);
-    next = std::min(next, std::max(lane_events_.top().time + slack, SimSession::now()));
+    next = std::min(next, std::max(look + slack, SimSession::now()));
   }
   if (next == kNever) {
     next_trigger(wake_);
@@ -78,11 +76,10 @@ void Dma::schedule() {
 // Finishes everything up to `now` in the order of the semaphore writes.
 void Dma::catch_up(Fs now) {
   finished_.clear();
-  while (!lane_events_.empty() && lane_events_.top().time <= now) {
-    const Event e = lane_events_.top();
-    lane_events_.pop();
-    if (planned_[static_cast<std::size_t>(e.engine)] == e.time) look_at(e.engine, now);
+  for (std::size_t e = 0; e < lanes_.size(); ++e) {
+    if (planned_[e] <= now) look_at(e, now);
   }
+  if (finished_.empty()) return;
   std::sort(finished_.begin(), finished_.end(), [](const Finished& a, const Finished& b) {
     return a.done.semaphore_start != b.done.semaphore_start
                ? a.done.semaphore_start < b.done.semaphore_start
@@ -106,8 +103,8 @@ void Dma::run_events(Fs now) {
   }
 }
 
-void Dma::look_at(int engine, Fs now) {
-  const auto e = static_cast<std::size_t>(engine);
+void Dma::look_at(std::size_t e, Fs now) {
+  const auto engine = static_cast<int>(e);
   done_.clear();
   lanes_[e].advance(now, done_);
   for (const PacketTime& p : packets_) {
@@ -116,12 +113,11 @@ void Dma::look_at(int engine, Fs now) {
   packets_.clear();
   for (const LaneDone& d : done_) finished_.push_back({engine, d});
   planned_[e] = lanes_[e].next();
-  if (planned_[e] != kNever) lane_events_.push({planned_[e], order_++, nullptr, engine});
 }
 
 void Dma::finish_lane(int engine, const LaneDone& done) {
   auto& t = *static_cast<Transfer*>(done.transfer);
-  const LanePlan& plan = t.lanes[static_cast<std::size_t>(engine)];
+  const LanePlan& plan = t.plan->lanes[static_cast<std::size_t>(engine)];
   if (plan.packets > 0) {
     t.first_packet = std::min(t.first_packet, done.start);
     t.last_packet = std::max(t.last_packet, done.payload_end);

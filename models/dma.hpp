@@ -14,7 +14,7 @@ namespace nkisim::models {
 /// One transfer in flight.
 struct Transfer {
   Operation* op = nullptr;
-  std::vector<LanePlan> lanes;  // as planned; runs are moved out
+  std::shared_ptr<const TransferPlan> plan;
   int lanes_left = 0;
   int updates_left = 0;
   bool each_update = false;  // every engine's semaphore write counts, not only the last
@@ -34,7 +34,8 @@ class Dma : public sc_core::sc_module {
     /// Every payload packet of an engine; slower, so only if somebody wants it.
     std::function<void(const Transfer&, int engine, const PacketTime&)> on_packet;
   };
-  Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Client client);
+  Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Hbm& hbm,
+      Client client);
   /// Starts a transfer whose first packet may go at `first_packet` (now or later).
   void submit(Operation& op, const DgeConfig& dge, Fs first_packet);
   /// Transfers of a descriptor mode whose engines have not finished.
@@ -58,7 +59,7 @@ class Dma : public sc_core::sc_module {
   void schedule();
   void run_events(Fs now);
   void catch_up(Fs now);
-  void look_at(int engine, Fs now);
+  void look_at(std::size_t e, Fs now);
   void finish_lane(int engine, const LaneDone& done);
   void update(Transfer& transfer, int engine, Fs now);
   Transfer* allocate();
@@ -67,12 +68,12 @@ class Dma : public sc_core::sc_module {
   SimSession& session_;
   Client client_;
   sc_core::sc_event wake_;
+  DmaPlanner planner_;
   std::vector<DmaLane> lanes_;
   std::vector<Fs> planned_;      // next look per engine
   std::vector<Fs> last_update_;  // per queue
   using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
-  Events lane_events_;  // when to look at an engine
-  Events updates_;      // semaphore writes arriving
+  Events updates_;  // semaphore writes arriving
   std::uint64_t order_ = 0;
   std::deque<Transfer> store_;
   std::vector<Transfer*> free_;

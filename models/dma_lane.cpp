@@ -4,20 +4,24 @@
 
 namespace nkisim::models {
 
-void DmaLane::push(LaneItem item) {
-  Active a;
-  for (const PacketRun& r : item.runs) {
-    a.total += r.count;
-    a.work += r.count * r.interval;
-    a.bytes += r.count * r.bytes;
-  }
-  a.item = std::move(item);
+void LaneLoad::add(const PacketRun& run) {
+  runs.push_back(run);
+  packets += run.count;
+  bytes += run.count * run.bytes;
+  work += run.count * run.interval;
+}
+
+void DmaLane::push(const LaneItem& item) {
+  Active a{.item = item,
+           .total = item.load->packets,
+           .work = item.load->work,
+           .bytes = item.load->bytes};
   auto q = std::find_if(queues_.begin(), queues_.end(),
-                        [&](const Queue& x) { return x.index >= a.item.queue; });
-  if (q == queues_.end() || q->index != a.item.queue) {
-    q = queues_.insert(q, Queue{a.item.queue, {}});
+                        [&](const Queue& x) { return x.index >= item.queue; });
+  if (q == queues_.end() || q->index != item.queue) {
+    q = queues_.insert(q, Queue{item.queue, {}});
   }
-  q->items.push_back(std::move(a));
+  q->items.push_back(a);
 }
 
 Fs DmaLane::earliest() const {
@@ -53,18 +57,45 @@ DmaLane::Queue* DmaLane::pick(Fs at) {
   return lowest;
 }
 
+// The only queue with work; null if there are several or none.
+DmaLane::Queue* DmaLane::sole() {
+  Queue* only = nullptr;
+  for (Queue& q : queues_) {
+    if (q.items.empty()) continue;
+    if (only != nullptr) return nullptr;
+    only = &q;
+  }
+  return only;
+}
+
+// Stall that `packets` packets will meet.
+Fs DmaLane::stall_ahead(const Active& a, std::int64_t packets) const {
+  const LaneLoad& load = *a.item.load;
+  if (load.stall <= 0) return 0;
+  const double all = stalled_ + load.stall * static_cast<double>(packets * load.runs[a.run].bytes);
+  return static_cast<Fs>(all / static_cast<double>(config_.hbm_stall_quantum)) *
+         config_.hbm_stall_quantum;
+}
+
 Fs DmaLane::stall(const Active& a, std::int64_t packets) {
-  if (a.item.stall <= 0) return 0;
-  const auto bytes = static_cast<double>(packets * a.item.runs[a.run].bytes);
-  stalled_ += a.item.stall * bytes;
-  const auto quanta = static_cast<Fs>(stalled_ / static_cast<double>(config_.hbm_stall_quantum));
-  stalled_ -= static_cast<double>(quanta * config_.hbm_stall_quantum);
-  return quanta * config_.hbm_stall_quantum;
+  if (a.item.load->stall <= 0) return 0;
+  const Fs met = stall_ahead(a, packets);
+  stalled_ += a.item.load->stall * static_cast<double>(packets * a.item.load->runs[a.run].bytes);
+  stalled_ -= static_cast<double>(met);
+  return met;
+}
+
+// Delay of `packets` packets by others that use the same HBM stack.
+Fs DmaLane::contention(const Active& a, Fs start, std::int64_t packets, Fs span) {
+  const LaneLoad& load = *a.item.load;
+  if (hbm_ == nullptr || !hbm_->limits() || load.hbm_passes == 0) return 0;
+  const auto bytes = static_cast<double>(packets * load.runs[a.run].bytes * load.hbm_passes);
+  return hbm_->delay(start, span, bytes);
 }
 
 // Accounts `packets` packets of the current run that start at free_.
 void DmaLane::take(Active& a, std::int64_t packets) {
-  const PacketRun& run = a.item.runs[a.run];
+  const PacketRun& run = a.item.load->runs[a.run];
   a.packet += packets;
   a.total -= packets;
   a.work -= packets * run.interval;
@@ -75,33 +106,49 @@ void DmaLane::take(Active& a, std::int64_t packets) {
   }
 }
 
-// One packet of `queue`, or as many as certainly follow each other before `limit`.
-void DmaLane::step(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
+// One packet of `queue`, or as many as certainly follow each other before `limit`. With `sole`, no
+// other queue has work.
+void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done) {
   Active& a = queue.items.front();
-  const Fs start = free_;
-  const PacketRun run = a.item.runs[a.run];
-  const bool is_semaphore = a.run + 1 == a.item.runs.size();
-  if (a.first == kNever) a.first = start;
-  std::int64_t packets = 1;
-  const bool alone = std::none_of(queues_.begin(), queues_.end(), [&](const Queue& q) {
-    return &q != &queue && !q.items.empty() && q.items.front().item.ready <= start;
-  });
-  if (alone && a.packets_to_cold == 0 && sink_ == nullptr) {
-    // Starts up to `limit`, but before another queue's head is ready.
-    const Fs until = std::min(limit, next_ready(start) - 1);
-    packets = std::clamp<std::int64_t>((until - start) / std::max<Fs>(run.interval, 1) + 1, 1,
-                                       run.count - a.packet);
-  }
-  Fs extra = is_semaphore ? 0 : stall(a, packets);
-  if (a.packets_to_cold > 0 && --a.packets_to_cold == 0) extra += a.item.cold;
-  free_ = start + packets * run.interval + extra;
-  if (!is_semaphore) {
-    a.payload_end = free_ - run.interval + run.duration;
-    if (sink_ != nullptr) {
-      sink_->push_back({a.item.transfer, queue.index, start, a.payload_end - start, run.bytes});
+  const LaneLoad& load = *a.item.load;
+  const bool alone =
+      sole || std::none_of(queues_.begin(), queues_.end(), [&](const Queue& q) {
+        return &q != &queue && !q.items.empty() && q.items.front().item.ready <= free_;
+      });
+  if (a.first == kNever) a.first = free_;
+  Fs start = 0;
+  do {
+    start = free_;
+    const PacketRun& run = load.runs[a.run];
+    const bool is_semaphore = a.run + 1 == load.runs.size();
+    std::int64_t packets = 1;
+    if (alone && sink_ == nullptr) {
+      // Starts up to `limit`, but before another queue's head is ready.
+      const Fs until = sole ? limit : std::min(limit, next_ready(start) - 1);
+      const std::int64_t left = run.count - a.packet;
+      Fs extra = a.packets_to_cold > 0 ? load.cold : 0;
+      if (!is_semaphore && left > 1) extra += stall_ahead(a, left);
+      if (start + (left - 1) * run.interval + extra <= until && left >= a.packets_to_cold) {
+        packets = left;
+        if (a.packets_to_cold > 0) a.packets_to_cold = 1;
+      } else if (a.packets_to_cold == 0) {
+        const Fs span = until - start - extra;
+        packets = std::clamp<std::int64_t>(span / std::max<Fs>(run.interval, 1) + 1, 1, left);
+      }
     }
-  }
-  take(a, packets);
+    Fs extra = 0;
+    if (!is_semaphore) extra = stall(a, packets);
+    if (a.packets_to_cold > 0 && --a.packets_to_cold == 0) extra += load.cold;
+    if (!is_semaphore) extra += contention(a, start, packets, packets * run.interval + extra);
+    free_ = start + packets * run.interval + extra;
+    if (!is_semaphore) {
+      a.payload_end = free_ - run.interval + run.duration;
+      if (sink_ != nullptr) {
+        sink_->push_back({a.item.transfer, queue.index, start, a.payload_end - start, run.bytes});
+      }
+    }
+    take(a, packets);
+  } while (sole && a.total > 0 && free_ <= limit);
   if (a.total > 0) return;
   done.push_back({a.item.transfer, queue.index, a.first, a.payload_end, start});
   queue.items.pop_front();
@@ -112,25 +159,33 @@ void DmaLane::step(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
 bool DmaLane::rounds(Fs limit) {
   if (sink_ != nullptr) return false;
   std::int64_t fit = std::numeric_limits<std::int64_t>::max();
-  Fs length = 0;
+  Fs length = 0, stalls = 0;
   int ready = 0;
   for (const Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > free_) continue;
     const Active& a = q.items.front();
     if (a.first == kNever || a.packets_to_cold > 0) return false;
-    fit = std::min(fit, a.item.runs[a.run].count - a.packet - 1);
-    length += a.item.runs[a.run].interval;
+    fit = std::min(fit, a.item.load->runs[a.run].count - a.packet - 1);
+    length += a.item.load->runs[a.run].interval;
     ++ready;
   }
   if (ready < 2) return false;
-  fit = std::min(fit, (std::min(limit, next_ready(free_)) - free_) / std::max<Fs>(length, 1));
+  const Fs window = std::min(limit, next_ready(free_)) - free_;
+  fit = std::min(fit, window / std::max<Fs>(length, 1));
+  if (fit < 2) return false;
+  for (const Queue& q : queues_) {
+    if (q.items.empty() || q.items.front().item.ready > free_) continue;
+    stalls += stall_ahead(q.items.front(), fit);
+  }
+  fit = std::min(fit, (window - stalls) / std::max<Fs>(length, 1));
   if (fit < 2) return false;
   const Fs begin = free_;
   Fs extra = 0;
   for (Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > begin) continue;
-    extra += stall(q.items.front(), fit);
-    take(q.items.front(), fit);
+    Active& a = q.items.front();
+    extra += stall(a, fit) + contention(a, begin, fit, fit * length);
+    take(a, fit);
   }
   free_ = begin + fit * length + extra;
   return true;
@@ -142,32 +197,53 @@ void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
     if (at > now) return;
     const bool was_idle = at - free_ > config_.cold_idle;
     free_ = at;
-    if (rounds(now)) continue;
-    Queue* queue = pick(at);
+    Queue* queue = sole();
+    const bool only = queue != nullptr;
+    if (only) {
+      last_ = queue->index;
+    } else {
+      if (rounds(now)) continue;
+      queue = pick(at);
+    }
     Active& a = queue->items.front();
-    if (a.first == kNever && was_idle && a.item.cold > 0) {
+    if (a.first == kNever && was_idle && a.item.load->cold > 0) {
       a.packets_to_cold = a.total > 2 ? 2 : 1;  // the second payload packet pays, if there is one
     }
-    step(*queue, now, done);
+    step(*queue, now, only, done);
   }
+}
+
+// Delay that the idle engine certainly adds to the share it does next.
+Fs DmaLane::cold_ahead(const Active& a, Fs at) const {
+  if (a.packets_to_cold > 0) return a.item.load->cold;
+  return a.first == kNever && at - free_ > config_.cold_idle ? a.item.load->cold : 0;
+}
+
+// HBM stalls of the rest of a share, less one for rounding.
+Fs DmaLane::certain_stall(const Active& a) const {
+  if (a.item.load->stall <= 0) return 0;
+  const double all = stalled_ + a.item.load->stall * static_cast<double>(a.bytes - kSemaphoreBytes);
+  const auto quanta = static_cast<Fs>(all / static_cast<double>(config_.hbm_stall_quantum));
+  return std::max<Fs>(0, quanta - 1) * config_.hbm_stall_quantum;
 }
 
 Fs DmaLane::next() const {
   const Fs at = earliest();
   if (at == kNever) return kNever;
   Fs best = kNever;
+  const bool alone = std::count_if(queues_.begin(), queues_.end(),
+                                   [](const Queue& q) { return !q.items.empty(); }) == 1;
   for (const Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > at) continue;
     const Active& a = q.items.front();
-    const double stall = stalled_ + a.item.stall * static_cast<double>(a.bytes - kSemaphoreBytes);
-    const auto quanta = static_cast<Fs>(stall / static_cast<double>(config_.hbm_stall_quantum));
-    Fs finish = at + a.work - a.item.runs.back().interval;
-    if (quanta > 0) finish += (quanta - 1) * config_.hbm_stall_quantum;
+    Fs finish = at + a.work - a.item.load->runs.back().interval;
+    finish += certain_stall(a);
+    if (alone) return finish + cold_ahead(a, at);
     for (const Queue& other : queues_) {
       if (&other == &q || other.items.empty() || other.items.front().item.ready > at) continue;
       const Active& o = other.items.front();
-      finish += std::min(o.work, (a.total - 1) * std::min(o.item.runs[o.run].interval,
-                                                          o.item.runs.back().interval));
+      finish += std::min(o.work, (a.total - 1) * std::min(o.item.load->runs[o.run].interval,
+                                                          o.item.load->runs.back().interval));
     }
     best = std::min(best, finish);
   }

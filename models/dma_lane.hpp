@@ -1,10 +1,10 @@
 // One DMA engine: packets of several queues, in order within a queue, round robin between them.
 #pragma once
 
-#include <array>
-#include <deque>
 #include <vector>
 
+#include "models/fifo.hpp"
+#include "models/hbm.hpp"
 #include "models/observer.hpp"
 
 namespace nkisim::models {
@@ -20,13 +20,24 @@ struct PacketRun {
   Fs duration = 0;         // start to its own end
 };
 
-/// One engine's share of a transfer: payload packets and the semaphore write that ends them.
+/// What one engine moves for a transfer: payload packets and the semaphore write that ends them.
+/// Transfers that are alike share it.
+struct LaneLoad {
+  Fs cold = 0;         // delay of the second packet if the engine was idle
+  double stall = 0;    // HBM stall per packet byte, in fs; collected into whole quanta
+  int hbm_passes = 0;  // how often a byte crosses the HBM interface
+  std::vector<PacketRun> runs;
+  // Sums over `runs`.
+  std::int64_t packets = 0, bytes = 0;
+  Fs work = 0;
+  void add(const PacketRun& run);
+};
+
+/// A share handed to an engine.
 struct LaneItem {
   QueueIndex queue = 0;
-  Fs ready = 0;      // first packet may start
-  Fs cold = 0;       // delay of the second packet if the engine was idle
-  double stall = 0;  // HBM stall per packet byte, in fs; collected into whole quanta
-  std::vector<PacketRun> runs;
+  Fs ready = 0;  // first packet may start
+  const LaneLoad* load = nullptr;
   void* transfer = nullptr;
 };
 
@@ -51,8 +62,8 @@ struct PacketTime {
 /// packets. Packets never start before they are known to be next, so items may be pushed late.
 class DmaLane {
  public:
-  explicit DmaLane(const DmaConfig& config) : config_(config) {}
-  void push(LaneItem item);
+  explicit DmaLane(const DmaConfig& config, Hbm* hbm = nullptr) : config_(config), hbm_(hbm) {}
+  void push(const LaneItem& item);
   /// From now on every packet is computed by itself and appended to `sink`.
   void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
   /// Processes every packet that starts at or before `now`; appends the items that finished.
@@ -73,17 +84,23 @@ class DmaLane {
   };
   struct Queue {
     QueueIndex index;
-    std::deque<Active> items;
+    Fifo<Active> items;
   };
   [[nodiscard]] Queue* pick(Fs at);
   [[nodiscard]] Fs next_ready(Fs after) const;
   [[nodiscard]] Fs earliest() const;
-  void step(Queue& queue, Fs limit, std::vector<LaneDone>& done);
+  [[nodiscard]] Queue* sole();
+  [[nodiscard]] Fs certain_stall(const Active& a) const;
+  [[nodiscard]] Fs cold_ahead(const Active& a, Fs at) const;
+  void step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done);
   bool rounds(Fs limit);
   void take(Active& a, std::int64_t packets);
+  [[nodiscard]] Fs stall_ahead(const Active& a, std::int64_t packets) const;
   Fs stall(const Active& a, std::int64_t packets);
+  Fs contention(const Active& a, Fs start, std::int64_t packets, Fs span);
 
   const DmaConfig& config_;
+  Hbm* hbm_;
   std::vector<Queue> queues_;
   QueueIndex last_ = 0;  // queue served last
   Fs free_ = 0;          // engine may start its next packet

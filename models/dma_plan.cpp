@@ -9,6 +9,9 @@ Fs transfer_time(std::int64_t bytes, double bytes_per_ns) {
   return from_ns(static_cast<double>(bytes) / bytes_per_ns);
 }
 
+// Different transfers remembered before starting afresh.
+constexpr std::size_t kMaxPlans = 4096;
+
 // What all packets of one transfer have in common.
 struct PacketRates {
   double bytes_per_ns = 1;
@@ -61,22 +64,24 @@ std::vector<PacketRun> packets(std::int64_t count, const isa::DmaWork& work, con
   return runs;
 }
 
-void append_semaphore_write(std::vector<PacketRun>& runs, const DmaConfig& config) {
-  runs.push_back({.count = 1,
-                  .bytes = kSemaphoreBytes,
-                  .interval = config.semaphore_packet - config.packet_overlap,
-                  .duration = config.semaphore_packet});
+PacketRun semaphore_write(const DmaConfig& config) {
+  return {.count = 1,
+          .bytes = kSemaphoreBytes,
+          .interval = config.semaphore_packet - config.packet_overlap,
+          .duration = config.semaphore_packet};
 }
 
 // Sums, stagger and HBM effects of a share whose payload runs are in place.
 void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
                  const DmaConfig& config) {
-  for (const PacketRun& r : lane.item.runs) {
-    lane.bytes += r.count * r.bytes;
-    lane.packets += r.count;
+  for (const PacketRun& r : lane.load.runs) {
     lane.packet_bytes = std::max(lane.packet_bytes, r.bytes);
   }
-  append_semaphore_write(lane.item.runs, config);
+  lane.bytes = lane.load.bytes;
+  lane.packets = lane.load.packets;
+  lane.load.add(semaphore_write(config));
+  lane.load.hbm_passes =
+      (work.src == isa::Space::kHbm ? 1 : 0) + (work.dst == isa::Space::kHbm ? 1 : 0);
   const auto e =
       static_cast<std::size_t>(lane.engine) % std::max<std::size_t>(1, config.stagger.size());
   double offset = config.stagger.empty() ? 0 : static_cast<double>(config.stagger[e]);
@@ -84,24 +89,30 @@ void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
     if (lane.bytes >= config.read_stagger_bytes) offset *= config.read_stagger_factor;
     const double share =
         static_cast<double>(lane.bytes) / static_cast<double>(config.cold_full_bytes);
-    lane.item.cold = static_cast<Fs>(static_cast<double>(config.cold_penalty) * engines_share *
+    lane.load.cold = static_cast<Fs>(static_cast<double>(config.cold_penalty) * engines_share *
                                      std::min(1.0, share));
-    lane.item.stall = config.hbm_stall_fraction / config.bytes_per_ns * kFsPerNs;
+    lane.load.stall = config.hbm_stall_fraction / config.bytes_per_ns * kFsPerNs;
   }
   lane.offset = static_cast<Fs>(offset);
 }
 
 void from_packets(const isa::DmaPlan& plan, const PacketRates& r, const DmaConfig& config,
                   std::vector<LanePlan>& lanes) {
+  std::vector<PacketRun> last(lanes.size());
+  const auto flush = [&](std::size_t e) {
+    if (last[e].count > 0) lanes[e].load.add(last[e]);
+  };
   for (const isa::DmaPacket& p : plan.packets) {
-    auto& runs = lanes.at(p.engine % lanes.size()).item.runs;
+    const std::size_t e = p.engine % lanes.size();
     const std::int64_t bytes = std::max<std::int64_t>(1, p.bytes);
-    if (!runs.empty() && runs.back().bytes == bytes) {
-      ++runs.back().count;
+    if (last[e].count > 0 && last[e].bytes == bytes) {
+      ++last[e].count;
     } else {
-      runs.push_back(run_of(1, bytes, r, config));
+      flush(e);
+      last[e] = run_of(1, bytes, r, config);
     }
   }
+  for (std::size_t e = 0; e < lanes.size(); ++e) flush(e);
 }
 
 int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config) {
@@ -123,14 +134,54 @@ std::vector<LanePlan> plan_dma(const isa::DmaWork& work, const isa::DmaPlan* exp
     const int used = lanes_in_use(work, config);
     for (int e = 0; e < used; ++e) {
       const std::int64_t count = work.descriptors / used + (e < work.descriptors % used ? 1 : 0);
-      lanes[static_cast<std::size_t>(e)].item.runs = packets(count, work, dge, r, config);
+      for (const PacketRun& run : packets(count, work, dge, r, config)) {
+        lanes[static_cast<std::size_t>(e)].load.add(run);
+      }
     }
   }
   const auto busy = std::count_if(lanes.begin(), lanes.end(),
-                                  [](const LanePlan& l) { return !l.item.runs.empty(); });
+                                  [](const LanePlan& l) { return !l.load.runs.empty(); });
   const double share = static_cast<double>(busy) / static_cast<double>(config.engines);
   for (LanePlan& lane : lanes) finish_lane(lane, work, share, config);
   return lanes;
+}
+
+std::size_t DmaPlanner::Hash::operator()(const Key& key) const {
+  std::uint64_t h = 0;
+  for (const std::int64_t k : key) {
+    h = (h ^ static_cast<std::uint64_t>(k)) * 0x9e3779b97f4a7c15U;
+    h ^= h >> 32U;
+  }
+  return h;
+}
+
+std::shared_ptr<const TransferPlan> DmaPlanner::plan(const isa::DmaWork& work,
+                                                     const isa::DmaPlan* explicit_plan,
+                                                     const DgeConfig& dge) {
+  const auto make = [&] {
+    auto made = std::make_shared<TransferPlan>();
+    made->lanes = plan_dma(work, explicit_plan, dge, config_);
+    for (const LanePlan& lane : made->lanes) made->packets += lane.packets;
+    return made;
+  };
+  if (explicit_plan != nullptr && !explicit_plan->packets.empty()) return make();
+  const auto bit = [](bool on, int n) { return static_cast<std::int64_t>(on) << n; };
+  // Everything plan_dma() reads of the work, and which mode.
+  const Key key = {work.descriptors,
+                   work.descriptor_bytes,
+                   work.rows,
+                   static_cast<std::int64_t>(work.src) * 16 + static_cast<std::int64_t>(work.dst),
+                   bit(work.transpose, 0) | bit(work.compute, 1) | bit(work.scattered, 2),
+                   static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&dge))};
+  auto& known = known_[key];
+  if (known == nullptr) {
+    if (known_.size() > kMaxPlans) {
+      known_.clear();
+      return make();
+    }
+    known = make();
+  }
+  return known;
 }
 
 }  // namespace nkisim::models

@@ -15,6 +15,7 @@ Engine::Engine(sc_core::sc_module_name name, isa::Engine id, EngineContext conte
       id_(id),
       context_(context),
       config_(context.config.engines.at(static_cast<std::size_t>(id))),
+      costs_(context.costs),
       array_(context.config),
       ready_(config_.start) {
   SC_HAS_PROCESS(Engine);
@@ -86,13 +87,13 @@ bool Engine::at_own_time(const Operation& op, PartKind kind) const {
 
 Engine::Progress Engine::issue_part(Operation& op, Fs now) {
   const isa::Part& part = op.expansion.parts[part_];
-  const Cost cost = context_.costs.cost(part);
+  const Cost cost = costs_.cost(part);
   if (part.act_table != 0 && part.act_table != table_) load_table(op, part.act_table);
   const isa::Sync* sync = part_ == 0 ? op.step.inst->sync : nullptr;
   if (sync != nullptr && !sync->waits.empty() && ready_ > now) return sleep_until(ready_, now);
   std::optional<Wait> wait = waits(op, now);
   if (!wait) return Progress::kBlocked;
-  if (isa::spec(*op.step.inst).rendezvous) {
+  if (op.rendezvous) {
     const Fs here = std::max(wait->ready, wait->awake);
     if (here > now) return sleep_until(here, now);
     if (!context_.host.rendezvous(op, now, wait->awake)) {
@@ -107,8 +108,9 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
         std::max(wait->awake, wait->visible + (sequencer ? config_.wake_sequencer : config_.wake));
   }
   if (cost.kind == PartKind::kPipe) wait->pipe_free = std::max(wait->pipe_free, pipe_free_);
-  if (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma)
+  if (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma) {
     return trigger_dma(op, part, cost, *wait, now);
+  }
   if (cost.kind == PartKind::kArray) return run_array(op, part, cost, *wait);
   return run_part(op, part, cost, *wait, now);
 }
@@ -128,6 +130,7 @@ bool Engine::wait_for_needs(const Operation& op, Wait& wait) {
     const Completion c = context_.completions.get(need.queue, need.number);
     if (c.visible == kNever) {
       blocked_queue_ = need.queue;
+      blocked_number_ = need.number;
       return false;
     }
     if (c.visible > wait.visible) {
@@ -161,7 +164,7 @@ bool Engine::wait_for_semaphores(const isa::Sync& sync, Wait& wait) {
 // The tables an activation needs are loaded just before it, without waiting for its data.
 void Engine::load_table(const Operation& op, std::uint32_t table) {
   const isa::Part part{.opcode = isa::Opcode::kACT_TABLE_LOAD, .unit = isa::Unit::kScalar};
-  const Cost cost = context_.costs.cost(part);
+  const Cost cost = costs_.cost(part);
   const Wait wait{.ready = ready_, .pipe_free = pipe_free_};
   const Fs start = std::max(ready_, pipe_free_);
   pipe_free_ = start + cost.interval;
@@ -220,8 +223,10 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   }
   const Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
   if (start > now) return sleep_until(start, now);
-  const Fs end = start + dge.trigger.at(static_cast<std::size_t>(id_)) +
-                 context_.host.outstanding(op.dge) * dge.trigger_per_outstanding;
+  Fs end = start + dge.trigger.at(static_cast<std::size_t>(id_));
+  if (dge.trigger_per_outstanding > 0) {
+    end += context_.host.outstanding(op.dge) * dge.trigger_per_outstanding;
+  }
   ready_ = dge.holds_sequencer
                ? end + config_.gap
                : start + dge.interval_base + descriptors * dge.interval_per_descriptor;

@@ -53,6 +53,9 @@ class Engine : public sc_core::sc_module {
   void wake() { wake_.notify(); }
   /// The queue or semaphore the first instruction waits for, if it does.
   [[nodiscard]] QueueIndex blocked_queue() const { return blocked_queue_; }
+  [[nodiscard]] bool waits_for(QueueIndex queue, std::uint64_t number) const {
+    return blocked_queue_ == queue && blocked_number_ == number;
+  }
   [[nodiscard]] int blocked_semaphore() const { return blocked_semaphore_; }
   /// The instruction at the head, if it cannot go on; for deadlock messages.
   [[nodiscard]] const Operation* blocked() const;
@@ -93,6 +96,7 @@ class Engine : public sc_core::sc_module {
   isa::Engine id_;
   EngineContext context_;
   const EngineConfig& config_;
+  CostCache costs_;
   Array array_;
   sc_core::sc_event wake_;
   std::deque<Later> later_;  // by time
@@ -105,6 +109,7 @@ class Engine : public sc_core::sc_module {
   std::uint32_t table_ = 0;  // activation tables loaded
   bool after_sequencer_ = false;
   QueueIndex blocked_queue_ = kNoQueue;
+  std::uint64_t blocked_number_ = 0;
   int blocked_semaphore_ = -1;
   std::string rendezvous_;
 };

@@ -96,9 +96,12 @@ bool may_overlap(const Footprint& a, const Footprint& b) {
 
 bool covers(const Footprint& outer, const Footprint& inner, std::int64_t first, std::int64_t last) {
   if (outer.partition > inner.partition || outer.partition_end < inner.partition_end) return false;
-  if (outer == inner) return true;
-  return outer.dense() && outer.first <= std::max(first, inner.first) &&
-         outer.last >= std::min(last, inner.last);
+  if (outer.dense()) {
+    return outer.first <= std::max(first, inner.first) && outer.last >= std::min(last, inner.last);
+  }
+  return outer.first == inner.first && outer.last == inner.last && outer.run == inner.run &&
+         outer.dim_count == inner.dim_count &&
+         std::equal(outer.dims.begin(), outer.dims.begin() + outer.dim_count, inner.dims.begin());
 }
 
 }  // namespace nkisim::models

@@ -30,6 +30,7 @@ struct Operation {
   Ports::Use ports;
   Fs trigger_start = 0, trigger_end = 0;  // DMA
   int pending = 0;                        // events still to come: its own end, and the transfer's
+  bool rendezvous = false;                // waits for the other cores
   bool evaluate = false;                  // has an eval still to run
   bool holds_walk = false;                // the walker waits for it
 };

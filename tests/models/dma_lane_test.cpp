@@ -1,6 +1,7 @@
 #include "models/dma_lane.hpp"
 
 #include <catch2/catch.hpp>
+#include <deque>
 #include <map>
 #include <random>
 
@@ -15,20 +16,26 @@ DmaConfig config() {
   return c;
 }
 
-LaneItem item(QueueIndex queue, Fs ready, std::int64_t packets, Fs interval, void* id) {
-  LaneItem i;
-  i.queue = queue;
-  i.ready = ready;
-  i.transfer = id;
-  if (packets > 0) i.runs.push_back({packets, 512, interval, interval + 3});
-  i.runs.push_back({1, kSemaphoreBytes, 6, 9});
-  return i;
+// A share with its load, which lives as long as the test program.
+LaneItem item(QueueIndex queue, Fs ready, std::int64_t packets, Fs interval, void* id, Fs cold = 0,
+              double stall = 0) {
+  static std::deque<LaneLoad> loads;
+  LaneLoad& load = loads.emplace_back();
+  load.cold = cold;
+  load.stall = stall;
+  if (packets > 0) load.add({packets, 512, interval, interval + 3});
+  load.add({1, kSemaphoreBytes, 6, 9});
+  return {queue, ready, &load, id};
 }
 
 // Packet by packet: the definition the bulk computation must reproduce.
 std::vector<LaneDone> reference(std::vector<LaneItem> items) {
-  std::map<QueueIndex, std::vector<LaneItem>> queues;
-  for (auto& i : items) queues[i.queue].push_back(i);
+  struct Left {
+    LaneItem item;
+    std::vector<PacketRun> runs;
+  };
+  std::map<QueueIndex, std::vector<Left>> queues;
+  for (const auto& i : items) queues[i.queue].push_back({i, i.load->runs});
   std::vector<LaneDone> done;
   std::map<void*, LaneDone> open;
   Fs free = 0;
@@ -37,14 +44,14 @@ std::vector<LaneDone> reference(std::vector<LaneItem> items) {
   while (any) {
     Fs ready = kNever;
     for (auto& [q, list] : queues) {
-      if (!list.empty()) ready = std::min(ready, list.front().ready);
+      if (!list.empty()) ready = std::min(ready, list.front().item.ready);
     }
     any = ready != kNever;
     if (!any) break;
     free = std::max(free, ready);
     std::vector<QueueIndex> heads;
     for (auto& [q, list] : queues) {
-      if (!list.empty() && list.front().ready <= free) heads.push_back(q);
+      if (!list.empty() && list.front().item.ready <= free) heads.push_back(q);
     }
     QueueIndex next = heads.front();
     for (auto q : heads) {
@@ -54,10 +61,11 @@ std::vector<LaneDone> reference(std::vector<LaneItem> items) {
       }
     }
     last = next;
-    LaneItem& i = queues[next].front();
-    if (open.count(i.transfer) == 0) open[i.transfer] = {i.transfer, next, free, 0, 0};
+    Left& i = queues[next].front();
+    void* id = i.item.transfer;
+    if (open.count(id) == 0) open[id] = {id, next, free, 0, 0};
     PacketRun& run = i.runs.front();
-    LaneDone& d = open[i.transfer];
+    LaneDone& d = open[id];
     if (i.runs.size() == 1) {
       d.semaphore_start = free;
     } else {
@@ -147,17 +155,15 @@ TEST_CASE("bulk computation equals the packet-by-packet definition") {
 
 TEST_CASE("an idle engine pays the cold delay on the second packet") {
   int id = 0;
-  LaneItem i = item(5, 1'000'000, 4, 100, &id);
-  i.cold = 5000;
-  const auto done = simulate({i}, {0});
+  const auto done = simulate({item(5, 1'000'000, 4, 100, &id, 5000)}, {0});
   CHECK(done[0].semaphore_start == 1'000'000 + 400 + 5000);
 }
 
 TEST_CASE("HBM stalls come in whole quanta and are not lost between transfers") {
   int a = 0, b = 0;
-  LaneItem x = item(5, 0, 100, 100, &a), y = item(5, 0, 100, 100, &b);
-  x.stall = y.stall = 150'000.0 / (100 * 512);  // 1.5 quanta per transfer
-  const auto done = simulate({x, y}, {0, 0});
+  const double stall = 150'000.0 / (100 * 512);  // 1.5 quanta per transfer
+  const auto done =
+      simulate({item(5, 0, 100, 100, &a, 0, stall), item(5, 0, 100, 100, &b, 0, stall)}, {0, 0});
   CHECK(done[0].semaphore_start == 100 * 100 + 100'000);
   CHECK(done[1].semaphore_start == 2 * 100 * 100 + 6 + 300'000);
 }
