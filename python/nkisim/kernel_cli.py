@@ -1,13 +1,22 @@
 """nkisim kernel FILE.py:FUNCTION: runs a kernel on generated arguments.
 
     nkisim kernel k.py:matmul --arg x=f32[128,512] --arg w=bf16[512,512]:normal --target trn2
+
+--arg NAME=DTYPE[SHAPE][:FILL] makes an array; FILL is uniform (0 to 1, the default), normal,
+arange, zeros, ones, integers(LOW,HIGH) or an .npy file. --arg NAME=VALUE passes a Python literal.
+
+Exit codes: 0 ok, 1 results differ, 2 usage, 3 the kernel or its input is wrong, 4 internal error.
 """
 
 import argparse
+import ast
 import importlib.util
+import inspect
+import json
 import os
 import re
 import sys
+import traceback
 
 import numpy as np
 
@@ -50,8 +59,6 @@ def argument(text, rng):
         name, found, literal = text.partition("=")
         if not found or not name.isidentifier():
             _usage(f"--arg {text!r}; NAME=DTYPE[SHAPE] or NAME=VALUE is required")
-        import ast
-
         try:
             return name, ast.literal_eval(literal)
         except (ValueError, SyntaxError):
@@ -91,64 +98,127 @@ def _parser():
     parser.add_argument("--rtol", type=float, default=1e-2)
     parser.add_argument("--atol", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--save", default=None, metavar="TRACE")
-    parser.add_argument("--perfetto", default=None, metavar="FILE")
-    parser.add_argument("--over-capacity", action="store_true")
+    parser.add_argument("-o", "--save", default=None, metavar="TRACE",
+                        help="write the program as a trace for nkisim run (.nisa or .jsonl)")
+    parser.add_argument("--summary-json", default=None, metavar="FILE",
+                        help="write neuron-profile's summary here")
+    parser.add_argument("--perfetto", default=None, metavar="FILE",
+                        help="write a timeline for ui.perfetto.dev here")
+    parser.add_argument("--over-capacity", action="store_true",
+                        help="run even if SBUF or PSUM is too small")
     return parser
 
 
+def _tuple(value):
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
 def _compare(outputs, expected, args):
-    outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-    expected = expected if isinstance(expected, (list, tuple)) else [expected]
-    for i, (found, want) in enumerate(zip(outputs, expected)):
-        found, want = (np.asarray(a).astype(np.float64) for a in (found, want))
-        if found.shape != want.shape:
-            print(f"output {i}: shape {found.shape}, expected {want.shape}")
-            return False
-        worst = np.abs(found - want).max() if found.size else 0.0
-        good = np.allclose(found, want, args.rtol, args.atol, equal_nan=True)
-        print(f"output {i}: {'matches' if good else 'DIFFERS'}, largest difference {worst:.3g}")
-        if not good:
-            return False
-    return True
+    outputs, expected = _tuple(outputs), _tuple(expected)
+    if len(outputs) != len(expected):
+        print(f"{len(outputs)} outputs, {len(expected)} expected")
+        return False
+    return all([_matches(i, *pair, args) for i, pair in enumerate(zip(outputs, expected))])
+
+
+def _matches(number, found, want, args):
+    found, want = (np.asarray(a).astype(np.float64) for a in (found, want))
+    if found.shape != want.shape:
+        print(f"output {number}: shape {found.shape}, expected {want.shape}")
+        return False
+    good = np.isclose(found, want, args.rtol, args.atol, equal_nan=True)
+    worst = np.abs(found - want).max() if found.size else 0.0
+    text = f"output {number}: {'matches' if good.all() else 'DIFFERS'}, largest difference {worst:.3g}"
+    if not good.all():
+        first = tuple(int(i) for i in np.argwhere(~good)[0])
+        text += (f"; {np.count_nonzero(~good)} of {found.size} differ, first at {list(first)}: "
+                 f"{found[first]:.6g}, expected {want[first]:.6g}")
+    print(text)
+    return bool(good.all())
+
+
+def _bound(function, given, path, name):
+    """Usage error unless the arguments are the function's parameters."""
+    try:
+        inspect.signature(getattr(function, "func", function)).bind(**given)
+    except TypeError as problem:
+        _usage(f"{path}:{name}: {problem}; give each parameter by --arg NAME=DTYPE[SHAPE]")
+
+
+def _copies(given):
+    return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in given.items()}
+
+
+def _written(before, given):
+    """The arguments the kernel changed, for kernels that return nothing."""
+    return tuple(v for k, v in given.items()
+                 if isinstance(v, np.ndarray) and v.tobytes() != before[k].tobytes())
+
+
+def _function(module, path, name):
+    if not hasattr(module, name):
+        _usage(f"{path} has no {name}")
+    return getattr(module, name)
+
+
+def _simulate(args, module, path, name):
+    """Exit code of one run."""
+    from .session import Kernel, run
+
+    rng = np.random.default_rng(args.seed)
+    given = dict(argument(a, rng) for a in args.arg)
+    function = _function(module, path, name)
+    _bound(function, given, path, name)
+    before = _copies(given)
+    reference = _function(module, path, args.expect) if args.expect else None
+    kernel = function if isinstance(function, Kernel) else Kernel(function)
+    result = run(kernel, target=args.target, grid=args.lnc, config=args.config,
+                 overrides=dict(s.split("=", 1) if "=" in s else _usage(f"--set {s!r}; PATH=VALUE "
+                                "is required") for s in args.set),
+                 over_capacity=args.over_capacity or None, **given)
+    print(result.report())
+    outputs = _written(before, given) if result.outputs is None else result.outputs
+    if args.save:
+        print(f"trace         {result.save(args.save)}")
+    if args.summary_json:
+        with open(args.summary_json, "w", encoding="utf-8") as file:
+            json.dump(result.summary, file, indent=1)
+    if args.perfetto:
+        print(f"timeline      {result.perfetto(args.perfetto)}")
+    if reference is None:
+        return 0
+    return 0 if _compare(outputs, reference(**_copies(before)), args) else 1
+
+
+def _traceback(problem):
+    """The part of a Python traceback that is the kernel's."""
+    from .session import _kernel_frames
+
+    lines = traceback.format_exception(type(problem), problem,
+                                       _kernel_frames(problem.__traceback__))
+    return "".join(lines).rstrip()
 
 
 def main(words=None):
     args = _parser().parse_args(words)
     install()
     path, found, name = args.kernel.rpartition(":")
-    if not found:
-        _usage(f"{args.kernel!r}; FILE.py:FUNCTION is required")
-    rng = np.random.default_rng(args.seed)
-    given = dict(argument(a, rng) for a in args.arg)
-    from .session import Kernel, run
-
+    if not found or not os.path.exists(path):
+        _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
     try:
-        module = _load(path)
-        function = getattr(module, name, None)
-        if function is None:
-            _usage(f"{path} has no {name}")
-        reference = None
-        if args.expect:
-            if not hasattr(module, args.expect):
-                _usage(f"{path} has no {args.expect}")
-            reference = getattr(module, args.expect)(**{
-                k: v.copy() if isinstance(v, np.ndarray) else v for k, v in given.items()})
-        kernel = function if isinstance(function, Kernel) else Kernel(function)
-        result = run(kernel, target=args.target, grid=args.lnc, config=args.config,
-                     overrides=dict(s.split("=", 1) for s in args.set),
-                     over_capacity=args.over_capacity, **given)
+        return _simulate(args, _load(path), path, name)
     except Error as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return 2 if problem.code == "usage" else 3
-    print(result.report())
-    if args.save:
-        print(f"trace: {result.save(args.save)}")
-    if args.perfetto:
-        print(f"timeline: {result.perfetto(args.perfetto)}")
-    if reference is not None and not _compare(result.outputs, reference, args):
-        return 1
-    return 0
+        return {"usage": 2, "internal": 4}.get(problem.code, 3)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except OSError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 3
+    except Exception as problem:  # raised by the kernel, its file or its reference
+        print(f"error: {_traceback(problem)}", file=sys.stderr)
+        return 3
 
 
 if __name__ == "__main__":

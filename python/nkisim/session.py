@@ -122,6 +122,8 @@ class Result:
         if self.latency_ns is not None:
             lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
         lines.append(f"instructions  {self.instructions}")
+        for core, m in sorted(self.summary.items()):
+            lines += _core_lines("" if len(self.summary) == 1 else f" {core}", m)
         for (core, space), peak in sorted(self.peak.items()):
             capacity = self.recorder.machine[f"{space.lower()}_partition_bytes"]
             lines.append(f"{space} core {core}   {peak} of {capacity} bytes per partition")
@@ -130,6 +132,17 @@ class Result:
     def __repr__(self):
         latency = "" if self.latency_ns is None else f", {self.latency_ns / 1e3:.3f} us"
         return f"<nkisim result: {self.instructions} instructions{latency}>"
+
+
+def _core_lines(core, m):
+    """Where one core's time went, in three lines."""
+    busy = "  ".join(f"{e} {100 * m[e + '_engine_active_time_percent']:.1f} %"
+                     for e in ("tensor", "vector", "scalar", "gpsimd"))
+    return [f"busy{core:9} {busy}",
+            f"DMA{core:10} active {100 * m['dma_active_time_percent']:.1f} %, read "
+            f"{m['hbm_read_bytes'] / 1024:.1f} KiB, written {m['hbm_write_bytes'] / 1024:.1f} KiB",
+            f"flops{core:8} {m['hardware_flops'] / 1e9:.3f} GFLOP, "
+            f"MFU {100 * m['mfu_estimated_percent']:.1f} %"]
 
 
 def _stem(path):

@@ -1,0 +1,113 @@
+"""nkisim kernel: output, files and exit codes."""
+
+import json
+import pathlib
+
+import pytest
+
+from nkisim import kernel_cli
+
+SOURCE = '''
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def scale(x, factor=2.0):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=factor)
+    nl.store(out, tile)
+    return out
+
+
+def expected(x, factor=2.0):
+    return x * factor
+
+
+def wrong(x, factor=2.0):
+    return x * factor + (np.arange(x.shape[1]) == 3)
+
+
+@nki.jit
+def into(x, y):
+    nisa.dma_copy(dst=y, src=nl.load(x))
+
+
+def copied(x, y):
+    return x
+
+
+@nki.jit
+def broken(x):
+    return nl.load(x, no_such_keyword=1)
+
+
+@nki.jit
+def out_of_bounds(x):
+    return x[0:1000]
+'''
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    (tmp_path / "k.py").write_text(SOURCE)
+
+    def run(name, *words):
+        try:
+            return kernel_cli.main([f"{tmp_path / 'k.py'}:{name}", *words])
+        except SystemExit as stop:
+            return stop.code
+
+    return run
+
+
+X = ("--arg", "x=f32[128,64]:normal")
+
+
+def test_a_run_is_verified_and_written(kernel, tmp_path, capsys):
+    trace, timeline, summary = (str(tmp_path / n) for n in ("k.nisa", "k.pftrace", "s.json"))
+    code = kernel("scale", *X, "--arg", "factor=3.0", "--target", "trn1", "--expect", "expected",
+                  "-o", trace, "--perfetto", timeline, "--summary-json", summary)
+    assert code == 0
+    text = capsys.readouterr().out
+    assert "scale on trn1" in text and "output 0: matches" in text and "MFU" in text
+    assert all(pathlib.Path(f).stat().st_size > 0 for f in (trace, timeline))
+    assert json.loads(pathlib.Path(summary).read_text())["nc_0"]["total_time"] > 0
+
+
+def test_differences_are_located(kernel, capsys):
+    assert kernel("scale", *X, "--expect", "wrong") == 1
+    assert "128 of 8192 differ, first at [0, 3]" in capsys.readouterr().out
+
+
+def test_written_arguments_are_outputs(kernel):
+    assert kernel("into", *X, "--arg", "y=f32[128,64]:zeros", "--expect", "copied") == 0
+
+
+@pytest.mark.parametrize("words, text", [
+    (("missing", *X), "has no missing"),
+    (("scale",), "missing a required argument: 'x'"),
+    (("scale", "--arg", "x=f77[2,2]"), "'f77' is not a dtype"),
+    (("scale", "--arg", "x"), "NAME=DTYPE[SHAPE]"),
+    (("scale", "--arg", "x=f32[128,64]:magic"), "'magic' fills nothing"),
+    (("scale", *X, "--target", "trn9"), "trn9"),
+    (("scale", *X, "--set", "dma"), "PATH=VALUE"),
+    (("scale", *X, "--expect", "nothing"), "has no nothing"),
+])
+def test_usage(kernel, capsys, words, text):
+    assert kernel(*words) == 2
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words, text", [
+    (("broken", *X), "no_such_keyword"),
+    (("out_of_bounds", *X), "k.py:41"),
+    (("scale", "--arg", "x=f32[256,64]"), "k.py:11"),
+    (("scale", *X, "-o", "/no/such/folder/k.nisa"), "/no/such/folder"),
+])
+def test_bad_input(kernel, capsys, words, text):
+    assert kernel(*words) == 3
+    assert text in capsys.readouterr().err
