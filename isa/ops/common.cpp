@@ -38,11 +38,12 @@ void check_alu_engine(std::string_view param, AluOp op, Engine engine, const Mac
   if (op == AluOp::kRsqrt && engine == Engine::kVector) {
     fail("engine", engine_name, "gpsimd or scalar for rsqrt");
   }
-  if (op == AluOp::kAbsMax || op == AluOp::kAbsMin) {
-    if (machine.generation < Generation::kV4) {
-      fail(param, op_name + " on " + std::string(machine.target), "trn3 for this operator");
-    }
-    if (engine != Engine::kVector) fail("engine", engine_name, "vector for " + op_name);
+  constexpr Set<AluOp> kSinceV4 = {AluOp::kAbsMax, AluOp::kAbsMin, AluOp::kSquare, AluOp::kRelu};
+  if (kSinceV4.contains(op) && machine.generation < Generation::kV4) {
+    fail(param, op_name + " on " + std::string(machine.target), "trn3 for this operator");
+  }
+  if ((op == AluOp::kAbsMax || op == AluOp::kAbsMin) && engine != Engine::kVector) {
+    fail("engine", engine_name, "vector for " + op_name);
   }
 }
 

@@ -107,7 +107,8 @@ def tensor_scalar():
          {**args, "op0": "subtract", "operand0": "v", "reverse0": True, "op1": "subtract",
           "operand1": 3.0, "reverse1": True}, expect={"c": F32(3) - (v - a)})
     for name, fn in {"abs": np.abs, "square": np.square, "relu": lambda x: np.maximum(x, 0)}.items():
-        case(op, f"unary {name}", std, {**args, "op0": name, "operand0": 0}, expect={"c": fn(a)})
+        case(op, f"unary {name}", std, {**args, "op0": name, "operand0": 0}, expect={"c": fn(a)},
+             target="trn2" if name == "abs" else "trn3")
     case(op, "unary op0, then add", std, {**args, "op0": "abs", "op1": "add", "operand1": "v"},
          expect={"c": np.abs(a) + v})
     case(op, "rsqrt runs on GpSimd", {**std, "a": T("float32", np.abs(a))},
@@ -166,6 +167,8 @@ def tensor_scalar():
          error="an integer dtype")
     case(op, "bitvec with a real constant", bits, {**args, "op0": "bitwise_and", "operand0": 1.5},
          error="an integer for bitwise_and")
+    case(op, "relu before trn3", std, {**args, "op0": "relu", "operand0": 0},
+         error="trn3 for this operator")
     case(op, "operand of a unary operator", std, {**args, "op0": "abs", "operand0": 2.0},
          error="none or 0")
     case(op, "missing operand", std, {**args, "op0": "add"}, error="operand0 is missing")
