@@ -3,7 +3,7 @@
 import numpy as np
 
 import alu
-from dtypes import COMPUTE, DTYPES, FLOATS, PACKED
+from dtypes import COMPUTE, DTYPES, FLOATS
 from generator import ANY, EXACT_FUNCTIONS, GENERATORS, copy_operands, gen
 from machine import Dynamic, Inst
 
@@ -383,6 +383,3 @@ def tensor_copy_dynamic_dst(d):
         return None
     engine, dst, src = _dynamic(d, "dst")
     return Inst("tensor_copy_dynamic_dst", engine, dst=dst, src=src)
-
-
-assert PACKED

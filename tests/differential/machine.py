@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dtypes import DTYPES, F32, decode, decode_bits, encode, encode_bits
+from dtypes import F32, decode, decode_bits, encode, encode_bits
 
 GENERATIONS = {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}
 
@@ -270,6 +270,3 @@ class Memory:
         if isinstance(value, View):
             return self.bits(value)[:, 0]
         return np.full(rows, int(value or 0) & 0xFFFFFFFF, np.uint32)
-
-
-assert DTYPES["float32"].size == 4

@@ -53,7 +53,10 @@ def work(arguments):
     per_op = Counter()
     for index in range(first, options.cases, options.jobs):
         op = op_of(index, ops)
-        keys, failure = one_case(driver, options, op, index // len(ops))
+        try:
+            keys, failure = one_case(driver, options, op, index // len(ops))
+        except Exception as error:
+            raise RuntimeError(f"{op} case {index // len(ops)}, seed {options.seed}") from error
         counts.update(keys)
         if failure and per_op[op] < options.keep:
             per_op[op] += 1

@@ -108,7 +108,8 @@ TEST_CASE("packets are counted off to their trigger") {
   CHECK(work.descriptors == 32);
   CHECK(work.descriptor_bytes == 512);
 
-  const auto own = import_profile(read_hw_profile(kSmall), {.target = {}, .keep_preamble = false, .packets = false});
+  const auto own = import_profile(read_hw_profile(kSmall),
+                                  {.target = {}, .keep_preamble = false, .packets = false});
   CHECK(inst(own, 0).dma->packets.empty());
 }
 
@@ -123,7 +124,8 @@ TEST_CASE("what the runtime had raised is taken off; waits on nobody are dropped
 }
 
 TEST_CASE("the runtime can be kept") {
-  const auto r = import_profile(read_hw_profile(kSmall), {.target = "trn2", .keep_preamble = true, .packets = true});
+  const auto r = import_profile(read_hw_profile(kSmall),
+                                {.target = "trn2", .keep_preamble = true, .packets = true});
   CHECK(r.trace.program->insts().size() == 8);  // without the core that runs no kernel
   CHECK(warned(r, "runtime's own semaphores"));
   CHECK_NOTHROW(timed_run(r.trace, load_config("trn2")));
