@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from . import _core, allocator, hostarrays, lowering
+from . import _core, allocator, hostarrays, lowering, strict
 from .errors import Error, PACKAGE_DIRS
 from .language import nc, spmd_dim
 from .recorder import (ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder, state)
@@ -428,11 +428,17 @@ def run(function, *args, target=None, grid=None, options=None, legacy=False, tim
         legacy = function.legacy
         function = function.func
     begin = time.perf_counter()
+    checked = strict.enabled() and not legacy  # the legacy compiler traced plain Python
+    if checked:
+        strict.scan(function)
+        strict.check_arguments(function, args, kwargs)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, legacy)
     recorder.program.finish()
     spans = recorder.program.lifetimes()
     written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
     outputs = _tensors_in(returned)
+    if checked:
+        strict.check_outputs(function, outputs)
     if not outputs and not written:
         raise Error("the kernel neither returns a tensor nor writes one of its arguments; its "
                     "result would be lost", instruction=getattr(function, "__name__", "kernel"),

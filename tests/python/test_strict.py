@@ -1,0 +1,168 @@
+"""NKISIM_STRICT=1 names the line of what the NKI compiler would refuse, and nothing else."""
+
+import pathlib
+import warnings
+from enum import Enum
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+from nkisim import strict  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve()
+LINES = HERE.read_text().splitlines()
+
+
+def copied(x):
+    tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(tile, x)
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def clean(x, scale=1.0):
+    class Shape(nl.NKIObject):
+        rows: int = 0
+
+    class Kind(Enum):
+        A = 1
+
+    sizes = [n for n in x.shape]
+    if scale == 1.0 and len(sizes) == 2:
+        for _ in range(2):
+            pass
+    assert x.shape[0] <= 128, f"{x.shape}"
+    return copied(x)
+
+
+def flagged_try(x):
+    try:  # FLAG
+        return copied(x)
+    finally:
+        pass
+
+
+def flagged_lambda(x):
+    f = lambda a: a + 1  # noqa: E731 FLAG
+    f(1)
+    return copied(x)
+
+
+def flagged_is(x, flag=None):
+    if flag is None:  # FLAG
+        flag = 1
+    return copied(x)
+
+
+def flagged_generator(x):
+    sum(n for n in x.shape)  # FLAG
+    return copied(x)
+
+
+def flagged_kwargs(x, **more):  # FLAG
+    return copied(x)
+
+
+def flagged_keyword_only(x, *, flag=True):  # FLAG
+    return copied(x)
+
+
+def flagged_dictionary(x):
+    table = {1: 2}  # FLAG
+    return copied(x) if table else None
+
+
+def flagged_buffer(x):
+    nl.ndarray((128, 4), nl.float32, buffer="sbuf")  # FLAG
+    return copied(x)
+
+
+def flagged_class(x):
+    class Plain:  # FLAG
+        pass
+
+    return copied(x)
+
+
+def helper(x):
+    with open(HERE):  # FLAG helper
+        return copied(x)
+
+
+def flagged_callee(x):
+    return helper(x)
+
+
+def flagged_list(x, sizes=()):  # FLAG
+    return copied(x)
+
+
+def flagged_output(x):  # FLAG
+    out = nl.ndarray(x.shape, x.dtype, nl.hbm)
+    nisa.dma_copy(out, copied(x))
+    return out
+
+
+def flagged_value(x):
+    tile = nl.load(x)
+    largest = nl.greater(tile, 0.0)
+    if largest:  # FLAG
+        pass
+    return copied(x)
+
+
+FLAGGED = [v for k, v in dict(globals()).items() if k.startswith("flagged_")]
+
+
+def warned(function, monkeypatch, on="1", **arguments):
+    """The lines of this file that a run warns of."""
+    monkeypatch.setenv("NKISIM_STRICT", on)
+    strict._scanned.clear()
+    x = np.ones((128, 8), np.float32)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        nki.jit(function)(x, **arguments)
+    assert all(w.filename == str(HERE) for w in seen if w.category is SyntaxWarning)
+    return [w.lineno for w in seen if w.category is SyntaxWarning]
+
+
+def flagged_line(function):
+    first = function.__code__.co_firstlineno
+    for n in range(first, len(LINES) + 1):
+        if "FLAG" in LINES[n - 1]:
+            return n
+    for n in range(1, len(LINES) + 1):
+        if "FLAG helper" in LINES[n - 1]:
+            return n
+
+
+@pytest.mark.parametrize("function", FLAGGED, ids=lambda f: f.__name__)
+def test_the_line_is_named(function, monkeypatch):
+    arguments = {"sizes": [1, 2]} if function is flagged_list else {}
+    line = flagged_line(helper if function is flagged_callee else function)
+    assert warned(function, monkeypatch, **arguments) == [line]
+
+
+def test_supported_python_is_silent(monkeypatch):
+    assert warned(clean, monkeypatch) == []
+
+
+def test_off_by_default(monkeypatch):
+    assert warned(flagged_try, monkeypatch, on="0") == []
+
+
+def test_a_function_is_scanned_once(monkeypatch):
+    assert len(warned(flagged_try, monkeypatch)) == 1
+    x = np.ones((128, 8), np.float32)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        nki.jit(flagged_try)(x)
+    assert not seen
