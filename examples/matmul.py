@@ -106,12 +106,10 @@ def hoisted(a_t, b):
     return c
 
 
-def load_block(source, k, depth):
-    """Rows [k, k + 128 depth), all columns, as [128, depth, columns]: rows are contiguous."""
-    columns = source.shape[1]
-    tile = sbuf((P, depth, columns), source.dtype)
-    nisa.dma_copy(dst=tile, src=source.ap([[columns, P], [P * columns, depth], [1, columns]],
-                                          offset=k * columns))
+def load_rows(source, k):
+    """Rows [k, k + 128), all columns: one contiguous piece of memory."""
+    tile = sbuf((P, source.shape[1]), source.dtype)
+    nisa.dma_copy(dst=tile, src=source[nl.ds(k, P), :])
     return tile
 
 
@@ -125,15 +123,15 @@ def buffered(a_t, b):
     c = result_of(a_t, b)
     pieces = []
     for k in nl.affine_range(0, a_t.shape[0], P):
-        pieces.append((load_block(a_t, k, 1), load_block(b, k, 1)))
+        pieces.append((load_rows(a_t, k), load_rows(b, k)))
     tiles = [(m, n) for n in range(0, c.shape[1], N_TILE) for m in range(0, c.shape[0], M_TILE)]
     for first in range(0, len(tiles), nl.tile_size.psum_num_banks // 2):
         group = tiles[first:first + nl.tile_size.psum_num_banks // 2]
         totals = [nl.ndarray((M_TILE, N_TILE), dtype=nl.float32, buffer=nl.psum) for _ in group]
         for left, right in pieces:
             for total, (m, n) in zip(totals, group):
-                nisa.nc_matmul(dst=total, stationary=left[:, 0, nl.ds(m, M_TILE)],
-                               moving=right[:, 0, nl.ds(n, N_TILE)])
+                nisa.nc_matmul(dst=total, stationary=left[:, nl.ds(m, M_TILE)],
+                               moving=right[:, nl.ds(n, N_TILE)])
         for i, (total, (m, n)) in enumerate(zip(totals, group)):
             tile = sbuf((M_TILE, N_TILE), c.dtype)
             # Two engines share the copies out of PSUM.
