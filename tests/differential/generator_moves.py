@@ -29,6 +29,9 @@ def nc_matmul(d):
         return _matmul_transpose(d)
     k, m = d.parts(), d.parts()
     n = d.columns(max(k, m), 512)
+    wide = d.generation >= 4 and mode == "plain" and d.max_columns >= 512 and d.chance(0.05)
+    if wide:  # beyond one PSUM bank
+        k, m, n = min(k, 4), min(m, 4), d.r.randint(513, 4096)
     if mode == "double_row":
         fp8 = FP8 + (["float8_e5m2"] if d.generation < 4 else [])
         types = [d.dtype(fp8), d.dtype(fp8)]
@@ -94,8 +97,8 @@ def _matmul_transpose(d):
 def nc_matmul_mx(d):
     d.require(4)
     k = d.pick([x for x in (32, 64, 96, 128) if x <= max(32, d.max_parts)])
-    m = 2 * d.r.randint(1, min(64, max(1, d.max_parts // 2)))
-    n = d.columns(128, 64)
+    m = 2 * d.r.randint(1, min(64 if d.chance(0.1) else 12, max(1, d.max_parts // 2)))
+    n = d.columns(128, 64 if d.chance(0.1) else 20)
     start = 0 if k > 64 else d.start(k)
     packed = ["float8_e5m2_x4", "float8_e4m3fn_x4", "float4_e2m1fn_x4"]
     args = {}

@@ -371,12 +371,9 @@ def nc_matmul_mx(m, a, inst):
         view = a[key]
         scale = _scales(m, a[key + "_scale"], view.rows)
         x = m.load(view).reshape(view.rows, view.columns, 4).astype(np.float64) * scale[:, :, None]
-        operands.append(x.astype(F32).astype(np.float64))  # dequantised to FP32, as in the guide
-    s, v = operands
-    acc = np.zeros((s.shape[1], v.shape[1]), F32)
-    for k in range(s.shape[0]):
-        for q in range(4):
-            acc = _round_to_odd_sum(acc.astype(np.float64), s[k, :, q][:, None] * v[k, :, q][None, :])
+        x = x.astype(F32).transpose(0, 2, 1)  # dequantised to FP32, as in the guide; k, then the four
+        operands.append(np.ascontiguousarray(x).reshape(4 * view.rows, -1))
+    acc = product(*operands, False)
     if a.get("accumulate"):
         acc = acc + m.load(dst)
     m.store(dst, alu.canonical(acc).astype(F32))
