@@ -1,0 +1,1 @@
+"""Programs of the validation table, written as traces to the structure of the measured kernels."""

@@ -1,0 +1,163 @@
+"""Errors of the validation table, their summary, and docs/accuracy.md."""
+import statistics
+from pathlib import Path
+
+import text as words
+
+
+def figure(value):
+    """Published ranges are [min, median, max]: the median counts."""
+    return float(value[1] if isinstance(value, list) else value)
+
+
+def row(measurement, point, simulated):
+    value, result = figure(measurement["value"]), float(point.read(simulated))
+    percent = "percent" in measurement["metric"]
+    return {"id": measurement["id"], "hardware": measurement["hardware"],
+            "metric": measurement["metric"].split(" ")[0], "kind": kind(measurement),
+            "confidence": measurement["confidence"], "bound": point.bound, "group": point.group,
+            "measured": value, "simulated": result, "points": result - value if percent else None,
+            "error": 100 * (result - value) / value, "bottleneck": simulated["bottleneck"]}
+
+
+def kind(measurement):
+    """latency: the time of a whole kernel, or MFU, which is its inverse."""
+    metric = measurement["metric"]
+    if measurement["kind"] != "whole kernel":
+        return "single"
+    return "latency" if metric.startswith(("latency", "total_time", "mfu_percent")) else "figure"
+
+
+def summary(rows):
+    result = {}
+    latencies = [r for r in rows if r["kind"] == "latency"]
+    for name, part in (("kernel latencies", latencies),
+                       ("single instructions and DMAs", [r for r in rows if r["kind"] == "single"]),
+                       ("other figures of kernels", [r for r in rows if r["kind"] == "figure"])):
+        if part:
+            result[name] = spread(part)
+    for field in ("hardware", "bound", "confidence"):
+        for value in sorted({r[field] for r in latencies}):
+            result[f"latencies, {value}"] = spread([r for r in latencies if r[field] == value])
+    ranks = {}
+    for group in dict.fromkeys(r["group"] for r in latencies if r["group"]):
+        part = [r for r in latencies if r["group"] == group]
+        if len(part) > 1:
+            ranks[group] = {"variants": len(part), "spearman": spearman(
+                [r["measured"] for r in part], [r["simulated"] for r in part])}
+    return {"errors": result, "ranks": ranks}
+
+
+def spread(rows):
+    errors = [abs(r["error"]) for r in rows]
+    worst = max(rows, key=lambda r: abs(r["error"]))
+    return {"points": len(rows), "mean": statistics.mean(errors),
+            "median": statistics.median(errors), "worst": worst["error"], "worst_id": worst["id"],
+            "within_8": sum(e <= 8 for e in errors), "within_20": sum(e <= 20 for e in errors)}
+
+
+def ranks(values):
+    """Ranks from 1; equal values share the mean of theirs."""
+    ordered = sorted(values)
+    return [ordered.index(v) + (ordered.count(v) + 1) / 2 for v in values]
+
+
+def spearman(a, b):
+    return statistics.correlation(ranks(a), ranks(b))
+
+
+def number(value):
+    return f"{value:.0f}" if abs(value) >= 10000 or value == int(value) else f"{value:.4g}"
+
+
+def text(rows, result):
+    lines = [f"{'measurement':58} {'metric':28} {'measured':>10} {'simulated':>10} {'error':>8}  "
+             "bottleneck"]
+    for r in rows:
+        lines.append(f"{r['id']:58} {r['metric'][:28]:28} {number(r['measured']):>10} "
+                     f"{number(r['simulated']):>10} {r['error']:+7.1f}%  {r['bottleneck']}")
+    lines.append("")
+    for name, s in result["errors"].items():
+        lines.append(f"{name:32} {s['points']:3} points  mean {s['mean']:5.1f} %  median "
+                     f"{s['median']:5.1f} %  worst {s['worst']:+6.1f} % ({s['worst_id']})")
+    for name, s in result["ranks"].items():
+        lines.append(f"rank correlation, {name:28} {s['variants']} variants  {s['spearman']:.3f}")
+    return "\n".join(lines)
+
+
+def write(rows, result, table, folder):
+    plotted = plot(rows, folder / "accuracy.png")
+    parts = [words.INTRODUCTION]
+    if plotted:
+        parts.append("![Simulated against measured latency](accuracy.png)\n")
+    parts.append("## Summary\n\nAbsolute errors; MFU counts as the inverse of a latency.\n\n"
+                 "| | points | mean | median | worst | | within 8 % | within 20 % |\n"
+                 "|---|--:|--:|--:|--:|---|--:|--:|")
+    for name, s in result["errors"].items():
+        parts.append(f"| {name} | {s['points']} | {s['mean']:.1f} % | {s['median']:.1f} % | "
+                     f"{s['worst']:+.1f} % | `{s['worst_id']}` | {s['within_8']} | {s['within_20']} |")
+    parts.append("\n| variants of one kernel | number | Spearman rank correlation |\n|---|--:|--:|")
+    for name, s in result["ranks"].items():
+        parts.append(f"| {name} | {s['variants']} | {s['spearman']:.3f} |")
+    parts.append("\n" + words.COMPILER)
+    titles = {"latency": "Kernel latencies", "single": "Single instructions and DMAs",
+              "figure": "Other figures of kernels"}
+    for part, title in titles.items():
+        parts.append(f"## {title}\n\n| id | measures | confidence | measured | simulated | error | "
+                     "bound |\n|---|---|---|--:|--:|--:|---|")
+        for r in (r for r in rows if r["kind"] == part):
+            error = f"{r['points']:+.1f} points" if r["points"] is not None and \
+                r["kind"] == "figure" else f"{r['error']:+.1f} %"
+            parts.append(f"| `{r['id']}` | {r['metric']} | {r['confidence']} | "
+                         f"{number(r['measured'])} | {number(r['simulated'])} | {error} | "
+                         f"{r['bound']} |")
+        parts.append("")
+    parts.append(missing(rows, table))
+    parts.append(words.LIMITS)
+    (folder / "accuracy.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def missing(rows, table):
+    """Every counted latency without a program, with the reason."""
+    run = {r["id"] for r in rows}
+    lines = ["## Measurements without a program\n",
+             "Latencies of high and medium confidence that this table does not reach:\n",
+             "| measurements | number | why |\n|---|--:|---|"]
+    absent = [m["id"] for m in table["single_core"] if m["id"] not in run
+              and m["metric"].startswith(("latency", "total_time"))]
+    for prefix, why in words.REASONS:
+        ids = [i for i in absent if i.startswith(prefix)]
+        absent = [i for i in absent if i not in ids]
+        if ids:
+            lines.append(f"| `{prefix}*` | {len(ids)} | {why} |")
+    lines += [f"| `{i}` | 1 | not written |" for i in absent]
+    lines.append(f"\nMeasured on two cores of a pair (LNC2), listed in `validation/"
+                 f"measurements.json` and not counted: {len(table['two_cores'])} figures.\n")
+    return "\n".join(lines)
+
+
+def plot(rows, path):
+    """True if the picture is there; matplotlib is optional."""
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return Path(path).exists()
+    latencies = [r for r in rows if r["kind"] == "latency" and "mfu" not in r["metric"]]
+    figure_, axes = plt.subplots(figsize=(5, 4.6), dpi=80)
+    for hardware, mark in (("trn1", "o"), ("trn2", "^"), ("trn3", "s")):
+        part = [r for r in latencies if r["hardware"] == hardware]
+        if part:
+            axes.loglog([r["measured"] for r in part], [r["simulated"] for r in part], mark,
+                        markersize=5, alpha=0.7, label=hardware)
+    ends = [10, 1e5]
+    axes.loglog(ends, ends, "k-", linewidth=0.8)
+    for factor in (0.8, 1.2):
+        axes.loglog(ends, [factor * e for e in ends], "k:", linewidth=0.6)
+    axes.set(xlabel="measured latency (us)", ylabel="simulated latency (us)",
+             title="Dotted: 20 % either way")
+    axes.legend()
+    figure_.tight_layout()
+    figure_.savefig(path)
+    return True

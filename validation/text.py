@@ -1,0 +1,83 @@
+"""The prose of docs/accuracy.md."""
+INTRODUCTION = """# Accuracy
+
+Written by `validation/run --write`; do not edit. Every figure of this page is a simulation against a
+measurement of a real chip that its source publishes (`validation/measurements.json`: source, kernel,
+parameters, how it was measured). Confidence is the measurement's: *high* is printed by AWS's
+documentation, by the kernel's authors or by the profiler, with a public kernel; *medium* is read
+from a screenshot, or a reference whose circumstances are partly inferred.
+
+    validation/run --nkisim build/release/nkisim            # simulate everything, about half a minute
+    validation/run --nkisim build/release/nkisim --only mamba
+    validation/run --nkisim build/release/nkisim --json result.json
+
+What these numbers are worth: the trn2 configuration was calibrated on the two attention profiles,
+the software DMA constants on the vector additions, so these rows show fit. Two constants were set
+with the help of this table: `throttle.threshold` (the profiles allow 0.43 to 0.67; the single-bank
+2048^3 product needs 0.63 or more) and trn1's one cycle per element of `tensor_tensor_scan`. Nothing
+is fitted per kernel. There is no trn3 row: no trn3 latency is published with its kernel.
+"""
+
+COMPILER = """## What is compared
+
+Programs are traces of our own (`validation/programs/`) with the structure and shapes of the measured
+kernels; the two attention kernels are replays of the chip's own instruction streams
+(docs/profiles.md). A source's latency contains what a kernel's simulation does not:
+
+| latency from | added | source |
+|---|--:|---|
+| `nki.benchmark` | 7.8 us | p50 less kernel body of the two attention kernels: 7.0 and 8.6 |
+| profile `total_time`, trn2 | 15.35 us | before the body 13.66, after it 1.69: the two device profiles |
+| profile `total_time`, trn1 | 17 us | start of about 13 and teardown of about 4 in the Mamba profiles |
+
+The tutorials' matmul latencies are long enough for this not to matter and have nothing added.
+
+### The compiler's part
+
+The sources do not say how the compiler ordered, allocated and queued what the kernels ask for. The
+programs assume, and the measurements demanded:
+
+| assumption | without it |
+|---|---|
+| loads are triggered by SyncE, stores by ScalarE | tutorial matmul v2: +9 % (stores hold up the loads behind them) |
+| loads run ahead of their use as far as buffers allow, 8 tiles where the source names one | ladder's first rung 5 % MFU instead of 16; vector additions three DMA latencies per step |
+| rhs tiles that do not fit SBUF are loaded again (v4, FP32) | half of the HBM traffic that v4's profile shows |
+| v5 (FP32) double-buffers its blocks although they exceed SBUF | +9 % |
+| the first product of a sum overwrites PSUM, `memset` before it costs nothing | single-bank kernel +6 %, hand-written one 36 % MFU |
+| two states of the Mamba scan are interleaved; B and C in PSUM where a row fits a bank | +8 to +20 % |
+"""
+
+LIMITS = """## Limits
+
+What the table shows to be wrong, in order of weight:
+
+- **trn1 loads with short rows are too fast.** The trn1 tutorial matmul's first three kernels move
+  128 x 1 KiB tiles at 100 B/ns on the chip (1.31 to 1.35 us each, in all three), the model at about
+  250. `dma.hbm_stall_fraction` near 1.7 would fit them, against AWS's documented 17 B/ns per engine,
+  so it was not done: which property of the DMA (row length, queues in use) is responsible is open.
+- **Spills are not modelled.** Mamba v2 with 7168 and 8192 steps needs more SBUF than there is; the
+  compiler spilled (the profile shows VectorE 59 % active), our program does not.
+- **Overlap of loading and computing at a kernel's start**: the 2048^3 products with all operands
+  resident are 10 % slow, because the tensor engine waits in program order for the whole first load.
+  The compiler's scheduling was on in these measurements.
+- **One-tile kernels**: the vector addition of one tile is 2.5 us fast, the published 32 KiB load over
+  16 queues 27 % fast: completion of software-generated DMAs is not understood in full.
+- DMA time with blocks of 8 KiB rows (v5) is 18 % low, that of 2 KiB rows 7 to 11 % high.
+
+Not modelled: contention with the other core of a pair or with collectives, DRAM refresh and page
+effects beyond a mean read stall, instruction fetch, clock changes other than the tensor engine's
+throttle, and the phase of that throttle's window, which differs from run to run (docs/profiles.md).
+"""
+
+REASONS = (
+    ("trn2-nkilib-", "nki-library MLP references: to be run from a checkout through the front end; "
+                     "many share one stale value for different options"),
+    ("trn-nkisamples-", "generation not stated by the source; not written yet"),
+    ("trn2-autotune-compiler", "the compiler's own kernel, no source"),
+    ("trn2-autotune-matmul-lhs_rhs", "needs the cost of dma_transpose in a matmul; not written yet"),
+    ("trn1-doc-layernorm", "2.3 ms for 1.2 MB contradicts the stated shape"),
+    ("trn1-doc-mamba-torch", "compiled from PyTorch, no kernel"),
+    ("trn1-doc-prof-kernel", "shape not stated"),
+    ("trn1-autocomp", "optimised kernel is described, not printed"),
+    ("trn2-fusion-attn", "99th percentile of a kernel whose median is counted"),
+)
