@@ -159,6 +159,15 @@ def resolve(value):
     return hit
 
 
+_LOW = {d: BY_NAME["float32"] for d in ALL if d.is_float and d.itemsize < 4 and
+        str(d) != "float8_e8m0fnu"}
+
+
+def stored(dtype, precise):
+    """How tensors of `dtype` are kept: as float32 where NKI_PRECISE_FP=0 asks for no rounding."""
+    return dtype if precise else _LOW.get(dtype, dtype)
+
+
 def of_array(dtype):
     """The DType for a host array's dtype, 64-bit types narrowed."""
     hit = find(dtype)

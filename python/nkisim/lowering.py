@@ -351,11 +351,7 @@ def full_column(rows, value):
     return tile
 
 
-def _rounded(x):
-    """x to the nearest integer as float32: through int32, values beyond its range unchanged."""
-    whole = copy(x, dtype=int32)
-    current().flush()
-    return FUNCTIONS["add"](whole, 0.0, dtype=float32)
+_WHOLE = 2.0 ** 23  # every float32 beyond it is an integer
 
 
 def floor(x, dtype=None, mask=None):
@@ -367,12 +363,25 @@ def ceil(x, dtype=None, mask=None):
 
 
 def _floor_like(x, dtype, mask, compare, correct):
-    x = _on_chip(x)
-    whole = _rounded(x)
-    current().flush()
-    beyond = FUNCTIONS[compare](whole, x, dtype=float32)
-    current().flush()
-    return FUNCTIONS[correct](whole, beyond, dtype=dtype or x.dtype, mask=mask)
+    """Through int32 and back, which rounds; what does not fit is whole already (or NaN)."""
+    x, recorder = _on_chip(x), current()
+    small = recorder.ndarray(x.shape, float32, sbuf)
+    isa.tensor_scalar(small, x, "maximum", -_WHOLE, False, "minimum", _WHOLE)
+    nearest = copy(small, dtype=int32)
+    recorder.flush()
+    beyond = FUNCTIONS[compare](nearest, small, dtype=float32)
+    recorder.flush()
+    whole = FUNCTIONS[correct](nearest, beyond, dtype=float32)
+    recorder.flush()
+    size = FUNCTIONS["abs"](x, dtype=float32)
+    recorder.flush()
+    fits = FUNCTIONS["less"](size, _WHOLE, dtype=uint8)
+    recorder.flush()
+    result = where(fits, whole, x, dtype=dtype or x.dtype)
+    if mask is None:
+        return result
+    recorder.flush()
+    return copy(result, mask=mask)
 
 
 def trunc(x, dtype=None, mask=None):

@@ -1,5 +1,7 @@
 """Records one run of a kernel: allocations, instructions, loops, and values on demand."""
 
+import os
+
 import numpy as np
 
 from . import _core, dtypes
@@ -65,6 +67,7 @@ class Recorder:
         self.program = _core.Program(target)
         self._append = self.program.append
         self.options = options
+        self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
         self.grid = ()
         self.program_ids = ()
@@ -150,6 +153,7 @@ class Recorder:
             self.shared_count += 1
             twin = self.shared.get(key)
             if twin is not None and self.instance > 0:
+                dtype = dtypes.stored(dtype, self.precise)
                 if twin.shape != shape or twin.dtype is not dtype:
                     fail(f"allocation {key} of shared HBM is {list(shape)} {dtype} here and "
                          f"{list(twin.shape)} {twin.dtype} in the first program instance; all "
@@ -174,6 +178,7 @@ class Recorder:
             st.partition, st.address = partition, offset
 
     def _tensor(self, shape, dtype, buffer, name):
+        dtype = dtypes.stored(dtype, self.precise)
         st = Storage(self, shape, dtype, buffer, name)
         strides = row_major(shape)
         if st.on_chip:
@@ -218,7 +223,7 @@ class Recorder:
 
         if self.pending is not None:
             self.flush()
-        dtype = dtypes.of_array(array.dtype)
+        dtype = dtypes.stored(dtypes.of_array(array.dtype), self.precise)
         array = np.ascontiguousarray(array, dtype.dtype)
         shape = tuple(int(s) for s in array.shape) or (1,)
         tensor = self._tensor(shape, dtype, buffer or hbm, name)

@@ -53,8 +53,9 @@ class Options:
                  config=None, overrides=None):
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
-        self.over_capacity = bool(env("NKISIM_OVER_CAPACITY")) if over_capacity is None else (
-            over_capacity)
+        if over_capacity is None:  # without rounding tensors take more room than on the device
+            over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"
+        self.over_capacity = over_capacity
         self.allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN")) if allow_unwritten is None else (
             allow_unwritten)
         self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
