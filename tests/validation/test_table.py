@@ -1,0 +1,61 @@
+"""The validation table keeps the accuracy it has been published with (docs/accuracy.md)."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "validation"))
+import points  # noqa: E402
+import report  # noqa: E402
+
+NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
+TABLE = json.loads((ROOT / "validation" / "measurements.json").read_text(encoding="utf-8"))
+
+
+def test_every_point_names_one_measurement():
+    known = [m["id"] for m in TABLE["single_core"]]
+    used = [p.measurement for p in points.POINTS]
+    assert len(set(known)) == len(known)
+    assert len(set(used)) == len(used)
+    assert set(used) <= set(known)
+    assert not set(used) & {m["id"] for m in TABLE["two_cores"]}
+
+
+def test_rank_correlation_by_hand():
+    assert report.ranks([30, 10, 20, 20]) == [4, 1, 2.5, 2.5]
+    assert report.spearman([1, 2, 3], [10, 30, 20]) == pytest.approx(0.5)  # 1 - 6 * 2 / 24
+
+
+@pytest.fixture(scope="module", name="rows")
+def fixture_rows(tmp_path_factory):
+    if not NKISIM:
+        pytest.skip("NKISIM names no executable")
+    out = tmp_path_factory.mktemp("validation") / "result.json"
+    subprocess.run([sys.executable, str(ROOT / "validation" / "run"), "--nkisim", NKISIM,
+                    "--only", "trn2-", "--json", str(out)], check=True, capture_output=True)
+    return json.loads(out.read_text())
+
+
+def test_trn2_latencies(rows):
+    latencies = [r for r in rows["points"] if r["kind"] == "latency"]
+    spread = report.spread(latencies)
+    assert spread["points"] >= 20
+    assert spread["mean"] <= 8
+    assert abs(spread["worst"]) <= 20, spread["worst_id"]
+
+
+def test_trn2_variants_are_ordered_as_measured(rows):
+    for group, rank in rows["summary"]["ranks"].items():
+        assert rank["spearman"] >= 0.95, group
+
+
+def test_hbm_bytes(rows):
+    counted = [r for r in rows["points"] if r["metric"].startswith("hbm_")]
+    assert len(counted) >= 6
+    for r in counted:
+        assert abs(r["error"]) <= 1, r["id"]
