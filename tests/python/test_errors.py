@@ -89,3 +89,18 @@ def test_unknown_keyword_and_python_errors_keep_their_type():
 def test_outside_a_kernel():
     with pytest.raises(nkisim.Error, match="outside a kernel"):
         nl.ndarray((1, 1), dtype=nl.float32)
+
+
+def test_strict_warns_of_decisions_on_values(monkeypatch):
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        if tile[0:1, 0:1] > 0.5:
+            tile = nl.multiply(tile, 2.0)
+        nl.store(out, tile)
+        return out
+
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    with pytest.warns(SyntaxWarning, match="truth of a tile") as caught:
+        np.testing.assert_array_equal(nkisim.run(kernel, X).outputs, 2 * X)
+    assert caught[0].filename.endswith("test_errors.py")
