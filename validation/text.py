@@ -47,7 +47,27 @@ programs assume, and the measurements demanded:
 | two states of the Mamba scan are interleaved; B and C in PSUM where a row fits a bank | +8 to +20 % |
 """
 
-LIMITS = """## Limits
+LIMITS = """## Public kernels, unchanged, through the front end
+
+`validation/public --nki-autotune PATH --aws-neuron-sdk PATH` runs kernels from checkouts. They are
+recorded in program order, without the compiler's part above, and are far too slow:
+
+| kernel | measured | simulated | error |
+|---|--:|--:|--:|
+| nki-autotune, hand-written 2048^3 (90.92 % MFU) | 240 us | 632 us | +163 % |
+| nki-autotune, `kernel_15` (rotate_only) | 264 us | 386 us | +47 % |
+| tutorial `mamba_v1`, 256 channels, 512 steps, trn1 | 173 us | 348 us | +101 % |
+| tutorial `mamba_v1`, 4096 channels, 512 steps, trn1 | 2340 us | 5295 us | +126 % |
+| tutorial `mamba_v2`, 512 steps, trn1 | 1600 us | 5290 us | +231 % |
+| tutorial `mamba_v2`, 1024 steps, trn1 | 4400 us | 9594 us | +118 % |
+| tutorial `mamba_v3`, 1024 steps, trn1 | 3300 us | 10797 us | +227 % |
+
+The errors of the summary above hold for programs that are written as the compiler would order them,
+not for these. What costs most in the first two is known: `memset` of PSUM runs on VectorE behind the
+copy that empties the bank before it, and stores hold up loads on SyncE. Clearing PSUM by letting the
+first product overwrite, and stores on another queue, are the first rules such a stage needs.
+
+## Limits
 
 What the table shows to be wrong, in order of weight:
 
