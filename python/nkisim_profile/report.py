@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from . import tables
-from .session import FS_PER_NS, UNITS, BadSession, Session
+from .session import CAUSES, FS_PER_NS, UNITS, BadSession, Session
 
 HERE = pathlib.Path(__file__).parent
 PLOT_POINTS = 4000  # of an occupancy curve
@@ -45,29 +45,32 @@ def rows_of(start, end):
 class Tracks:
     """Timeline rows and their slices, as flat columns."""
 
-    def __init__(self):
+    def __init__(self, texts):
         self.names, self.columns = [], {k: [] for k in ("track", "start", "end", "name", "text",
                                                         "source", "note")}
-        self.texts, self.ids = [], {}
+        self.texts, self.ids = list(texts), {}
 
-    def text(self, value):
-        if value not in self.ids:
-            self.ids[value] = len(self.texts)
-            self.texts.append(value)
-        return self.ids[value]
+    def ids_of(self, values):
+        """Numbers of texts, each stored once."""
+        out = np.empty(len(values), np.int64)
+        for i, value in enumerate(values):
+            if value not in self.ids:
+                self.ids[value] = len(self.texts)
+                self.texts.append(value)
+            out[i] = self.ids[value]
+        return out
 
     def add(self, family, start, end, names, texts, sources, notes):
+        """Everything but the family is an array; texts are given by number."""
         order = np.argsort(start, kind="stable")
         rows = rows_of(start[order], end[order])
         for row in range(int(rows.max(initial=-1)) + 1):
             mine = order[rows == row]
             self.names.append(f"{family} · row {row}" if row else family)
             self.columns["track"].append(np.full(len(mine), len(self.names) - 1))
-            self.columns["start"].append(start[mine])
-            self.columns["end"].append(end[mine])
-            for key, values in (("name", names), ("text", texts), ("source", sources),
-                                ("note", notes)):
-                self.columns[key].append(np.array([self.text(values[i]) for i in mine], np.int64))
+            for key, values in (("start", start), ("end", end), ("name", names), ("text", texts),
+                                ("source", sources), ("note", notes)):
+                self.columns[key].append(values[mine])
 
     def packed(self):
         out = {}
@@ -79,49 +82,41 @@ class Tracks:
         return {"tracks": self.names, "texts": self.texts, **out}
 
 
-def notes_of(s):
-    """Per part: what the wait before it was charged to."""
+def notes_of(s, tracks):
+    """Per part: the cause that most of the wait before it was charged to."""
     causes = [c for c in s.charged.columns if c not in ("busy", "fixed_latency", "end")]
-    matrix = np.stack([s.charged.columns[c] for c in causes]) if len(s.parts) else None
-    notes = []
-    for i in range(len(s.parts)):
-        column = matrix[:, i]
-        notes.append(", ".join(f"{causes[k].replace('_', ' ')} {column[k] / FS_PER_NS:.0f} ns"
-                               for k in np.flatnonzero(column)))
-    return notes
+    matrix = np.stack([s.charged.columns[c] for c in causes])
+    largest = matrix.argmax(axis=0)
+    time = matrix.max(axis=0) // FS_PER_NS
+    kinds, index = np.unique(np.stack([largest, time]), axis=1, return_inverse=True)
+    texts = [f"{causes[k].replace('_', ' ')} {t} ns" if t else "" for k, t in kinds.T.tolist()]
+    return tracks.ids_of(texts)[index.ravel()]
 
 
 def timeline(s):
-    tracks, p, t = Tracks(), s.parts, s.transfers
-    where = np.array(s.source(), dtype=object)
-    opcodes, operands, notes = s.text(p.opcode), s.text(p.operands), notes_of(s)
-    ops = s.text(s.insts.op)
+    tracks, p, t, path = Tracks(s.texts), s.parts, s.transfers, s.path
+    where = tracks.ids_of(s.source() + [""])  # -1: no instruction
+    ops = np.append(s.insts.op, tracks.ids_of([""]))
+    notes = notes_of(s, tracks)
+    causes = tracks.ids_of(list(CAUSES))
+    moved = tracks.ids_of([f"{b} bytes in {n} packets" for b, n in
+                           zip(t.bytes.tolist(), t.packets.tolist())])
     for core in range(s.cores):
         prefix = f"core {core} " if s.cores > 1 else ""
-        path = s.facts["accounting"]["cores"][core]["critical_path"]
-        tracks.add(prefix + "Critical path", np.array([x["from_fs"] for x in path], np.int64),
-                   np.array([x["to_fs"] for x in path], np.int64),
-                   [x["cause"] for x in path],
-                   [f"{x.get('instruction', '')} #{x.get('id', '')}" for x in path],
-                   [x.get("source", "") for x in path], [x["where"] for x in path])
-
-        def pick(values, rows):
-            return [values[i] for i in rows]
-
+        rows = np.flatnonzero(path.core == core)
+        queues = {q: n for (c, q), n in s.queue_names.items() if c == core}
+        tracks.add(prefix + "Critical path", getattr(path, "from")[rows], path.to[rows],
+                   causes[path.cause[rows]], ops[path.inst[rows]], where[path.inst[rows]],
+                   tracks.ids_of([queues.get(q, "") for q in path.where[rows].tolist()]))
         for unit, name in enumerate(UNITS):
             rows = np.flatnonzero((p.core == core) & (p.unit == unit))
             if len(rows):
-                tracks.add(prefix + name + " Engine", p.start[rows], p.end[rows],
-                           pick(opcodes, rows), pick(operands, rows), where[p.inst[rows]],
-                           pick(notes, rows))
+                tracks.add(prefix + name + " Engine", p.start[rows], p.end[rows], p.opcode[rows],
+                           p.operands[rows], where[p.inst[rows]], notes[rows])
         for q in sorted(set(t.queue[t.core == core].tolist())):
             rows = np.flatnonzero((t.core == core) & (t.queue == q))
-            tracks.add(prefix + s.queue_names[(core, q)], t.trigger_start[rows], t.visible[rows],
-                       [ops[i] for i in t.inst[rows]],
-                       [f"{b} bytes, {n} packets" for b, n in zip(t.bytes[rows], t.packets[rows])],
-                       where[t.inst[rows]],
-                       [f"data {a / FS_PER_NS:.0f} to {b / FS_PER_NS:.0f} ns" for a, b in
-                        zip(t.first_packet[rows], t.last_packet[rows])])
+            tracks.add(prefix + queues[q], t.trigger_start[rows], t.visible[rows],
+                       ops[t.inst[rows]], moved[rows], where[t.inst[rows]], moved[rows])
     return tracks.packed()
 
 
@@ -146,24 +141,21 @@ def thin(table, keys):
 
 def source_lines(s):
     """Per kernel line: executions, engine time, waits charged and time on the critical path."""
-    where = np.array(s.source(), dtype=object)
-    rows = {}
-
-    def row(line):
-        return rows.setdefault(line, {"count": 0, "busy": 0, "wait": 0, "critical": 0})
-
+    where, of_inst = np.unique(np.array(s.source(), dtype=str), return_inverse=True)
     waits = sum(s.charged.columns[c] for c in s.charged.columns
                 if c not in ("busy", "fixed_latency", "throttle", "end"))
-    busy = s.parts.end - s.parts.start
-    for line, b, w in zip(where[s.parts.inst], busy.tolist(), waits.tolist()):
-        r = row(line)
-        r["count"] += 1
-        r["busy"] += b
-        r["wait"] += w
-    for core in s.facts["accounting"]["cores"]:
-        for x in core["critical_path"]:
-            if "source" in x:
-                row(x["source"])["critical"] += x["to_fs"] - x["from_fs"]
+
+    def sums(index, weights):
+        # Picoseconds: sums of femtoseconds would leave the exact range of a double.
+        return np.bincount(of_inst[index], weights // 1000, len(where)) * 1000
+
+    p, path = s.parts, s.path
+    known = path.inst >= 0
+    count = np.bincount(of_inst[p.inst], minlength=len(where))
+    busy, wait = sums(p.inst, p.end - p.start), sums(p.inst, waits)
+    critical = sums(path.inst[known], (path.to - getattr(path, "from"))[known])
+    rows = {line: {"count": int(count[i]), "busy": busy[i], "wait": wait[i],
+                   "critical": critical[i]} for i, line in enumerate(where.tolist())}
     sources = {f: text.splitlines() for f, text in s.facts.get("sources", {}).items()}
     out = []
     for line, r in sorted(rows.items(), key=lambda kv: -kv[1]["critical"])[:60]:
@@ -196,7 +188,7 @@ def payload(s):
 
 
 def render(session):
-    data = gzip.compress(json.dumps(payload(session)).encode(), 6, mtime=0)
+    data = gzip.compress(json.dumps(payload(session)).encode(), 1, mtime=0)
     page = (HERE / "report.html").read_text()
     parts = {"@TITLE@": html.escape(pathlib.Path(session.facts.get("trace") or "trace").name),
              "@PLOTLY@": plotly(), "@SCRIPT@": (HERE / "report.js").read_text(),

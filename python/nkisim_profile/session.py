@@ -44,7 +44,7 @@ class Session:
         starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
         self.texts = [blob[a:b].decode(errors="replace") for a, b in zip(starts, ends)]
         for name in ("insts", "parts", "transfers", "lanes", "semaphores", "queues", "tensors",
-                     "uses", "charged"):
+                     "uses", "charged", "path"):
             prefix = name + "."
             setattr(self, name, Table({k[len(prefix):]: v for k, v in data.items()
                                        if k.startswith(prefix)}))

@@ -221,10 +221,9 @@ def dma_usage(s):
 
 def hbm_usage(s):
     t = s.transfers
-    hbm = set(zip(t.core[(t.src == 0) | (t.dst == 0)].tolist(),
-                  t.sequence[(t.src == 0) | (t.dst == 0)].tolist()))
-    mine = np.array([k in hbm for k in zip(s.lanes.core.tolist(), s.lanes.sequence.tolist())],
-                    dtype=bool)
+    touches = (t.src == 0) | (t.dst == 0)
+    mine = np.isin(transfer_ids(s.lanes.core, s.lanes.sequence),
+                   transfer_ids(t.core, t.sequence)[touches])
     return _usage(s, mine, s.cores)
 
 

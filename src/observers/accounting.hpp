@@ -113,8 +113,7 @@ struct PathItem {
 /// From time zero to the end of `core` without a gap, earliest first.
 [[nodiscard]] std::vector<PathItem> critical_path(const Accounting& accounting, int core);
 
-/// Everything as JSON; `instructions` adds one row per executed part.
-[[nodiscard]] nlohmann::ordered_json accounting_json(const Accounting& accounting,
-                                                     bool instructions);
+/// Everything as JSON; `rows` adds one row per executed part and per piece of the critical path.
+[[nodiscard]] nlohmann::ordered_json accounting_json(const Accounting& accounting, bool rows);
 
 }  // namespace nkisim

@@ -93,7 +93,7 @@ Json path_rows(const Accounting& accounting, int core) {
 
 }  // namespace
 
-Json accounting_json(const Accounting& accounting, bool instructions) {
+Json accounting_json(const Accounting& accounting, bool rows) {
   Json out = {{"end_fs", accounting.end()}, {"cores", Json::array()}};
   for (std::size_t c = 0; c < accounting.cores().size(); ++c) {
     const Accounting::Core& core = accounting.cores()[c];
@@ -106,8 +106,10 @@ Json accounting_json(const Accounting& accounting, bool instructions) {
       if (!q.transfers.empty()) queues[q.name] = {{"total_fs", charges(accounting, id, q.total)}};
     }
     Json row = {{"core", id}, {"engines", engines}, {"dma_queues", queues}};
-    row["critical_path"] = path_rows(accounting, id);
-    if (instructions) row["instructions"] = instruction_rows(accounting, core);
+    if (rows) {
+      row["critical_path"] = path_rows(accounting, id);
+      row["instructions"] = instruction_rows(accounting, core);
+    }
     out["cores"].push_back(std::move(row));
   }
   return out;

@@ -231,6 +231,16 @@ void Session::save(const std::filesystem::path& path, const Accounting& accounti
     arrays.emplace_back("charged." + std::string(nkisim::name(static_cast<Cause>(c))),
                         integers(charged[c]));
   }
+  Columns critical("path", {"core", "from", "to", "cause", "where", "inst", "sequence"});
+  for (std::size_t c = 0; c < accounting.cores().size(); ++c) {
+    for (const PathItem& item : critical_path(accounting, static_cast<int>(c))) {
+      const auto inst = rows_.find(item.inst);
+      critical.add({signed_number(c), item.from, item.to, static_cast<std::int64_t>(item.cause),
+                    item.where, inst == rows_.end() ? -1 : inst->second,
+                    signed_number(item.sequence)});
+    }
+  }
+  critical.save(arrays);
   facts["session_version"] = kSessionVersion;
   facts["trace"] = program_->trace_file();
   facts["machine"] = describe_machine();
