@@ -43,7 +43,9 @@ Json causes(const Parts& parts) {
 template <typename Key>
 Json grouped(const std::map<Key, Parts>& groups) {
   Json out = Json::object();
-  for (const auto& [key, parts] : groups) out[key] = causes(parts);
+  // Keys are distinct already; operator[] would look through all earlier ones.
+  auto& object = out.get_ref<Json::object_t&>();
+  for (const auto& [key, parts] : groups) object.emplace_back(key, causes(parts));
   return out;
 }
 
