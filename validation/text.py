@@ -64,7 +64,9 @@ recorded in program order, without the compiler's part above, and are far too sl
 
 The errors of the summary above hold for programs that are written as the compiler would order them,
 not for these. What costs most in the first two is known: `memset` of PSUM runs on VectorE behind the
-copy that empties the bank before it, and stores hold up loads on SyncE. Clearing PSUM by letting the
+copy that empties the bank before it, and stores hold up loads on SyncE. In the Mamba kernels
+`broadcast_to` across partitions becomes VectorE instructions (8 of 13 per state) where the measured
+VectorE time leaves room for none: it belongs on TensorE or the DMA. Clearing PSUM by letting the
 first product overwrite, and stores on another queue, are the first rules such a stage needs.
 
 ## Limits
