@@ -35,7 +35,8 @@ The tutorials' matmul latencies are long enough for this not to matter and have 
 ### The compiler's part
 
 The sources do not say how the compiler ordered, allocated and queued what the kernels ask for. The
-programs assume, and the measurements demanded:
+programs assume the following. Most of it was chosen after seeing the measurements, some of it for one
+kernel family only, so these latencies are partly a fit of the compiler's part:
 
 | assumption | without it |
 |---|---|
@@ -44,7 +45,7 @@ programs assume, and the measurements demanded:
 | rhs tiles that do not fit SBUF are loaded again (v4, FP32) | half of the HBM traffic that v4's profile shows |
 | v5 (FP32) double-buffers its blocks although they exceed SBUF | +9 % |
 | the first product of a sum overwrites PSUM, `memset` before it costs nothing | single-bank kernel +6 %, hand-written one 36 % MFU |
-| two states of the Mamba scan are interleaved; B and C in PSUM where a row fits a bank | +8 to +20 % |
+| two states of the Mamba scan are interleaved; B and C in PSUM where a row fits a bank | both together, with the scan at 2 cycles: v2 with 512 steps 3240 us instead of 2020 (measured 1610) |
 """
 
 LIMITS = """## Public kernels, unchanged, through the front end
@@ -75,8 +76,9 @@ What the table shows to be wrong, in order of weight:
 
 - **trn1 loads with short rows are too fast.** The trn1 tutorial matmul's first three kernels move
   128 x 1 KiB tiles at 100 B/ns on the chip (1.31 to 1.35 us each, in all three), the model at about
-  250. `dma.hbm_stall_fraction` near 1.7 would fit them, against AWS's documented 17 B/ns per engine,
-  so it was not done: which property of the DMA (row length, queues in use) is responsible is open.
+  about 250. `dma.hbm_stall_fraction` of 1.6 to 1.9 would bring the first two within 7 %, but makes our
+  Mamba v1 twice too slow and contradicts AWS's documented 17 B/ns per engine, so it was not done:
+  which property of the DMA (row length, queues in use) is responsible is open.
 - **Spills are not modelled.** Mamba v2 with 7168 and 8192 steps needs more SBUF than there is; the
   compiler spilled (the profile shows VectorE 59 % active), our program does not.
 - **Overlap of loading and computing at a kernel's start**: the 2048^3 products with all operands
