@@ -82,6 +82,7 @@ struct DgeConfig {
   Fs interval_base = 0, interval_per_descriptor = 0;
   Fs wake_base = 0, wake_per_descriptor = 0;  // instead of wake, if it waited; 0 = wake
   Fs first_packet = 0;                        // trigger end to first packet
+  Fs queue_interval = 0;  // least time between the first packets of two transfers of a queue
   std::int64_t packet_bytes = 0;      // descriptors are merged into packets of this size; 0 = no
   std::int64_t max_packet_bytes = 0;  // a descriptor is cut into packets of this size
 };

@@ -37,6 +37,9 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   const isa::DmaPlan* plan = op.step.inst->dma;
   t->each_update = plan != nullptr && plan->semaphore >= 0;
   t->updates_left = t->each_update ? t->lanes_left : 1;
+  if (op.queue >= next_first_.size()) next_first_.resize(op.queue + 1U, 0);
+  first_packet = std::max(first_packet, next_first_[op.queue]);
+  next_first_[op.queue] = first_packet + dge.queue_interval;
   if (work.src == isa::Space::kHbm) first_packet += config_.hbm_read_latency;
   ++outstanding_.at(static_cast<std::size_t>(op.dge));
   for (const LanePlan& lane : t->plan->lanes) {

@@ -72,6 +72,7 @@ class Dma : public sc_core::sc_module {
   std::vector<DmaLane> lanes_;
   std::vector<Fs> planned_;      // next look per engine
   std::vector<Fs> last_update_;  // per queue
+  std::vector<Fs> next_first_;   // per queue: earliest first packet of its next transfer
   using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
   Events updates_;  // semaphore writes arriving
   std::uint64_t order_ = 0;

@@ -170,6 +170,7 @@ models::DgeConfig dge(ConfigReader in) {
   d.wake_per_descriptor = in.time("wake_per_descriptor");
   d.first_packet = in.time("first_packet");
   d.packet_bytes = in.integer("packet_bytes");
+  d.queue_interval = in.time("queue_interval");
   d.max_packet_bytes = in.integer("max_packet_bytes");
   in.finish();
   return d;

@@ -1,0 +1,70 @@
+// DMA throughput against what AWS publishes.
+#include <catch2/catch.hpp>
+
+#include "tests/timing/timed.hpp"
+
+using namespace nkisim;
+using isa::Dtype;
+using isa::Engine;
+using PB = test::ProgramBuilder;
+
+namespace {
+
+constexpr int kStatic = 3;  // dge_mode none: descriptors in a ring
+
+// Bytes per ns of a stream of loads of [128, bytes_per_partition], start-up excluded.
+double rate(const std::string& target, std::int64_t bytes_per_partition, int queues,
+            const std::vector<std::string>& overrides = {}) {
+  const auto end = [&](int count) {
+    PB b(target);
+    const auto x = b.hbm("x", Dtype::kUint8, {128, bytes_per_partition});
+    const auto y = b.sbuf("y0", Dtype::kUint8, {128, bytes_per_partition});
+    const auto z = b.sbuf("y1", Dtype::kUint8, {128, bytes_per_partition});
+    const Engine engines[] = {Engine::kSync, Engine::kScalar};
+    for (int i = 0; i < count * queues; ++i) {
+      const auto dst = i % 2 == 0 ? y : z;
+      b.op("dma_copy",
+           {{"dst", PB::arg(b.all(dst))},
+            {"src", PB::arg(b.all(x))},
+            {"dge_mode", PB::choice(kStatic)}},
+           engines[i % queues]);
+    }
+    test::Timeline t;
+    std::vector<std::string> all = overrides;
+    all.emplace_back("compiler.infer_dependences=false");  // as independent buffers would be
+    return models::to_ns(test::run(b, t, all).end);
+  };
+  constexpr int kShort = 10, kLong = 60;
+  const auto bytes = static_cast<double>(128 * bytes_per_partition * (kLong - kShort) * queues);
+  return bytes / (end(kLong) - end(kShort));
+}
+
+}  // namespace
+
+// aws-neuron-sdk nki/deep-dives/nki-dma-bandwidth-guide.rst: achievable rates per core
+TEST_CASE("aggregate DMA rates of the generations") {
+  CHECK(rate("trn1", 32768, 1) == Approx(272).epsilon(0.05));
+  CHECK(rate("trn2", 32768, 1) == Approx(368).epsilon(0.05));
+  CHECK(rate("trn3", 32768, 1) == Approx(528).epsilon(0.05));
+}
+
+// aws-neuron-sdk nki/get-started/about/nki-dma-overview.rst, fig. 1: relative to 32 KiB per
+// partition, read off the plot (so +-0.1 points).
+TEST_CASE("DMA throughput against payload size") {
+  const std::pair<std::int64_t, double> curve[] = {
+      {32, 1.4},    {64, 2.6},    {128, 5.2},   {256, 10.4},  {512, 21.0},
+      {1024, 42.2}, {2048, 81.7}, {4096, 96.5}, {8192, 98.3}, {16384, 99.3}};
+  const double full = rate("trn2", 32768, 1);
+  for (const auto& [bytes, percent] : curve) {
+    INFO(bytes << " bytes per partition");
+    CHECK(100 * rate("trn2", bytes, 1) / full == Approx(percent).epsilon(0.05).margin(0.1));
+  }
+}
+
+TEST_CASE("DMA engines and cores share the HBM stack") {
+  // 100 B/ns for everybody: that is what arrives, by one queue or two.
+  CHECK(rate("trn2", 8192, 1, {"hbm.bytes_per_ns=100"}) == Approx(100).epsilon(0.02));
+  CHECK(rate("trn2", 8192, 2, {"hbm.bytes_per_ns=100"}) == Approx(100).epsilon(0.02));
+  // A stack that can serve all engines changes nothing.
+  CHECK(rate("trn2", 8192, 1, {"hbm.bytes_per_ns=5000"}) == rate("trn2", 8192, 1));
+}

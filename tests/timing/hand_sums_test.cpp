@@ -1,0 +1,226 @@
+// Exact times of small programs on trn2, each with its sum from configs/trn2.json. No tolerance.
+#include <catch2/catch.hpp>
+
+#include "tests/timing/timed.hpp"
+
+using namespace nkisim;
+using isa::Dtype;
+using isa::Engine;
+using isa::Space;
+using models::from_cycles;
+using models::from_ns;
+using models::Fs;
+using PB = test::ProgramBuilder;
+
+namespace {
+
+constexpr auto kFp32 = Dtype::kFloat32;
+constexpr auto kBf16 = Dtype::kBfloat16;
+
+void copy(PB& b, std::uint32_t dst, std::uint32_t src, Engine engine = Engine::kVector) {
+  b.op("tensor_copy", {{"dst", PB::arg(b.all(dst))}, {"src", PB::arg(b.all(src))}}, engine);
+}
+
+void load(PB& b, std::uint32_t dst, std::uint32_t src, Engine engine) {
+  b.op("dma_copy", {{"dst", PB::arg(b.all(dst))}, {"src", PB::arg(b.all(src))}}, engine);
+}
+
+}  // namespace
+
+TEST_CASE("one tensor_copy: start, fixed latency, elements") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 512}), y = b.sbuf("y", kFp32, {128, 512});
+  copy(b, y, x);
+  test::Timeline t;
+  const auto r = test::run(b, t);
+  REQUIRE(t.parts.size() == 1);
+  // VectorE begins at 40 ns. FP32 from SBUF to SBUF: 2 elements per cycle of 0.96 GHz, so 256
+  // cycles; 152 ns around them.
+  CHECK(t.parts[0].start == from_ns(40));
+  CHECK(t.parts[0].end == from_ns(40 + 152) + from_cycles(256, 0.96));
+  CHECK(r.end == t.parts[0].end);
+}
+
+TEST_CASE("performance modes: 16 bit, PSUM") {
+  const auto duration = [](Space from, Dtype dtype) {
+    PB b;
+    const auto x = b.tensor("x", from, dtype, {128, 480});
+    const auto y = b.sbuf("y", dtype, {128, 480});
+    copy(b, y, x);
+    test::Timeline t;
+    test::run(b, t);
+    return t.parts.at(0).end - t.parts.at(0).start;
+  };
+  CHECK(duration(Space::kSbuf, kFp32) == from_ns(152 + 250));  // 2 per cycle: 240 cycles = 250 ns
+  CHECK(duration(Space::kSbuf, kBf16) == from_ns(152 + 125));  // 4 per cycle
+  CHECK(duration(Space::kPsum, kFp32) == from_ns(152 + 500));  // 1 per cycle
+  CHECK(duration(Space::kPsum, kBf16) == from_ns(152 + 250));  // 2 per cycle
+}
+
+TEST_CASE("two independent instructions of one engine start one interval apart") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 480}), y = b.sbuf("y", kFp32, {128, 480}),
+             z = b.sbuf("z", kFp32, {128, 480});
+  copy(b, y, x);
+  copy(b, z, x);
+  test::Timeline t;
+  test::run(b, t);
+  // 152 + 250 ns long, the next may start 84 ns before the end.
+  CHECK(t.parts.at(1).start - t.parts.at(0).start == from_ns(152 + 250 - 84));
+}
+
+TEST_CASE("a dependent instruction of one engine waits for the result's semaphore") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 480}), y = b.sbuf("y", kFp32, {128, 480}),
+             z = b.sbuf("z", kFp32, {128, 480});
+  copy(b, y, x);
+  copy(b, z, y);
+  test::Timeline t;
+  test::run(b, t);
+  // update 12 ns after the end, wake-up 23.5 ns later
+  CHECK(t.parts.at(1).start == t.parts.at(0).end + from_ns(12 + 23.5));
+}
+
+TEST_CASE("semaphore latencies between engines") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 4800}), y = b.sbuf("y", kFp32, {128, 4800}),
+             z = b.sbuf("z", kFp32, {128, 4800}), w = b.sbuf("w", kFp32, {128, 4800});
+  copy(b, y, x, Engine::kVector);
+  copy(b, z, y, Engine::kScalar);
+  copy(b, w, z, Engine::kGpSimd);
+  test::Timeline t;
+  test::run(b, t);
+  REQUIRE(t.parts.size() == 3);
+  CHECK(t.parts[1].start == t.parts[0].end + from_ns(12 + 22));  // VectorE posts, ScalarE wakes
+  CHECK(t.parts[2].start == t.parts[1].end + from_ns(10 + 23));  // ScalarE posts, GpSimd wakes
+}
+
+TEST_CASE("two bf16 matmuls: load, multiply, background load") {
+  PB b;
+  const auto s = b.sbuf("s", kBf16, {128, 128}), m = b.sbuf("m", kBf16, {128, 512});
+  const auto p0 = b.psum("p0", kFp32, {128, 512}), p1 = b.psum("p1", kFp32, {128, 512});
+  for (const auto p : {p0, p1}) {
+    b.op("nc_matmul", {{"dst", PB::arg(b.all(p))},
+                       {"stationary", PB::arg(b.all(s))},
+                       {"moving", PB::arg(b.all(m))}});
+  }
+  test::Timeline t;
+  test::run(b, t, {"throttle.enabled=false"});
+  REQUIRE(t.parts.size() == 4);
+  const Fs load = from_cycles(32, 2.4);       // 128 columns, 0.25 cycles each
+  const Fs multiply = from_cycles(512, 2.4);  // one cycle per moving column
+  const Fs bubble = from_ns(2.6), lead = from_ns(8);
+  // TensorE begins at 250 ns. The result of a load is written 76 ns after the last column.
+  CHECK(t.parts[0].start == from_ns(250));
+  CHECK(t.parts[0].end == from_ns(250) + load + from_ns(76));
+  // The multiply issues 2.5 ns after the load and streams once the weights are in place.
+  CHECK(t.parts[1].start == from_ns(250 + 2.5));
+  const Fs first = from_ns(250) + load + bubble;
+  CHECK(t.parts[1].busy_from == first);
+  CHECK(t.parts[1].busy_to == first + multiply);
+  CHECK(t.parts[1].end == first + multiply + from_ns(157));
+  // The second load runs behind the first multiply: from 8 ns before the array takes that up.
+  CHECK(t.parts[2].start == first - lead);
+  CHECK(t.parts[2].busy_from == first + bubble);
+  // The second multiply follows the first: its weights have long been loaded.
+  CHECK(t.parts[3].busy_from == first + multiply + bubble);
+  CHECK(t.parts[3].busy_to == first + 2 * multiply + bubble);
+  CHECK(t.parts[3].start == first + multiply - lead);
+}
+
+TEST_CASE("the utilisation limit halves the rate of the first window") {
+  PB b;
+  const auto s = b.sbuf("s", kBf16, {128, 128}), m = b.sbuf("m", kBf16, {128, 512});
+  const auto p = b.psum("p", kFp32, {128, 512});
+  b.op("nc_matmul", {{"dst", PB::arg(b.all(p))},
+                     {"stationary", PB::arg(b.all(s))},
+                     {"moving", PB::arg(b.all(m))}});
+  test::Timeline t;
+  test::run(b, t);
+  CHECK(t.parts.at(1).busy_to - t.parts.at(1).busy_from == 2 * from_cycles(512, 2.4));
+  CHECK(t.parts.at(1).throttled == from_cycles(512, 2.4));
+}
+
+TEST_CASE("one hardware-descriptor DMA store") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 512});
+  const auto y = b.hbm("y", kFp32, {128, 512});
+  load(b, y, x, Engine::kSync);
+  test::Timeline t;
+  test::run(b, t);
+  REQUIRE(t.transfers.size() == 1);
+  const models::DmaEvent& d = t.transfers[0];
+  // SyncE: trigger 562 ns from 0, then 665 ns to the first packet of engine 0.
+  CHECK(d.trigger_start == 0);
+  CHECK(d.trigger_end == from_ns(562));
+  CHECK(d.first_packet == from_ns(562 + 665));
+  // Engine 15 starts 165 ns later and moves 8 packets of 2 KiB, each 2048 / 27.2 ns and a gap of
+  // 4.7 ns; a packet ends 3 ns after the next could start.
+  const Fs packets = 8 * (from_ns(2048 / 27.2) + from_ns(4.7));
+  CHECK(d.packets == 128);
+  CHECK(d.last_packet == from_ns(562 + 665 + 165) + packets + from_ns(3));
+  // Every engine's semaphore write follows its packets and arrives 332 ns later, but at least 12 ns
+  // after the one before. Staggers in order: 0 12 13 15 25 34 35 60 62 72 88 96 103 125 137 165,
+  // always at or below 12 ns apart on average, so the sixteenth arrives 15 * 12 ns after the first.
+  CHECK(d.visible == from_ns(562 + 665) + packets + from_ns(332 + 15 * 12));
+}
+
+TEST_CASE("one DMA load pays the HBM's latency and cold start") {
+  PB b;
+  const auto x = b.hbm("x", kFp32, {128, 512});
+  const auto y = b.sbuf("y", kFp32, {128, 512});
+  load(b, y, x, Engine::kSync);
+  test::Timeline t;
+  test::run(b, t, {"dma.hbm_stall_fraction=0"});
+  REQUIRE(t.transfers.size() == 1);
+  // As the store, but 132 ns of read latency, 2.2 times the stagger (16 KiB per engine), and 300 ns
+  // once because the engines were idle.
+  const Fs packets = 8 * (from_ns(2048 / 27.2) + from_ns(4.7));
+  CHECK(t.transfers[0].first_packet == from_ns(562 + 665 + 132));
+  CHECK(t.transfers[0].last_packet ==
+        from_ns(562 + 665 + 132 + 2.2 * 165 + 300) + packets + from_ns(3));
+}
+
+TEST_CASE("hardware DMA triggers hold their sequencer") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 16});
+  for (const char* name : {"a", "b", "c"}) load(b, b.hbm(name, kFp32, {128, 16}), x, Engine::kSync);
+  test::Timeline t;
+  test::run(b, t);
+  // 562 ns each and 48 ns between them
+  CHECK(t.parts.at(1).start == from_ns(610));
+  CHECK(t.parts.at(2).start == from_ns(1220));
+}
+
+TEST_CASE("software DMA triggers follow each other by their descriptors") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 16});
+  for (const char* name : {"a", "b"}) load(b, b.hbm(name, kFp32, {128, 16}), x, Engine::kGpSimd);
+  test::Timeline t;
+  test::run(b, t);
+  // GpSimd begins at 1290 ns; 482 ns and 0.8 ns for each of 128 descriptors.
+  CHECK(t.parts.at(0).start == from_ns(1290));
+  CHECK(t.parts.at(1).start == from_ns(1290) + from_ns(482) + 128 * from_ns(0.8));
+}
+
+TEST_CASE("a loop costs every sequencer two instructions per turn") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 480}), y = b.sbuf("y", kFp32, {128, 480});
+  b.op("loop_begin", {{"register", PB::reg(0)}, {"start", PB::arg(0)}, {"stop", PB::arg(3)}},
+       Engine::kVector);
+  copy(b, y, x);
+  b.op("loop_end", {}, Engine::kVector);
+  test::Timeline t;
+  test::run(b, t);
+  std::vector<Fs> copies;
+  for (const auto& e : t.parts) {
+    if (e.kind == models::PartKind::kPipe) copies.push_back(e.start);
+  }
+  REQUIRE(copies.size() == 3);
+  // loop_begin (20 ns) at 40 ns, a gap of 40 ns, then the copy. Its successor loop_end starts 14 ns
+  // after it, takes 20 ns, and 40 ns later the next copy could start; it must wait for the data
+  // path, which the first holds for 152 + 250 - 84 ns.
+  CHECK(copies[0] == from_ns(40 + 20 + 40));
+  CHECK(copies[1] == copies[0] + from_ns(152 + 250 - 84));
+  CHECK(copies[2] == copies[1] + from_ns(152 + 250 - 84));
+}

@@ -1,0 +1,27 @@
+// Runs small programs in time and collects what happened.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config_json.hpp"
+#include "src/simulation.hpp"
+#include "tests/support/program_builder.hpp"
+
+namespace nkisim::test {
+
+struct Timeline : models::Observer {
+  std::vector<models::PartEvent> parts;
+  std::vector<models::DmaEvent> transfers;
+  void on_event(const models::PartEvent& e) override { parts.push_back(e); }
+  void on_event(const models::DmaEvent& e) override { transfers.push_back(e); }
+};
+
+inline SimResult run(ProgramBuilder& b, Timeline& events,
+                     const std::vector<std::string>& overrides = {}) {
+  const std::string target(b.program().machine().target);
+  return simulate(b.program(), load_config(target, overrides), nullptr,
+                  {.timing_only = true, .observers = {&events}});
+}
+
+}  // namespace nkisim::test
