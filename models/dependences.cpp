@@ -70,7 +70,8 @@ void Dependences::collect(const isa::Inst& inst) {
   accesses_.clear();
   const auto params = isa::spec(inst).params;
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& p, bool write) {
-    if (!written_[ref.tensor]) return;
+    // On chip, another tensor at the same address may be what is written.
+    if (!ref.on_chip() && !written_[ref.tensor]) return;
     const auto index =
         &p == &isa::kIndexParam ? std::int16_t{-1} : static_cast<std::int16_t>(&p - params.data());
     accesses_.push_back({&ref, index, write});

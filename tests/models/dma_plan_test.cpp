@@ -1,0 +1,117 @@
+#include "models/dma_plan.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace nkisim;
+using namespace nkisim::models;
+
+namespace {
+
+DmaConfig config() {
+  DmaConfig c;
+  c.bytes_per_ns = 20;
+  c.packet_gap = from_ns(5);
+  c.packet_overlap = from_ns(3);
+  c.semaphore_packet = from_ns(9);
+  c.hbm_stall_quantum = from_ns(100);
+  c.rows_per_engine = 8;
+  c.store_floor = from_ns(28);
+  c.load_floor = from_ns(12);
+  c.floor_max_bytes = 512;
+  c.stagger.assign(16, 0);
+  return c;
+}
+
+isa::DmaWork work(std::int64_t rows, std::int64_t descriptors, std::int64_t bytes) {
+  return {.src = isa::Space::kSbuf,
+          .dst = isa::Space::kHbm,
+          .bytes = descriptors * bytes,
+          .descriptors = descriptors,
+          .descriptor_bytes = bytes,
+          .rows = rows};
+}
+
+}  // namespace
+
+TEST_CASE("128 partitions use every engine, 4 use one") {
+  const DmaConfig c = config();
+  const auto all = plan_dma(work(128, 128, 2048), nullptr, c.hardware, c);
+  REQUIRE(all.size() == 16);
+  for (const LanePlan& lane : all) {
+    CHECK(lane.packets == 8);
+    CHECK(lane.bytes == 8 * 2048);
+    REQUIRE(lane.load.runs.size() == 2);  // and the semaphore write
+    CHECK(lane.load.runs[0].interval == from_ns(2048 / 20.0 + 5));
+    CHECK(lane.load.runs[0].duration == from_ns(2048 / 20.0 + 5 + 3));
+    CHECK(lane.load.runs[1].bytes == kSemaphoreBytes);
+    CHECK(lane.load.runs[1].interval == from_ns(9 - 3));
+  }
+  const auto one = plan_dma(work(4, 4, 2048), nullptr, c.hardware, c);
+  CHECK(one[0].packets == 4);
+  for (std::size_t e = 1; e < one.size(); ++e) {
+    CHECK(one[e].packets == 0);
+    CHECK(one[e].load.runs.size() == 1);  // all sixteen write their semaphore
+  }
+}
+
+TEST_CASE("descriptors are shared out evenly, the first engines take the rest") {
+  const DmaConfig c = config();
+  const auto lanes = plan_dma(work(128, 35, 1024), nullptr, c.hardware, c);
+  for (std::size_t e = 0; e < lanes.size(); ++e) CHECK(lanes[e].packets == (e < 3 ? 3 : 2));
+}
+
+TEST_CASE("descriptors are merged into packets or cut") {
+  const DmaConfig c = config();
+  DgeConfig merge, cut;
+  merge.packet_bytes = 4096;
+  cut.max_packet_bytes = 4096;
+  // 8 x 1536 bytes per engine: three packets of 4 KiB
+  const auto merged = plan_dma(work(128, 128, 1536), nullptr, merge, c);
+  CHECK(merged[0].packets == 3);
+  CHECK(merged[0].packet_bytes == 4096);
+  // 8 x 10000 bytes: two of 4096 and one of 1808 each
+  const auto whole = plan_dma(work(128, 128, 10000), nullptr, cut, c);
+  CHECK(whole[0].packets == 24);
+  CHECK(whole[0].bytes == 80000);
+}
+
+TEST_CASE("small elements take a least time") {
+  const DmaConfig c = config();
+  isa::DmaWork store = work(128, 128, 256);
+  CHECK(plan_dma(store, nullptr, c.hardware, c)[0].load.runs[0].interval ==
+        from_ns(256 / 20.0 + 5));
+  store.scattered = true;
+  CHECK(plan_dma(store, nullptr, c.hardware, c)[0].load.runs[0].interval == from_ns(28));
+  isa::DmaWork load = work(128, 128, 64);
+  load.src = isa::Space::kHbm;
+  load.dst = isa::Space::kSbuf;
+  CHECK(plan_dma(load, nullptr, c.hardware, c)[0].load.runs[0].interval == from_ns(12));
+}
+
+TEST_CASE("packets given by the trace stay as they are") {
+  const DmaConfig c = config();
+  isa::DmaPlan plan;
+  plan.packets = {{.engine = 2, .bytes = 512},
+                  {.engine = 2, .bytes = 512},
+                  {.engine = 2, .bytes = 4096},
+                  {.engine = 7, .bytes = 100}};
+  const auto lanes = plan_dma(work(128, 128, 2048), &plan, c.hardware, c);
+  CHECK(lanes[2].packets == 3);
+  CHECK(lanes[2].bytes == 5120);
+  CHECK(lanes[7].bytes == 100);
+  CHECK(lanes[0].packets == 0);
+}
+
+TEST_CASE("plans are remembered by what decides them") {
+  const DmaConfig c = config();
+  DmaPlanner planner(c);
+  const auto a = planner.plan(work(128, 128, 2048), nullptr, c.hardware);
+  CHECK(a->packets == 128);
+  CHECK(planner.plan(work(128, 128, 2048), nullptr, c.hardware) == a);
+  CHECK(planner.plan(work(128, 128, 1024), nullptr, c.hardware) != a);
+  CHECK(planner.plan(work(64, 128, 2048), nullptr, c.hardware) != a);
+  CHECK(planner.plan(work(128, 128, 2048), nullptr, c.software) != a);
+  isa::DmaWork transposed = work(128, 128, 2048);
+  transposed.transpose = true;
+  CHECK(planner.plan(transposed, nullptr, c.hardware) != a);
+}
