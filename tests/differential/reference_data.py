@@ -307,8 +307,15 @@ def _round_to_odd_sum(a, b):
 def product(stationary, moving, is_fp32):
     """sum_k stationary[k, m] * moving[k, n], k in order, one FP32 rounding per addition. Products of
     narrow operands are exact; those of float32 are rounded to FP32 first (docs/numerics.md)."""
-    acc = np.zeros((stationary.shape[1], moving.shape[1]), F32)
     tiny = F32(2.0**-126)
+    depth, size = len(stationary), stationary.shape[1] * moving.shape[1]
+    if depth * size <= 1 << 21:
+        p = stationary[:, :, None] * moving[:, None, :]
+        zero = (stationary == 0)[:, :, None] | (moving == 0)[:, None, :]
+        if is_fp32 or not (((np.abs(p) < tiny) & ~zero) | ~np.isfinite(p)).any():
+            p[0] += F32(0)  # the sum starts at 0, so -0 does not survive
+            return np.add.accumulate(p, axis=0)[-1]
+    acc = np.zeros((stationary.shape[1], moving.shape[1]), F32)
     for s, v in zip(stationary, moving):
         p = s[:, None] * v[None, :]
         if is_fp32:
