@@ -189,7 +189,7 @@ class Memory:
         self.bytes = {t.name: t.data.copy() for t in case.tensors}
         self.ranges = []  # (view, its elements, low raw, high raw): results with a stated bound
         self.vector = np.zeros(128, F32)  # VectorE accumulators
-        self.scalar = np.zeros(128, F32)  # ScalarE accumulators
+        self.scalar = np.zeros((2, 128), F32)  # ScalarE accumulators: lowest and highest allowed
         self.xorwow = {}
         self.loose = []  # the same, where only the two values themselves are allowed
         self.free = []  # views whose contents no document defines

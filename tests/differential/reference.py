@@ -300,12 +300,13 @@ def _activate(m, a, x, slope, name, default):
     lanes = lanes_of(a["data"])
     command = args["reduce_cmd"]
     if command in ("reset", "reset_reduce"):
-        m.scalar[lanes] = alu.IDENTITY[name]
-    results = (m.scalar[lanes].copy(),) * 2
+        m.scalar[:, lanes] = alu.IDENTITY[name]
+    results = tuple(m.scalar[:, lanes].copy())
     if command in ("reduce", "reset_reduce"):
         # Rounding is monotone, so the sum over what is allowed brackets every allowed sum.
-        results = tuple(alu.reduce(name, results[0], np.ascontiguousarray(v)) for v in (low, high))
-        m.scalar[lanes] = results[0]
+        results = tuple(alu.reduce(name, acc, np.ascontiguousarray(v))
+                        for acc, v in zip(results, (low, high)))  # fmt: skip
+        m.scalar[:, lanes] = results
     m.store(a["dst"], (low, high))
     if "reduce_res" in a:
         m.store(a["reduce_res"], results)
