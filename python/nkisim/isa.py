@@ -11,7 +11,7 @@ from .enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, 
                     reduce_cmd)
 from .errors import Error, KernelTypeError, KernelValueError, fail
 from .recorder import OPS, current, state
-from .tensor import NkiTensor
+from .tensor import PSUM, NkiTensor
 
 NkiValidationError = Error
 tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engine.scalar
@@ -128,6 +128,15 @@ for _line in _SIGNATURES.strip().splitlines():
     globals()[_line.split("(")[0]] = define(_line, _names)
 
 
+_plain_matmul_mx = globals()["nc_matmul_mx"]
+
+
+def nc_matmul_mx(dst, *args, **kwargs):
+    if kwargs.get("accumulate") is None and state.recorder is not None and state.recorder.loops:
+        kwargs["accumulate"] = state.recorder.adds_in_loop(dst)
+    return _plain_matmul_mx(dst, *args, **kwargs)
+
+
 def get_nc_version():
     """The generation of the target, ordered: get_nc_version() >= nc_version.gen3."""
     if state.recorder is not None:
@@ -156,6 +165,9 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
         current().transposes.add(tuple(current().program.location()))
     if old:
         is_moving_onezero, accumulate = _old_matmul(old, is_moving_onezero, accumulate)
+    if accumulate is None and state.recorder is not None and state.recorder.loops and (
+            not is_transpose):
+        accumulate = state.recorder.adds_in_loop(dst)
     state.emit(_MATMUL, (dst, stationary, moving, is_stationary_onezero, is_moving_onezero,
                          is_transpose, accumulate, tile_position or None, tile_size or None, perf),
                None, name, perf is not None)
@@ -220,6 +232,8 @@ def memset(dst, value, engine=engine.unknown, name=None):
     if not isinstance(dst, NkiTensor):
         fail(f"dst is {dst!r}; a tensor is required", "memset", KernelTypeError)
     current().call("memset", engine, name, dst=dst, value=value)
+    if dst.st.space == PSUM:
+        dst.st.zeroed_at = len(current().program) - 1
     return INSTRUCTION
 
 
@@ -333,6 +347,7 @@ def _scales(scales):
 
 # ---- cores -----------------------------------------------------------------------------------
 def core_barrier(data, cores=(0, 1), engine=engine.gpsimd, name=None):
+    current().meet()
     current().call("core_barrier", engine, name, data=data, cores=list(cores))
     return INSTRUCTION
 
@@ -341,6 +356,7 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_e
              name=None, use_gpsimd_dma=None):
     if use_gpsimd_dma:
         dma_engine = enums.dma_engine.gpsimd_dma
+    current().meet()
     current().call("sendrecv", None, name, src=src, dst=dst, send_to_rank=send_to_rank,
                    recv_from_rank=recv_from_rank, pipe_id=pipe_id,
                    dma_engine=_default(dma_engine, 1))

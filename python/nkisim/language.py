@@ -277,6 +277,7 @@ def while_loop(init, body_fun):
     recorder = current()
     condition = recorder.register()
     isa.register_move(condition, init)
+    recorder.clear_psum()
     recorder.call("while_begin", register=condition)
     recorder.loops.append(("while", condition, len(recorder.program) - 1))
     after = body_fun(condition)

@@ -88,6 +88,7 @@ class Recorder:
         self.printed = []
         self.transposes = set()   # (file, line) of matmuls that only transpose
         self.placed = False
+        self.met = set()          # cores that have met another in sendrecv or core_barrier
 
     # ---- instructions ------------------------------------------------------------------------
     def emit(self, op, args, engine=None, label=None, exact=False):
@@ -248,10 +249,46 @@ class Recorder:
     def loop(self, start, stop, step):
         """Generator behind nl.dynamic_range: the body is recorded once."""
         register = self.register()
+        self.clear_psum()
         self.call("loop_begin", register=register, start=start, stop=stop, step=step)
         self.loops.append(("for", register, len(self.program) - 1))
         yield register
         self.close_loop("for", register)
+
+    def clear_psum(self):
+        """Zeroes this core's PSUM tiles without values before a dynamic loop.
+
+        The loop's body is recorded once: a matmul that overwrites in the first iteration and adds
+        in the later ones must always add, and needs something to add to, written by a matmul.
+        """
+        self.flush()
+        tiles = [st for st in self.storages if st.space == PSUM and st.core == self.core and
+                 st.dtype is dtypes.float32]
+        spans = self.program.lifetimes() if tiles else ()
+        for st in tiles:
+            if spans[st.id][1] in (-1, st.zeroed_at):  # unused, or only memset since
+                self._zero_by_matmul(st)
+
+    def _zero_by_matmul(self, st):
+        from .tensor import sbuf
+
+        columns = st.pitch_bytes // 4
+        weights = self.ndarray((1, st.shape[0]), dtypes.bfloat16, sbuf)
+        moving = self.ndarray((1, min(columns, 512)), dtypes.bfloat16, sbuf)
+        for tile in (weights, moving):
+            self.call("memset", dst=tile, value=0)
+        flat = NkiTensor(st, 0, 0, (st.shape[0], columns), (columns, 1), st.dtype)
+        for begin in range(0, columns, 512):
+            end = min(begin + 512, columns)
+            self.call("nc_matmul", dst=flat[:, begin:end], stationary=weights,
+                      moving=moving[:, :end - begin], is_stationary_onezero=False,
+                      is_moving_onezero=False, is_transpose=False, accumulate=False)
+
+    def adds_in_loop(self, dst):
+        """True for a matmul in a dynamic loop into a tile from before it, else None (inferred)."""
+        first = self.loops[-1][2]
+        before = isinstance(dst, NkiTensor) and dst.st.born <= first
+        return True if before and (dst.st.zeroed_at or 0) <= first else None
 
     def close_loop(self, kind, register):
         if not self.loops or self.loops[-1][1] is not register:
@@ -269,11 +306,17 @@ class Recorder:
             self.call("while_end")
             self.loop_spans.append((self.core, first, len(self.program) - 1))
             return False
+        self.clear_psum()
         self.call("while_begin", register=register)
         self.loops.append((site, register, len(self.program) - 1))
         return True
 
     # ---- values on demand --------------------------------------------------------------------
+    def meet(self):
+        """Two cores exchange something here; the other one is recorded earlier or later."""
+        if max(self.grid, default=1) > 1:
+            self.met.add(self.core)
+
     def load_inputs(self):
         for st in self.storages:
             if st.array is not None and st.id not in self.loaded:
@@ -286,6 +329,9 @@ class Recorder:
         self.flush()
         if self.loops:
             raise Error("values inside a dynamic loop exist only on the device")
+        if self.core in self.met and not self.placed:
+            raise Error("values after sendrecv or core_barrier depend on the other core and cannot "
+                        "be looked at before the kernel has ended; use nl.device_print")
         if view.dyn is not None:
             raise Error("an indirect view has no values of its own; copy it first")
         if not self.placed:

@@ -60,7 +60,7 @@ class Storage:
     """One allocation."""
 
     __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "recorder",
-                 "core", "address", "partition", "file", "line", "buffer", "born", "psum_writes",
+                 "core", "address", "partition", "file", "line", "buffer", "born", "zeroed_at",
                  "role", "array", "compared")
 
     def __init__(self, recorder, shape, dtype, buffer, name, address=None, partition=0):
@@ -74,7 +74,7 @@ class Storage:
         self.name = name
         self.address = address
         self.partition = partition
-        self.psum_writes = None
+        self.zeroed_at = None  # index of the last memset, in PSUM
         self.role = 0
         self.array = None
         self.compared = False

@@ -1,0 +1,125 @@
+"""PSUM accumulation over dynamic loops, and values looked at while two cores are recorded."""
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+
+def sbuf(x):
+    tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(tile, x)
+    return tile
+
+
+def stored(tile):
+    copied = nl.ndarray(tile.shape, nl.float32, nl.sbuf)
+    nisa.tensor_copy(copied, tile)
+    out = nl.ndarray(tile.shape, nl.float32, nl.shared_hbm)
+    nisa.dma_copy(out, copied)
+    return out
+
+
+def operands():
+    rng = np.random.default_rng(0)
+    return [rng.integers(-4, 5, shape).astype(np.float32) for shape in ((64, 32), (64, 128))]
+
+
+def product(a, b, loops, zero=False, inside=False):
+    def kernel(a, b):
+        a, b = sbuf(a), sbuf(b)
+        total = nl.ndarray((32, 128), nl.float32, nl.psum)
+        if zero:
+            nisa.memset(total, 0)
+        for _ in nl.dynamic_range(loops):
+            if inside:
+                nisa.memset(total, 0)
+            nisa.nc_matmul(total, a, b)
+        return stored(total)
+
+    return nki.jit(kernel)(a, b)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("loops", [1, 2, 5])
+def test_matmuls_add_over_a_dynamic_loop(loops, zero):
+    a, b = operands()
+    assert np.array_equal(product(a, b, loops, zero), loops * (a.T @ b))
+
+
+def test_a_memset_inside_starts_anew():
+    a, b = operands()
+    assert np.array_equal(product(a, b, 3, inside=True), a.T @ b)
+
+
+def test_a_tile_of_the_body_is_overwritten():
+    @nki.jit
+    def kernel(a, b):
+        a, b = sbuf(a), sbuf(b)
+        out = nl.ndarray((32, 128), nl.float32, nl.shared_hbm)
+        for _ in nl.dynamic_range(3):
+            part = nl.ndarray((32, 128), nl.float32, nl.psum)
+            nisa.nc_matmul(part, a, b)
+            nisa.nc_matmul(part, a, b)
+            tile = nl.ndarray((32, 128), nl.float32, nl.sbuf)
+            nisa.tensor_copy(tile, part)
+            nisa.dma_copy(out, tile)
+        return out
+
+    a, b = operands()
+    assert np.array_equal(kernel(a, b), 2 * (a.T @ b))
+
+
+def test_an_inner_loop_starts_anew_in_each_outer_iteration():
+    @nki.jit
+    def kernel(a, b):
+        a, b = sbuf(a), sbuf(b)
+        out = nl.ndarray((32, 128), nl.float32, nl.shared_hbm)
+        for _ in nl.dynamic_range(3):
+            part = nl.ndarray((32, 128), nl.float32, nl.psum)
+            for _ in nl.dynamic_range(4):
+                nisa.nc_matmul(part, a, b)
+            tile = nl.ndarray((32, 128), nl.float32, nl.sbuf)
+            nisa.tensor_copy(tile, part)
+            nisa.dma_copy(out, tile)
+        return out
+
+    a, b = operands()
+    assert np.array_equal(kernel(a, b), 4 * (a.T @ b))
+
+
+def exchange(look):
+    def kernel(x):
+        me = nl.program_id(0)
+        mine = sbuf(x)
+        nisa.tensor_scalar(mine, mine, nl.add, float(me))
+        if look == "before":
+            assert mine.numpy()[0, 0] == me
+        other = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.sendrecv(dst=other, src=mine, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=0)
+        if look == "after":
+            other.numpy()
+        out = nl.ndarray((2, *x.shape), x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out[me], other)
+        return out
+
+    return nki.jit(kernel)
+
+
+@pytest.mark.parametrize("launch", [lambda k: k[2], lambda k: nki.simulate(k[2]),
+                                    lambda k: nki.simulate(k)[2]])
+@pytest.mark.parametrize("look", ["never", "before"])
+def test_two_cores_exchange(launch, look):
+    out = launch(exchange(look))(np.zeros((4, 4), np.float32))
+    assert out[:, 0, 0].tolist() == [1.0, 0.0]
+
+
+def test_a_look_at_what_the_other_core_sends_is_refused():
+    with pytest.raises(nkisim.Error, match="depend on the other core"):
+        exchange("after")[2](np.zeros((4, 4), np.float32))
