@@ -77,7 +77,7 @@ void Core::name_queue(QueueIndex queue, const std::string& queue_name) {
 
 void Core::evaluate(Operation& op) {
   if (!op.evaluate) return;
-  if (op.rendezvous) device_.prepare_peer(id_, *eval_);
+  if (op.rendezvous != 0) device_.prepare_peer(id_, op.peer, *eval_);
   for (auto& [reg, value] : op.registers) {
     const std::int32_t current = state_->reg(reg);
     state_->set_reg(reg, value);
@@ -153,7 +153,7 @@ void Core::start_dma(Operation& op, const DgeConfig& dge, Fs first_packet) {
 int Core::outstanding(isa::DgeMode mode) const { return dma_->outstanding(mode); }
 
 bool Core::rendezvous(Operation& op, Fs now, Fs& since) {
-  return device_.meet(id_, *op.step.inst, now, since);
+  return device_.meet(id_, op, now, since);
 }
 
 void Core::on_update(Transfer& transfer) {

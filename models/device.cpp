@@ -34,9 +34,6 @@ Device::Device(const isa::Program& program, const Config& config, isa::Memory* m
     scratch_ = std::make_unique<isa::Memory>(program);
     memory = scratch_.get();
   }
-  const auto cores = static_cast<std::size_t>(program.cores());
-  meeting_.arrived.assign(cores, nullptr);
-  peers_.assign(cores, nullptr);
   for (int c = 0; c < program.cores(); ++c) {
     cores_.push_back(std::make_unique<Core>(c, program, config, costs_, session, *memory,
                                             options.unwritten, options.print, observers, *this));
@@ -72,28 +69,27 @@ void Device::count_one() {
   session_.stop();
 }
 
-bool Device::meet(int id, const isa::Inst& inst, Fs now, Fs& since) {
+bool Device::meet(int id, Operation& op, Fs now, Fs& since) {
   const auto me = static_cast<std::size_t>(id);
-  if (meeting_.left == 0 && meeting_.arrived[me] == nullptr) {
-    meeting_.arrived[me] = &inst;
-    if (++meeting_.count == cores_.size()) {
-      meeting_.complete = now;
-      meeting_.left = cores_.size();
-      peers_ = meeting_.arrived;
+  Meeting& meeting = meetings_[op.rendezvous];
+  meeting.arrived.resize(cores_.size(), nullptr);
+  if (meeting.arrived[me] == nullptr) {
+    meeting.arrived[me] = op.step.inst;
+    if (++meeting.count == cores_.size()) {
+      meeting.complete = now;
       for (const auto& core : cores_) core->wake_all();
     }
   }
-  if (meeting_.left == 0) return false;
-  since = std::max(since, meeting_.complete);
-  meeting_.arrived[me] = nullptr;
-  if (--meeting_.left == 0) meeting_.count = 0;
+  if (meeting.count < cores_.size()) return false;
+  since = std::max(since, meeting.complete);
+  if (cores_.size() > 1) op.peer = meeting.arrived.at(me ^ 1U);
+  if (++meeting.passed == cores_.size()) meetings_.erase(op.rendezvous);
   return true;
 }
 
-void Device::prepare_peer(int id, isa::EvalContext& context) {
-  if (cores_.size() < 2) return;
-  const auto peer = static_cast<std::size_t>(id) ^ 1U;
-  context.set_peer(peers_.at(peer), cores_.at(peer)->eval());
+void Device::prepare_peer(int id, const isa::Inst* peer, isa::EvalContext& context) {
+  if (peer == nullptr) return;
+  context.set_peer(peer, cores_.at(static_cast<std::size_t>(id) ^ 1U)->eval());
 }
 
 RunResult run(const isa::Program& program, const Config& config, isa::Memory* memory,

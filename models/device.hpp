@@ -1,6 +1,8 @@
 // The cores of one program together: who has finished, who waits for whom.
 #pragma once
 
+#include <map>
+
 #include "models/core.hpp"
 #include "models/run.hpp"
 
@@ -19,15 +21,16 @@ class Device {
   [[nodiscard]] Hbm& hbm() { return hbm_; }
   [[nodiscard]] bool evaluates() const { return evaluates_; }
   void count_one();
-  /// Core `id` has reached `inst`. True once all cores are at theirs; `since` is then when.
-  bool meet(int id, const isa::Inst& inst, Fs now, Fs& since);
+  /// Core `id` has reached `op`. True once every core is at its meeting of the same number; `since`
+  /// is then when, and op.peer whom it met.
+  bool meet(int id, Operation& op, Fs now, Fs& since);
   /// Before a rendezvous instruction of core `id` is evaluated.
-  void prepare_peer(int id, isa::EvalContext& context);
+  void prepare_peer(int id, const isa::Inst* peer, isa::EvalContext& context);
 
  private:
   struct Meeting {
     std::vector<const isa::Inst*> arrived;  // per core
-    std::size_t count = 0, left = 0;
+    std::size_t count = 0, passed = 0;
     Fs complete = 0;
   };
   const isa::Program& program_;
@@ -36,9 +39,8 @@ class Device {
   bool evaluates_;
   std::unique_ptr<isa::Memory> scratch_;
   CostTable costs_;
-  Hbm hbm_;  // the cores of a program share a stack
-  Meeting meeting_;
-  std::vector<const isa::Inst*> peers_;
+  Hbm hbm_;                                    // the cores of a program share a stack
+  std::map<std::uint32_t, Meeting> meetings_;  // by number
   std::vector<std::unique_ptr<Core>> cores_;
   std::uint64_t finished_ = 0;
   bool stopped_ = false;

@@ -97,7 +97,8 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->dge = isa::DgeMode::kNone;
   op->ports = {};
   op->evaluate = op->holds_walk = false;
-  op->rendezvous = isa::spec(*step.inst).rendezvous;
+  op->rendezvous = isa::spec(*step.inst).rendezvous ? ++meetings_ : 0;
+  op->peer = nullptr;
   isa::expand(*step.inst, program_.machine(), op->expansion);
   return op;
 }

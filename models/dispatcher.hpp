@@ -63,6 +63,7 @@ class Dispatcher {
   std::deque<Operation> store_;
   std::vector<Operation*> free_;
   std::vector<Edge> edges_;
+  std::uint32_t meetings_ = 0;
   std::uint64_t count_ = 0;
   std::size_t in_flight_ = 0;
   bool starved_ = false;

@@ -93,7 +93,7 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
   if (sync != nullptr && !sync->waits.empty() && ready_ > now) return sleep_until(ready_, now);
   std::optional<Wait> wait = waits(op, now);
   if (!wait) return Progress::kBlocked;
-  if (op.rendezvous) {
+  if (op.rendezvous != 0) {
     const Fs here = std::max(wait->ready, wait->awake);
     if (here > now) return sleep_until(here, now);
     if (!context_.host.rendezvous(op, now, wait->awake)) {

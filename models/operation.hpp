@@ -30,7 +30,8 @@ struct Operation {
   Ports::Use ports;
   Fs trigger_start = 0, trigger_end = 0;  // DMA
   int pending = 0;                        // events still to come: its own end, and the transfer's
-  bool rendezvous = false;                // waits for the other cores
+  std::uint32_t rendezvous = 0;           // how many-th meeting of its core this is; 0 = none
+  const isa::Inst* peer = nullptr;        // whom it met there
   bool evaluate = false;                  // has an eval still to run
   bool holds_walk = false;                // the walker waits for it
 };

@@ -71,3 +71,49 @@ TEST_CASE("the progress callback sees instructions and time, and stops a run") {
   CHECK(full.instructions == 20000);
   CHECK(full.end > stopped.end);
 }
+
+TEST_CASE("two cores meet at a barrier and exchange tiles as the interpreter says") {
+  const auto build = [](PB& b, std::uint32_t(&tiles)[4]) {
+    const auto shared = b.hbm("shared", Dtype::kFloat32, {2});
+    for (const std::uint8_t core : {std::uint8_t{0}, std::uint8_t{1}}) {
+      const std::string tag = std::to_string(core);
+      tiles[core] = b.tensor("src" + tag, Space::kSbuf, Dtype::kFloat32, {2, 4}, 0, core);
+      tiles[2 + core] = b.tensor("dst" + tag, Space::kSbuf, Dtype::kFloat32, {2, 4}, 0, core);
+    }
+    // Core 1 has much to do before it comes to the barrier.
+    const auto big = b.tensor("big", Space::kSbuf, Dtype::kFloat32, {128, 4096}, 0, 1);
+    for (int i = 0; i < 4; ++i) {
+      b.op("memset", {{"dst", PB::arg(b.all(big))}, {"value", PB::arg(1.0)}}, Engine::kVector, 1);
+    }
+    for (const std::uint8_t core : {std::uint8_t{0}, std::uint8_t{1}}) {
+      b.op("core_barrier", {{"data", PB::arg(b.all(shared))}, {"cores", b.list({0, 1})}},
+           core == 0 ? Engine::kSync : Engine::kVector, core);
+      b.op("sendrecv",
+           {{"src", PB::arg(b.all(tiles[core]))},
+            {"dst", PB::arg(b.all(tiles[2 + core]))},
+            {"send_to_rank", PB::arg(1 - core)},
+            {"recv_from_rank", PB::arg(1 - core)},
+            {"pipe_id", PB::arg(0)}},
+           Engine::kAny, core);
+    }
+    b.set(tiles[0], {1, 2, 3, 4, 5, 6, 7, 8});
+    b.set(tiles[1], {9, 10, 11, 12, 13, 14, 15, 16});
+  };
+  PB timed, plain;
+  std::uint32_t a[4] = {}, c[4] = {};
+  build(timed, a);
+  build(plain, c);
+  plain.run();
+  test::Timeline t;
+  simulate(timed.program(), load_config("trn2"), &timed.memory(), {.observers = {&t}});
+  for (int i = 0; i < 4; ++i) CHECK(timed.get(a[i]) == plain.get(c[i]));
+  CHECK(timed.get(a[2]) == std::vector<float>{9, 10, 11, 12, 13, 14, 15, 16});
+  models::Fs barrier[2] = {0, 0}, busy = 0;
+  for (const auto& e : t.parts) {
+    if (isa::spec(*e.inst).name == "core_barrier") barrier[e.core] = e.end;
+    if (e.core == 1 && isa::spec(*e.inst).name == "memset") busy = std::max(busy, e.start);
+  }
+  // Nobody passes before core 1 has come there, which it does after its last memset has begun.
+  CHECK(barrier[0] > busy);
+  CHECK(barrier[1] > busy);
+}
