@@ -16,8 +16,12 @@ namespace fs = std::filesystem;
 
 constexpr int kNoInterpreter = 127;  // the shell's code for a missing program
 
+// The interpreter of the environment that pip installed the program into.
+fs::path beside(const fs::path& program) { return program.parent_path() / "python3"; }
+
 // The build tree has the package in ../../python and ./python; an installation needs no help.
 void prepend_python_path(const fs::path& program) {
+  if (fs::exists(beside(program))) return;
   std::string path;
   for (const fs::path& folder :
        {program.parent_path() / "python", fs::path(NKISIM_SOURCE_DIR) / "python"}) {
@@ -28,8 +32,10 @@ void prepend_python_path(const fs::path& program) {
   setenv("PYTHONPATH", path.c_str(), 1);
 }
 
-std::string interpreter() {
-  if (const char* chosen = std::getenv("NKISIM_PYTHON")) return chosen;
+std::string interpreter(const fs::path& program) {
+  const char* chosen = std::getenv("NKISIM_PYTHON");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  if (fs::exists(beside(program))) return beside(program).string();
   return fs::exists(NKISIM_PYTHON_EXECUTABLE) ? NKISIM_PYTHON_EXECUTABLE : "python3";
 }
 
@@ -53,7 +59,7 @@ namespace {
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   prepend_python_path(program);
   setenv("NKISIM_PROGRAM", program.c_str(), 1);
-  std::vector<std::string> all = {interpreter(), "-m", module};
+  std::vector<std::string> all = {interpreter(program), "-m", module};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());
