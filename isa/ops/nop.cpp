@@ -1,0 +1,17 @@
+#include "isa/ops/common.hpp"
+
+namespace nkisim::isa {
+
+extern const OpSpec spec_nop;
+const OpSpec spec_nop = {
+    .name = "nop",
+    .doc = "Occupies its engine's sequencer and touches nothing.",
+    .semantics = "no effect; its semaphore waits and posts hold as on any instruction",
+    .cost = "sequencer time (rule of opcode NOP)",
+    .sources = "profiler opcode NOP (device profiles; profile schema)",
+    .engines = kAnySequencer,
+    .params = {},
+    .opcode = Opcode::kNOP,
+};
+
+}  // namespace nkisim::isa
