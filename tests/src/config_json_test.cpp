@@ -1,5 +1,6 @@
 #include "src/config_json.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "isa/error.hpp"
@@ -23,7 +24,13 @@ TEST_CASE("inheritance changes what it names and nothing else") {
   CHECK(trn1.engines[0].gap == trn2.engines[0].gap);
   CHECK_FALSE(trn1.throttle.enabled);
   CHECK(trn1.throttle.window == trn2.throttle.window);
-  CHECK(trn1.rules.size() == trn2.rules.size() + 3);
+  // Rules of trn1's own stand before the ones they refine; every inherited rule keeps its place.
+  auto next = trn1.rules.begin();
+  for (const auto& rule : trn2.rules) {
+    next = std::find_if(next, trn1.rules.end(), [&](const auto& r) { return r.id == rule.id; });
+    REQUIRE(next != trn1.rules.end());
+  }
+  CHECK(trn1.rules.size() > trn2.rules.size());
 }
 
 TEST_CASE("overrides reach values and rules") {
