@@ -23,9 +23,9 @@ enum class PartKind : std::uint8_t {
 /// One row of the cost table. The first row that matches a part decides; `present` and `absent` are
 /// isa::Feature masks, `dtypes` a mask of isa::Dtype bits (0 = any).
 struct CostRule {
-  std::string id;
+  std::string id = {};
   isa::Unit unit{};
-  std::vector<std::string> opcodes;  // "*" matches every opcode
+  std::vector<std::string> opcodes = {};  // "*" matches every opcode
   std::uint32_t present = 0, absent = 0, dtypes = 0;
   PartKind kind = PartKind::kPipe;
   Fs fixed = 0;                   // pipeline latency around the stream
@@ -33,14 +33,14 @@ struct CostRule {
   double fixed_cycles = 0;        // added to the stream
   double min_cycles = 0;          // least streaming time
   Fs overlap = 0;                 // the next instruction may start this long before the end
-  std::string mode;               // performance_mode label
+  std::string mode = {};          // performance_mode label
 };
 
 /// A surcharge: every matching row applies on top of the deciding CostRule.
 struct CostExtra {
-  std::string id;
+  std::string id = {};
   isa::Unit unit{};
-  std::vector<std::string> opcodes;
+  std::vector<std::string> opcodes = {};
   std::uint32_t present = 0, absent = 0, dtypes = 0;
   Fs fixed = 0;
   double stream_factor = 1;  // times the streaming cycles

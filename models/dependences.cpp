@@ -1,6 +1,7 @@
 #include "models/dependences.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace nkisim::models {
 namespace {
@@ -117,6 +118,10 @@ void Dependences::scan(Arena& arena, const Access& access, std::vector<Edge>& ed
     auto& bucket = arena.buckets[b];
     const bool tidy = bucket.size() > kTidyBucket;
     const std::int64_t first = static_cast<std::int64_t>(b) * arena.pitch;
+    // Addresses beyond the capacity (where that is allowed) share the last bucket.
+    const bool open_ended = b + 1 == arena.buckets.size();
+    const std::int64_t last =
+        open_ended ? std::numeric_limits<std::int64_t>::max() : first + arena.pitch;
     std::size_t kept = 0;
     for (const Entry& entry : bucket) {
       Record* r = entry.record;
@@ -136,7 +141,7 @@ void Dependences::scan(Arena& arena, const Access& access, std::vector<Edge>& ed
         if (access.write || r->write) add_edge(*r, access, edges);
         r->visited = visit_;
       }
-      if (superseded(*r, access, first, first + arena.pitch)) {
+      if (superseded(*r, access, first, last)) {
         release(r);
       } else {
         bucket[kept++] = entry;
