@@ -10,10 +10,10 @@
 namespace nkisim {
 
 struct ReadOptions {
-  std::string target;                // check against this target instead of the header's
+  std::string target = {};           // check against this target instead of the header's
   bool allow_over_capacity = false;  // let tensors exceed SBUF and PSUM
   /// Called now and then with the bytes of the file read so far and its size.
-  std::function<void(std::uint64_t, std::uint64_t)> progress;
+  std::function<void(std::uint64_t, std::uint64_t)> progress = {};
 };
 
 /// Reads and checks a whole trace, one line or record at a time. Every malformed input is an
