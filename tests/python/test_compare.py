@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "nkisim"))
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 TRACE = str(ROOT / "traces" / "softmax.jsonl")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 trace_pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "nkisim"))
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 
 
 def slices(path):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "nkisim"))
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 SHIM = ROOT / "python" / "bin" / "neuron-profile"
 SCHEMA = json.loads((ROOT / "python/nkisim_profile/schema_7_4_0.json").read_text())["tables"]
 TYPES = {"integer (int64)": pa.int64(), "integer (int32)": pa.int32(), "boolean": pa.bool_(),

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("plotly")
 api = pytest.importorskip("playwright.sync_api")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "nkisim"))
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 CHROMIUM = os.environ.get("NKISIM_CHROMIUM") or shutil.which("chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync"]
