@@ -42,7 +42,8 @@ Cost cost(double ns, double tail) {
 }  // namespace
 
 TEST_CASE("weights load while the previous multiply streams") {
-  Array array(config(false));
+  const auto machine = config(false);  // the array keeps a reference
+  Array array(machine);
   const auto l0 = array.run(load(), cost(32, 76), array.earliest(load(), 0));
   CHECK(l0.end == from_ns(32 + 76));
   const auto m0 = array.run(multiply(), cost(512, 157), array.earliest(multiply(), from_ns(2)));
@@ -61,7 +62,8 @@ TEST_CASE("weights load while the previous multiply streams") {
 }
 
 TEST_CASE("multiplies on disjoint row tiles overlap, on shared ones do not") {
-  Array array(config(false));
+  const auto machine = config(false);  // the array keeps a reference
+  Array array(machine);
   array.run(load(0, 32), cost(8, 0), 0);
   array.run(load(32, 32), cost(8, 0), array.earliest(load(32, 32), 0));
   const auto a = array.run(multiply(0, 32), cost(512, 0), from_ns(8));
