@@ -31,10 +31,6 @@ inline constexpr std::array<std::string_view, 6> kCompareChoices = {"lt", "le", 
 [[nodiscard]] bool is_bitvec(AluOp op);
 /// add, subtract, multiply: exact on 32-bit integers where the engine has integer arithmetic.
 [[nodiscard]] bool has_exact_integer(AluOp op);
-/// Rules every ALU operand pair obeys: a binary operator, bitvec only on integers and only on
-/// VectorE, power only on GpSimd.
-void check_binary_alu(std::string_view param, AluOp op, Engine engine,
-                      std::initializer_list<const TensorRef*> operands);
 /// Engine and generation rules of any operator: bitvec only on VectorE, power only on GpSimd,
 /// abs_max and abs_min only on trn3's VectorE, rsqrt not on VectorE.
 void check_alu_engine(std::string_view param, AluOp op, Engine engine, const Machine& machine);
