@@ -1,6 +1,7 @@
 """nki.tensor: the tensor type."""
 
-from nkisim.tensor import NkiTensor, VirtualRegister
+from nkisim.register import VirtualRegister
+from nkisim.tensor import NkiTensor
 
 Tensor = NkiTensor
 __all__ = ["NkiTensor", "Tensor", "VirtualRegister"]

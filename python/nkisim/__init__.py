@@ -7,7 +7,8 @@
 
 from . import _core
 from .errors import Error, KernelIndexError, KernelTypeError, KernelValueError
-from .tensor import NkiTensor, VirtualRegister
+from .register import VirtualRegister
+from .tensor import NkiTensor
 from . import enums, optokens
 
 

@@ -5,7 +5,9 @@ broadcasts. Subscripting a tensor with Exprs gives an access pattern, never a ga
 """
 
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
-from .tensor import NkiTensor, VirtualRegister, ds
+from .register import VirtualRegister
+from .tensor import NkiTensor, ds
+from .views import dynamic_entry
 
 
 class Expr:
@@ -418,8 +420,6 @@ class _OutOfBounds:
 
 def _index_tensor(tensor, d, k, vector, dyn):
     if k.size == 1 and not (d == 0 and not tensor.st.on_chip):
-        from .tensor import dynamic_entry
-
         dyn.append(dynamic_entry(tensor, k, tensor.strides[d], tensor.shape[d]))
         return vector, Expr(0, {}, {}, 0)
     if tensor.st.on_chip or vector is not None:
@@ -430,8 +430,6 @@ def _index_tensor(tensor, d, k, vector, dyn):
 
 
 def _dynamic_expr(tensor, d, k, dyn):
-    from .tensor import dynamic_entry
-
     if isinstance(k, VirtualRegister):
         dyn.append(dynamic_entry(tensor, k, tensor.strides[d], tensor.shape[d]))
         return Expr(0, {}, {}, 0)

@@ -11,7 +11,9 @@ from .enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, 
                     reduce_cmd)
 from .errors import Error, KernelTypeError, KernelValueError, fail
 from .recorder import OPS, current, state
-from .tensor import PSUM, NkiTensor
+from .geometry import reshape_strides
+from .storage import PSUM
+from .tensor import NkiTensor
 
 NkiValidationError = Error
 tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engine.scalar
@@ -271,15 +273,13 @@ def _rows(hbm, rows):
     while at < len(shape) and n < rows:
         n *= shape[at]
         at += 1
-    from .tensor import _reshape_strides
-
     total = hbm.size
     if rows < 1 or total % rows:
         return hbm
     new = (rows,) + shape[at:] if n == rows and at > 0 else (rows, total // rows)
     if n == rows and at == 0:
         new = (1,) + shape
-    strides = _reshape_strides(shape, hbm.strides, new)
+    strides = reshape_strides(shape, hbm.strides, new)
     if strides is None:
         return hbm
     return hbm._like(hbm.part, hbm.off, new, strides)

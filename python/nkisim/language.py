@@ -16,8 +16,9 @@ from .lowering import (all, assign, broadcast_to, copy, dropout, gather_flattene
 from .nkiobject import NKIObject
 from .optokens import TOKENS, NlOp, token
 from .recorder import current, state
-from .tensor import (BUFFERS, Buffer, NkiTensor, VirtualRegister, buffer_of, ds, hbm, private_hbm,
-                     psum, sbuf, shared_hbm)
+from .register import VirtualRegister
+from .storage import BUFFERS, Buffer, buffer_of, hbm, private_hbm, psum, sbuf, shared_hbm
+from .tensor import NkiTensor, ds
 
 DType = dtypes.DType
 MemoryRegion = Buffer

@@ -4,7 +4,7 @@ An allocator says where each block of a tensor lives: SBUF (start partition, byt
 (bank, start partition, byte address within the bank).
 """
 
-from .tensor import Buffer, psum as psum_buffer, sbuf as sbuf_buffer
+from .storage import Buffer, psum as psum_buffer, sbuf as sbuf_buffer
 
 
 class AllocatedBuffer(Buffer):

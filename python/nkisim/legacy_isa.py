@@ -14,9 +14,11 @@ from .index import Expr, Mask
 from .isa import get_nc_sub_version, get_nc_version  # noqa: F401
 from .isa import gpsimd_engine, scalar_engine, sync_engine, tensor_engine  # noqa: F401
 from .isa import unknown_engine, vector_engine  # noqa: F401
-from .lowering import _cut, _product, _reduced_shape, produce, promote, reduce_build
+from .lowering import (broadcast_shapes, cut, operand, produce, promote, reduce_build,
+                       reduced_shape)
 from .recorder import current
-from .tensor import PSUM, SBUF, NkiTensor
+from .storage import PSUM, SBUF, product
+from .tensor import NkiTensor
 
 FP32_MIN = float(np.finfo(np.float32).min)
 
@@ -45,10 +47,10 @@ def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF,
         return produce(tuple(shape), dtype, build, mask, views, space, spaces, kind)
     if mask is not None:
         current().allow_unwritten = True
-        cut = _cut([dst, *views], mask, tuple(shape))
-        if cut is None:
+        parts = cut([dst, *views], mask, tuple(shape))
+        if parts is None:
             return dst
-        dst, views = cut[0], cut[1:]
+        dst, views = parts[0], parts[1:]
     build(dst, *views)
     return dst
 
@@ -118,7 +120,7 @@ def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onez
               is_transpose=False, tile_position=(), tile_size=(), mask=None, perf_mode=None,
               dst=None, name=None, **_ignored):
     perf = isa._perf(perf_mode)
-    shape = (_product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
+    shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
     dtype = stationary.dtype if is_transpose else float32
     return _call(isa.nc_matmul, dst, shape, dtype, mask,
                  dict(stationary=stationary, moving=moving), PSUM, (PSUM,), "matmul",
@@ -131,7 +133,7 @@ def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onez
 def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None, name=None,
                  **_ignored):
     on_vector = engine == isa.vector_engine and engine != isa.unknown_engine
-    shape = (_product(data.shape[1:]), data.shape[0])
+    shape = (product(data.shape[1:]), data.shape[0])
     tile = _call(isa.nc_transpose, dst, shape, data.dtype, mask, dict(data=data),
                  SBUF if on_vector else PSUM, (SBUF, PSUM) if on_vector else (PSUM,),
                  engine=engine, name=name)
@@ -144,7 +146,7 @@ def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error,
              dge_mode=dge_mode.unknown, name=None, **_ignored):
     views = [dst, src]
     if mask is not None:
-        views = _cut(views, mask, dst.shape)
+        views = cut(views, mask, dst.shape)
         if views is None:
             return
     isa.dma_copy(*views, dst_rmw_op=dst_rmw_op, oob_mode=oob_mode, dge_mode=dge_mode, name=name)
@@ -196,11 +198,9 @@ def _word(predicate):
 
 def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engine.unknown, dst=None,
                   name=None, **_ignored):
-    from .lowering import _operand, broadcast_shapes
-
     shape = broadcast_shapes(data1.shape, data2.shape)
     return _call(isa.tensor_tensor, dst, shape, _dtype(dtype, promote(data1.dtype, data2.dtype)),
-                 mask, dict(data1=_operand(data1, shape), data2=_operand(data2, shape)), op=op,
+                 mask, dict(data1=operand(data1, shape), data2=operand(data2, shape)), op=op,
                  engine=engine, name=name)
 
 
@@ -244,7 +244,7 @@ def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1
 def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdims=False,
                   dst=None, name=None, **_ignored):
     axes = isa.normalise_axes(axis, data.ndim)
-    shape = _reduced_shape(data.shape, axes, keepdims)
+    shape = reduced_shape(data.shape, axes, keepdims)
     build = reduce_build(op, data, axes, negate, mask, name)
     if dst is None:
         return produce(shape, _dtype(dtype, data.dtype), build)
@@ -285,8 +285,8 @@ def _eight(function, data, mask, dtype, dst, operands, name):
         box = mask.box(data.shape)
         if box is not None:
             rows = box[0]
-            cut = _cut([data], mask, data.shape)[0]
-            operands = {k: cut if v is data else v[rows[0]:rows[1]] for k, v in operands.items()}
+            part = cut([data], mask, data.shape)[0]
+            operands = {k: part if v is data else v[rows[0]:rows[1]] for k, v in operands.items()}
     shape = (data.shape[0], 8)
 
     def build(out):
@@ -305,12 +305,12 @@ def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, d
         current().allow_unwritten = True
         box = mask.box(data.shape)
         low, high = box[0]
-        cut = _cut([data], mask, data.shape)[0]
-        operands = dict(data=cut, vals=vals[low:high],
+        part = cut([data], mask, data.shape)[0]
+        operands = dict(data=part, vals=vals[low:high],
                         dst_idx=None if dst_idx is None else dst_idx[low:high])
 
         def build(out):
-            isa.nc_match_replace8(_cut([out], mask, data.shape)[0], imm=float(imm), name=name,
+            isa.nc_match_replace8(cut([out], mask, data.shape)[0], imm=float(imm), name=name,
                                   **operands)
 
         if dst is None:
@@ -342,14 +342,14 @@ def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None,
 
 
 def sequence_bounds(*, segment_ids, dtype=None, dst=None, name=None, **_ignored):
-    shape = (segment_ids.shape[0], 2, _product(segment_ids.shape[1:]))
+    shape = (segment_ids.shape[0], 2, product(segment_ids.shape[1:]))
     return _call(isa.sequence_bounds, dst, shape, _dtype(dtype, segment_ids.dtype), None,
                  dict(segment_ids=segment_ids), name=name)
 
 
 def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, *, mask=None,
                  dst=None, name=None, **_ignored):
-    columns = _product(index.shape[1:])
+    columns = product(index.shape[1:])
     valid = columns * 16 if num_valid_indices is None else num_valid_indices
     shape = ((src_buffer.shape[0], columns, 16, num_elem_per_idx) if valid == columns * 16 else
              (src_buffer.shape[0], valid, num_elem_per_idx))

@@ -9,7 +9,8 @@ from .index import Expr, MGrid
 from .legacy_alloc import AllocatedBuffer
 from .optokens import TOKENS, NlOp
 from .recorder import current
-from .tensor import HBM, NkiTensor, buffer_of, ds, sbuf
+from .storage import HBM, product, buffer_of, sbuf
+from .tensor import NkiTensor, ds
 
 globals().update({k: v for k, v in vars(language).items() if not k.startswith("_")})
 
@@ -134,7 +135,7 @@ def ndarray(shape, dtype=float32, *, buffer=None, name="", **_ignored):
     if base.space == HBM or (at == 0 and place is None):
         return recorder.ndarray(shape, dtype, base, name or "")
     blocks, tile_shape = shape[:at], shape[at:]
-    size = dtype.itemsize * lowering._product(tile_shape[1:])
+    size = dtype.itemsize * product(tile_shape[1:])
     tiles = []
     for index in np.ndindex(*blocks) if blocks else [()]:
         address = None if place is None else place(tuple(index), tile_shape[0], size)
@@ -198,7 +199,7 @@ def atomic_rmw(dst, value, op, *, mask=None, **_ignored):
     recorder = current()
     recorder.flush()
     if mask is not None:
-        cut = lowering._cut([dst, value], mask, dst.shape)
+        cut = lowering.cut([dst, value], mask, dst.shape)
         if cut is None:
             return
         dst, value = cut

@@ -6,8 +6,9 @@ import numpy as np
 
 from . import _core, dtypes
 from .errors import Error, KernelValueError, PACKAGE_DIRS, fail, kernel_frame
-from .tensor import (HBM, PSUM, SBUF, NkiTensor, Storage, VirtualRegister, buffer_of, private_hbm,
-                     row_major)
+from .register import VirtualRegister
+from .storage import (HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, psum, row_major, sbuf)
+from .tensor import NkiTensor
 
 ROLE_INTERNAL, ROLE_INPUT, ROLE_OUTPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT = range(5)
 
@@ -111,8 +112,6 @@ class Recorder:
         """A tile that the instruction made by emit(dst) will fill; see Pending."""
         if self.pending is not None:
             self.flush()
-        from .tensor import psum, sbuf
-
         tensor = self._tensor(tuple(shape), dtype, psum if space == PSUM else sbuf, "")
         tensor.st.compared = kind == "compare"
         self.pending = Pending(tensor, emit, self.program.location(), spaces, kind)
@@ -220,8 +219,6 @@ class Recorder:
 
     def host_tensor(self, array, name, role=ROLE_INPUT, buffer=None):
         """HBM tensor filled from a NumPy array before the program starts."""
-        from .tensor import hbm
-
         if self.pending is not None:
             self.flush()
         dtype = dtypes.stored(dtypes.of_array(array.dtype), self.precise)
@@ -270,8 +267,6 @@ class Recorder:
                 self._zero_by_matmul(st)
 
     def _zero_by_matmul(self, st):
-        from .tensor import sbuf
-
         columns = st.pitch_bytes // 4
         weights = self.ndarray((1, st.shape[0]), dtypes.bfloat16, sbuf)
         moving = self.ndarray((1, min(columns, 512)), dtypes.bfloat16, sbuf)

@@ -16,7 +16,8 @@ from . import _core, allocator, hostarrays, lowering, strict
 from .errors import Error, PACKAGE_DIRS
 from .language import nc, spmd_dim
 from .recorder import (ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder, state)
-from .tensor import PSUM, SBUF, NkiTensor
+from .storage import PSUM, SBUF
+from .tensor import NkiTensor
 
 _TARGETS = {
     "trn1": "trn1", "trn1n": "trn1", "inf2": "inf2", "trn2": "trn2", "trn2n": "trn2",

@@ -147,7 +147,7 @@ def check_arguments(function, args, kwargs):
 
 def check_outputs(function, tensors):
     """Warns of returned tensors in private HBM."""
-    from .tensor import shared_hbm
+    from .storage import shared_hbm
 
     code = getattr(inspect.unwrap(function), "__code__", None)
     for t in tensors:

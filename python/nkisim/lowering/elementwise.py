@@ -1,0 +1,221 @@
+"""Element-wise functions: one instruction each, a few of them several."""
+
+import numpy as np
+
+from .. import index, isa
+from ..dtypes import float32, int32, resolve, uint8, uint16, uint32
+from ..errors import KernelTypeError, fail
+from ..optokens import ACT
+from ..recorder import current
+from ..storage import PSUM, product, sbuf
+from ..tensor import NkiTensor
+from .moves import assign, copy, on_chip, shaped
+from .tiles import broadcast_shapes, operand, produce, promote
+
+
+_COMPARES = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+
+
+def _binary(name):
+    def function(x, y, dtype=None, mask=None):
+        if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
+            if any(isinstance(v, (index.Expr, index.Mask)) for v in (x, y)):
+                return getattr(np, name)(x, y)
+            if all_numbers(x, y):
+                return getattr(np, name)(x, y)
+            fail(f"{name} of {type(x).__name__} and {type(y).__name__}; a tile is required", name,
+                 KernelTypeError)
+        kind = "compare" if name in _COMPARES else ""
+        if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
+            return _tile_tile(name, on_chip(x), on_chip(y), dtype, mask, kind)
+        reverse = not isinstance(x, NkiTensor)
+        return _tile_scalar(name, on_chip(y if reverse else x), x if reverse else y, reverse,
+                            dtype, mask, kind)
+
+    function.__name__ = name
+    return function
+
+
+def all_numbers(*values):
+    return not [v for v in values if not isinstance(v, (int, float, np.generic, np.ndarray))]
+
+
+_ARITHMETIC_SCALARS = {"add", "subtract", "multiply", "maximum", "minimum", "divide", *_COMPARES}
+
+
+def _tile_tile(name, x, y, dtype, mask, kind):
+    shape = broadcast_shapes(x.shape, y.shape)
+    out = promote(x.dtype, y.dtype) if dtype is None else resolve(dtype)
+    for small, large, reverse in ((y, x, False), (x, y, True)):
+        column = (small.shape[0] == shape[0] and product(small.shape[1:]) == 1 and
+                  large.shape == shape and product(shape[1:]) > 1 and small.dtype is float32)
+        if column and name in _ARITHMETIC_SCALARS and mask is None:
+            def build(dst, data, operand, reverse=reverse):
+                isa.tensor_scalar(dst, data, name, operand, reverse)
+
+            flat = small.reshape((small.shape[0], 1))
+            return produce(shape, out, build, None, (large, flat), kind=kind)
+    x, y = operand(x, shape), operand(y, shape)
+    if x.st.space == PSUM and y.st.space == PSUM:
+        y = copy(y)
+        current().flush()
+
+    def build(dst, a, b):
+        isa.tensor_tensor(dst, a, b, name)
+
+    return produce(shape, out, build, mask, (x, y), kind=kind)
+
+
+def _tile_scalar(name, x, scalar, reverse, dtype, mask, kind):
+    if isinstance(scalar, np.generic) or isinstance(scalar, np.ndarray) and scalar.size == 1:
+        scalar = scalar.item()
+    if dtype is not None:
+        out = resolve(dtype)
+    else:
+        out = x.dtype if x.dtype.is_float or isinstance(scalar, int) else float32
+
+    def build(dst, data):
+        isa.tensor_scalar(dst, data, name, scalar, reverse)
+
+    return produce(x.shape, out, build, mask, (x,), kind=kind)
+
+
+def _unary(name):
+    def function(x, dtype=None, mask=None, **_ignored):
+        if not isinstance(x, NkiTensor):
+            return getattr(np, name)(x)
+        x = on_chip(x)
+        out = x.dtype if dtype is None else resolve(dtype)
+        if name in ACT:
+            def build(dst, data):
+                isa.activation(dst, name, data)
+        else:
+            def build(dst, data):
+                isa.tensor_scalar(dst, data, name, None)
+        return produce(x.shape, out, build, mask, (x,))
+
+    function.__name__ = name
+    return function
+
+
+def negative(x, dtype=None, mask=None):
+    return FUNCTIONS["multiply"](x, -1, dtype=dtype, mask=mask)
+
+
+def cos(x, dtype=None, mask=None):
+    x = on_chip(x)
+    out = x.dtype if dtype is None else resolve(dtype)
+    # cos(x) = sin(pi/2 - |x|) keeps the argument within sin's valid range.
+    magnitude = FUNCTIONS["abs"](x, dtype=float32)
+    current().flush()
+    half_pi = full_column(x.shape[0], float(np.pi / 2))
+    return produce(x.shape, out, lambda dst, data: isa.activation(
+        dst, "sin", data, bias=half_pi, scale=-1.0), mask, (magnitude,))
+
+
+def tan(x, dtype=None, mask=None):
+    x = on_chip(x)
+    numerator = FUNCTIONS["sin"](x, dtype=float32)
+    current().flush()
+    return FUNCTIONS["divide"](numerator, cos(x, dtype=float32),
+                               dtype=dtype or x.dtype, mask=mask)
+
+
+def full_column(rows, value):
+    tile = current().ndarray((rows, 1), float32, sbuf)
+    isa.memset(tile, value)
+    return tile
+
+
+_WHOLE = 2.0 ** 23  # every float32 beyond it is an integer
+
+
+def floor(x, dtype=None, mask=None):
+    return _floor_like(x, dtype, mask, "greater", "subtract")
+
+
+def ceil(x, dtype=None, mask=None):
+    return _floor_like(x, dtype, mask, "less", "add")
+
+
+def _floor_like(x, dtype, mask, compare, correct):
+    """Through int32 and back, which rounds; what does not fit is whole already (or NaN)."""
+    x, recorder = on_chip(x), current()
+    small = recorder.ndarray(x.shape, float32, sbuf)
+    isa.tensor_scalar(small, x, "maximum", -_WHOLE, False, "minimum", _WHOLE)
+    nearest = copy(small, dtype=int32)
+    recorder.flush()
+    beyond = FUNCTIONS[compare](nearest, small, dtype=float32)
+    recorder.flush()
+    whole = FUNCTIONS[correct](nearest, beyond, dtype=float32)
+    recorder.flush()
+    size = FUNCTIONS["abs"](x, dtype=float32)
+    recorder.flush()
+    fits = FUNCTIONS["less"](size, _WHOLE, dtype=uint8)
+    recorder.flush()
+    result = where(fits, whole, x, dtype=dtype or x.dtype)
+    if mask is None:
+        return result
+    recorder.flush()
+    return copy(result, mask=mask)
+
+
+def trunc(x, dtype=None, mask=None):
+    x = on_chip(x)
+    down = floor(FUNCTIONS["abs"](x, dtype=float32), dtype=float32)
+    current().flush()
+    sign = FUNCTIONS["sign"](x, dtype=float32)
+    current().flush()
+    return FUNCTIONS["multiply"](down, sign, dtype=dtype or x.dtype, mask=mask)
+
+
+def where(condition, x, y, dtype=None, mask=None):
+    recorder = current()
+    tiles = [v for v in (x, y) if isinstance(v, NkiTensor)]
+    shape = condition.shape
+    for t in tiles:
+        shape = broadcast_shapes(shape, t.shape)
+    out = resolve(dtype) if dtype is not None else tiles[0].dtype if tiles else float32
+    predicate = on_chip(condition)
+    if predicate.dtype not in (uint8, uint16, uint32):
+        predicate = FUNCTIONS["not_equal"](predicate, 0.0, dtype=uint8)
+        recorder.flush()
+    predicate = operand(predicate, shape)
+    if isinstance(x, NkiTensor):
+        x = operand(on_chip(x), shape)
+        if x.dtype is not out:
+            x = copy(x, dtype=out)
+            recorder.flush()
+
+    def build(dst, *_views):
+        assign(dst, y if not isinstance(y, NkiTensor) else operand(on_chip(y), shape))
+        recorder.flush()
+        isa.tensor_copy_predicated(dst, x, predicate)
+
+    return produce(shape, out, build)
+
+
+FUNCTIONS = {name: _binary(name) for name in (
+    "add subtract multiply divide maximum minimum abs_max abs_min power equal not_equal less "
+    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
+    "logical_and logical_or logical_xor fmod mod").split()}
+FUNCTIONS.update({name: _unary(name) for name in (
+    "abs square invert logical_not exp log sqrt rsqrt tanh sigmoid relu gelu gelu_apprx_sigmoid "
+    "gelu_apprx_tanh gelu_dx gelu_apprx_sigmoid_dx silu silu_dx softplus mish erf erf_dx "
+    "reciprocal sin arctan sign").split()})
+FUNCTIONS.update(negative=negative, cos=cos, tan=tan, floor=floor, ceil=ceil, trunc=trunc)
+
+
+def update(op, dst, value):
+    """dst op= value; on PSUM, += of a matmul accumulates in place."""
+    recorder = current()
+    pending = recorder.pending
+    if (op == "add" and pending is not None and pending.kind == "matmul" and
+            isinstance(value, NkiTensor) and value is pending.tensor and dst.st.space == PSUM):
+        recorder.retarget(shaped(dst, value.shape))
+        return dst
+    if pending is not None and pending.tensor.st is dst.st:
+        recorder.flush()
+    result = FUNCTIONS[op](dst, value, dtype=dst.dtype)
+    assign(dst, result)
+    return dst

@@ -1,0 +1,171 @@
+"""Copies between memories, fills, and assignment to tiles."""
+
+import builtins
+
+import numpy as np
+
+from .. import index, isa
+from ..dtypes import resolve, uint32
+from ..errors import KernelTypeError, KernelValueError, fail
+from ..recorder import current
+from ..storage import PSUM, SBUF, sbuf
+from ..tensor import NkiTensor
+from .tiles import cut, operand, produce
+
+
+def copy_into(dst, src):
+    """dst = src with the instruction that can: DMA for HBM, tensor_copy on chip."""
+    if dst.st.on_chip and src.st.on_chip:
+        isa.tensor_copy(dst, src)
+        return
+    if src.st.space == PSUM:  # DMA does not reach PSUM
+        tile = current().ndarray(src.shape, src.dtype, sbuf)
+        isa.tensor_copy(tile, src)
+        src = tile
+    if dst.st.space == PSUM:
+        tile = current().ndarray(dst.shape, src.dtype, sbuf)
+        isa.dma_copy(tile, src)
+        isa.tensor_copy(dst, tile)
+        return
+    isa.dma_copy(dst, src)
+
+
+def _startable(view):
+    """Whether engines can start at the view's partition; DMA can start anywhere."""
+    start, n = view.st.partition + view.part, view.shape[0]
+    return start == 0 or (start == 64 and n <= 64) or (start % 32 == 0 and n <= 32)
+
+
+def fill(dst, value):
+    if dst.st.on_chip:
+        if _startable(dst):
+            isa.memset(dst, value)
+            return
+        constant = np.full(dst.shape, value).astype(dst.dtype.dtype)
+        isa.dma_copy(dst, current().constant(constant, "constant"))
+        return
+    n = dst.size
+    rows = next(p for p in range(builtins.min(128, n), 0, -1) if n % p == 0)
+    tile = current().ndarray((rows, n // rows), dst.dtype, sbuf)
+    isa.memset(tile, value)
+    isa.dma_copy(dst, tile.reshape((rows, n // rows)))
+
+
+def _same_place(a, b):
+    return (a.st is b.st and a.part == b.part and a.off == b.off and a.shape == b.shape and
+            a.strides == b.strides and a.dtype is b.dtype)
+
+
+def assign(dst, value):
+    """dst[...] = value."""
+    recorder = current()
+    pending = recorder.pending
+    if isinstance(value, NkiTensor):
+        if pending is not None and value is pending.tensor and dst.size == value.size and (
+                dst.st.space in pending.spaces):
+            recorder.retarget(shaped(dst, value.shape))
+            return
+        if _same_place(dst, value):
+            return
+        if value.size != dst.size or (value.shape != dst.shape and value.ndim == dst.ndim):
+            value = operand(value, dst.shape)
+        elif value.shape != dst.shape and value.st.on_chip and dst.st.on_chip:
+            value = shaped(value, dst.shape)
+        copy_into(dst, value)
+    elif isinstance(value, (int, float, np.generic)):
+        fill(dst, value.item() if isinstance(value, np.generic) else value)
+    elif isinstance(value, np.ndarray):
+        copy_into(dst, recorder.constant(np.ascontiguousarray(value), "constant"))
+    else:
+        fail(f"the assigned value is {type(value).__name__}; a tile or a number is required",
+             kind=KernelTypeError)
+
+
+def shaped(view, shape):
+    return view if view.shape == tuple(shape) else view.reshape(tuple(shape))
+
+
+def load(src, dtype=None, mask=None):
+    dtype = src.dtype if dtype is None else resolve(dtype)
+    if src.st.on_chip:
+        return copy(src, dtype=dtype, mask=mask)
+    shape = src.shape if len(src.shape) > 1 else src.shape + (1,)
+    view = src if len(src.shape) > 1 else NkiTensor(src.st, src.part, src.off, shape,
+                                                     src.strides + (1,), src.dtype, src.dyn)
+    view._ref = src._ref if isinstance(src._ref, index._OutOfBounds) else view._ref
+    return produce(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
+
+
+def store(dst, value, mask=None, dtype=None):
+    if isinstance(value, (int, float)):
+        tile = current().ndarray(dst.shape if dst.ndim > 1 else (1,) + dst.shape, dst.dtype, sbuf)
+        fill(tile, value)
+        value = tile
+    if not isinstance(value, NkiTensor):
+        fail(f"value is {type(value).__name__}; a tile is required", "store", KernelTypeError)
+    recorder = current()
+    recorder.flush()
+    if value.st.space == PSUM:
+        tile = recorder.ndarray(value.shape, value.dtype, sbuf)
+        isa.tensor_copy(tile, value)
+        value = tile
+    if value.size != dst.size:
+        value = operand(value, dst.shape)
+    if mask is not None:
+        parts = cut([dst, value], mask, dst.shape)
+        if parts is None:
+            return
+        dst, value = parts
+    isa.dma_copy(dst, value)
+
+
+def copy(x, dtype=None, mask=None, **_ignored):
+    if not isinstance(x, NkiTensor):
+        return np.array(x)
+    if not x.st.on_chip:
+        return load(x, dtype, mask)
+    dtype = x.dtype if dtype is None else resolve(dtype)
+    return produce(x.shape, dtype, isa.tensor_copy, mask, (x,))
+
+
+def load_transpose2d(src, dtype=None, mask=None):
+    out = produce((src.shape[1], src.shape[0]), src.dtype, isa.dma_transpose, None, (src,),
+                  spaces=(SBUF,), kind="load")
+    return out if dtype is None or resolve(dtype) is src.dtype else copy(out, dtype)
+
+
+def on_chip(x):
+    """A tile: HBM operands are loaded first."""
+    return load(x) if not x.st.on_chip else x
+
+
+def in_sbuf(x):
+    """The tensor engine reads SBUF only."""
+    if x.st.space != PSUM:
+        return on_chip(x)
+    tile = current().ndarray(x.shape, x.dtype, sbuf)
+    isa.tensor_copy(tile, x)
+    return tile
+
+
+def broadcast_to(x, shape, dtype=None):
+    shape = tuple(int(s) for s in shape)
+    x = on_chip(x)
+    if x.shape == shape:
+        return x if dtype is None or resolve(dtype) is x.dtype else copy(x, dtype)
+    if x.ndim < len(shape):
+        x = x.reshape((x.shape[0],) + (1,) * (len(shape) - x.ndim) + x.shape[1:])
+    spread_view = operand(x, shape)
+    if spread_view.shape != shape:
+        fail(f"{x!r} does not broadcast to {shape}", "broadcast_to", KernelValueError)
+    if dtype is None and x.shape[1:] != shape[1:]:
+        return spread_view
+    return spread_view if dtype is None else copy(spread_view, dtype)
+
+
+def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **_ignored):
+    out = data.dtype if dtype is None else resolve(dtype)
+    if indices.dtype is not uint32:
+        indices = copy(indices, dtype=uint32)
+        current().flush()
+    return produce(indices.shape, out, isa.nc_n_gather, mask, (data, indices))

@@ -1,0 +1,123 @@
+"""Reductions, and the normalisations made of them."""
+
+from .. import index, isa
+from ..dtypes import float32, resolve
+from ..recorder import current
+from ..storage import product, sbuf
+from .elementwise import FUNCTIONS
+from .moves import on_chip
+from .tiles import produce
+
+
+def reduced_shape(shape, axes, keepdims):
+    if keepdims:
+        return tuple(1 if d in axes else n for d, n in enumerate(shape))
+    kept = tuple(n for d, n in enumerate(shape) if d not in axes)
+    if 0 in axes:
+        kept = (1,) + kept
+    return kept if len(kept) > 1 else kept + (1,)
+
+
+def reduce_build(op, x, axes, negate=False, mask=None, name=None):
+    """build(dst) of a reduction; a mask cuts the input, and with it the rows that are written."""
+    def build(dst):
+        data = x
+        if mask is not None:
+            current().allow_unwritten = True
+            box = mask.box(x.shape)
+            if box is None:
+                return
+            data = index.apply_mask(x, box, x.shape)
+            dst = dst[box[0][0]:box[0][1]]
+        isa.tensor_reduce(dst, op, data, axes, negate, name=name)
+
+    return build
+
+
+def _reduce(op):
+    def function(x, axis, dtype=None, keepdims=False, mask=None, negate=False, **_ignored):
+        x = on_chip(x)
+        axes = isa.normalise_axes(axis, x.ndim, op)
+        out = x.dtype if dtype is None else resolve(dtype)
+        shape = reduced_shape(x.shape, axes, keepdims)
+        if axes == [0]:
+            return produce(shape, out, lambda dst, data: isa.tensor_partition_reduce(
+                dst, op, data), None, (x,))
+        if 0 in axes:
+            free = function(x, [a for a in axes if a], float32, True, mask)
+            current().flush()
+            return produce(shape, out, lambda dst, data: isa.tensor_partition_reduce(
+                dst, op, data), None, (free,))
+        return produce(shape, out, reduce_build(op, x, axes, negate, mask))
+
+    function.__name__ = op
+    return function
+
+
+sum = _reduce("add")
+max = _reduce("maximum")
+min = _reduce("minimum")
+prod = _reduce("multiply")
+
+
+def all(x, axis, dtype=None, **_ignored):
+    truth = FUNCTIONS["not_equal"](x, 0.0, dtype=float32)
+    current().flush()
+    return min(truth, axis, dtype=dtype or x.dtype)
+
+
+def mean(x, axis, dtype=None, keepdims=False, mask=None):
+    x = on_chip(x)
+    total = sum(x, axis, float32, keepdims, mask)
+    current().flush()
+    count = product(x.shape[a] for a in isa.normalise_axes(axis, x.ndim, "mean"))
+    return FUNCTIONS["multiply"](total, 1.0 / count, dtype=dtype or x.dtype)
+
+
+def var(x, axis, dtype=None, keepdims=False):
+    x = on_chip(x)
+    centre = mean(x, axis, float32, True)
+    current().flush()
+    difference = FUNCTIONS["subtract"](x, centre, dtype=float32)
+    current().flush()
+    squares = FUNCTIONS["square"](difference, dtype=float32)
+    current().flush()
+    return mean(squares, axis, dtype or x.dtype, keepdims)
+
+
+def softmax(x, axis=-1, dtype=None, mask=None, **_ignored):
+    x = on_chip(x)
+    top = max(x, axis, float32, True)
+    current().flush()
+    shifted = FUNCTIONS["subtract"](x, top, dtype=float32)
+    current().flush()
+    raised = FUNCTIONS["exp"](shifted, dtype=float32)
+    current().flush()
+    total = sum(raised, axis, float32, True)
+    current().flush()
+    inverse = reciprocal_of(total)
+    return FUNCTIONS["multiply"](raised, inverse, dtype=dtype or x.dtype, mask=mask)
+
+
+def reciprocal_of(x):
+    tile = current().ndarray(x.shape, float32, sbuf)
+    isa.reciprocal(tile, x)
+    return tile
+
+
+def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, **_ignored):
+    x = on_chip(x)
+    compute = float32 if compute_dtype is None else resolve(compute_dtype)
+    squares = FUNCTIONS["square"](x, dtype=compute)
+    current().flush()
+    total = sum(squares, axis, float32, True)
+    current().flush()
+    scaled = FUNCTIONS["multiply"](total, 1.0 / n, dtype=float32)
+    current().flush()
+    shifted = FUNCTIONS["add"](scaled, epsilon, dtype=float32)
+    current().flush()
+    inverse = FUNCTIONS["rsqrt"](shifted, dtype=float32)
+    current().flush()
+    normal = FUNCTIONS["multiply"](x, inverse, dtype=compute)
+    current().flush()
+    return FUNCTIONS["multiply"](normal, w, dtype=dtype or x.dtype)

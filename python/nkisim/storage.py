@@ -1,0 +1,84 @@
+"""Where tensors live: the buffers of nki.language, and one allocation."""
+
+from .errors import KernelValueError, fail
+
+HBM, SBUF, PSUM = 0, 1, 2
+
+
+class Buffer(str):
+    """nl.sbuf, nl.psum, nl.hbm, nl.shared_hbm, nl.private_hbm: equal to their names."""
+
+    def __new__(cls, name, space):
+        self = super().__new__(cls, name)
+        self.space = space
+        return self
+
+    @property
+    def value(self):
+        return str.__str__(self)
+
+    name = value
+
+    def __reduce__(self):
+        return (buffer_of, (str.__str__(self),))
+
+
+sbuf = Buffer("sbuf", SBUF)
+psum = Buffer("psum", PSUM)
+hbm = Buffer("hbm", HBM)
+shared_hbm = Buffer("shared_hbm", HBM)
+private_hbm = Buffer("private_hbm", HBM)
+BUFFERS = {str(b): b for b in (sbuf, psum, hbm, shared_hbm, private_hbm)}
+
+
+def buffer_of(value):
+    if type(value) is Buffer:
+        return value
+    hit = BUFFERS.get(getattr(value, "value", value))
+    if hit is None:
+        fail(f"buffer is {value!r}; one of {', '.join(BUFFERS)} is required", kind=KernelValueError)
+    return hit
+
+
+class Storage:
+    """One allocation."""
+
+    __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "recorder",
+                 "core", "address", "partition", "file", "line", "buffer", "born", "zeroed_at",
+                 "role", "array", "compared")
+
+    def __init__(self, recorder, shape, dtype, buffer, name, address=None, partition=0):
+        self.id = -1
+        self.recorder = recorder
+        self.shape = shape
+        self.dtype = dtype
+        self.buffer = buffer
+        self.space = buffer.space
+        self.on_chip = buffer.space != HBM
+        self.name = name
+        self.address = address
+        self.partition = partition
+        self.zeroed_at = None  # index of the last memset, in PSUM
+        self.role = 0
+        self.array = None
+        self.compared = False
+        dims = shape[1:] if self.on_chip else shape
+        n = dtype.itemsize
+        for d in dims:
+            n *= d
+        self.pitch_bytes = n
+
+
+def row_major(shape):
+    """Strides of a contiguous tensor."""
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * shape[i + 1]
+    return tuple(strides)
+
+
+def product(values):
+    n = 1
+    for v in values:
+        n *= v
+    return n
