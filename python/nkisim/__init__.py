@@ -22,8 +22,10 @@ def _register():
 
 _register()
 
-from .session import Kernel, Options, Result, run  # noqa: E402
 from .install import install  # noqa: E402
+from .kernel import Kernel, run  # noqa: E402
+from .options import Options  # noqa: E402
+from .result import Result  # noqa: E402
 
 __all__ = ["run", "install", "Result", "Options", "Kernel", "Error", "KernelIndexError",
            "KernelTypeError", "KernelValueError"]

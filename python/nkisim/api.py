@@ -1,7 +1,7 @@
 """nki.jit, nki.simulate and the ways to run of both API generations."""
 
-from . import session
-from .session import Kernel
+from .kernel import Kernel
+from .recorder import state
 
 
 def _decorator(legacy):
@@ -79,8 +79,7 @@ class Benchmark:
     _parent = None
 
     def __call__(self, *args, **kwargs):
-        session_state = session.state
-        if session_state.recorder is not None:
+        if state.recorder is not None:
             return self.kernel.func(*args, **kwargs)
         out = self.kernel(*args, **kwargs)
         self.benchmark_result = BenchmarkResult(self.kernel.result)

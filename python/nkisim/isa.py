@@ -144,7 +144,7 @@ def get_nc_version():
     if state.recorder is not None:
         generation = state.recorder.generation
     else:
-        from .session import default_target, generation_of
+        from .options import default_target, generation_of
 
         generation = generation_of(default_target())
     return nc_version.members[f"gen{generation}"]

@@ -163,7 +163,7 @@ def _function(module, path, name):
 
 def _simulate(args, module, path, name):
     """Exit code of one run."""
-    from .session import Kernel, run
+    from .kernel import Kernel, run
 
     rng = np.random.default_rng(args.seed)
     given = dict(argument(a, rng) for a in args.arg)
@@ -192,10 +192,10 @@ def _simulate(args, module, path, name):
 
 def _traceback(problem):
     """The part of a Python traceback that is the kernel's."""
-    from .session import _kernel_frames
+    from .recording import kernel_frames
 
     lines = traceback.format_exception(type(problem), problem,
-                                       _kernel_frames(problem.__traceback__))
+                                       kernel_frames(problem.__traceback__))
     return "".join(lines).rstrip()
 
 

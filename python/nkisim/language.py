@@ -61,7 +61,7 @@ class _TileSize:
         if state.recorder is not None:
             return state.recorder.machine
         from . import _core
-        from .session import default_target
+        from .options import default_target
 
         return _core.machine(default_target())
 

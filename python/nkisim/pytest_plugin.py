@@ -133,7 +133,7 @@ def _nkisim_latencies(request):
 @pytest.fixture
 def nki_run(request, nki_target, _nkisim_latencies):
     """run(kernel, *args, **kwargs) on the test's target; gives a Checked."""
-    from .session import run
+    from .kernel import run
 
     node = request.node
     settings = _settings(node)

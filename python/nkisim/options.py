@@ -1,0 +1,50 @@
+"""How a kernel is to be run: the target and the switches, with their environment variables."""
+
+import os
+
+from . import _core
+from .errors import Error
+
+_TARGETS = {
+    "trn1": "trn1", "trn1n": "trn1", "inf2": "inf2", "trn2": "trn2", "trn2n": "trn2",
+    "trn2u": "trn2", "trn3": "trn3", "trn3pre": "trn3", "trn3u": "trn3", "gen2": "trn1",
+    "gen3": "trn2", "gen4": "trn3", "core_v2": "trn1", "core_v3": "trn2", "core_v4": "trn3",
+    "v2": "trn1", "v3": "trn2", "v4": "trn3", "2": "trn1", "3": "trn2", "4": "trn3",
+}
+
+
+def resolve_target(name):
+    """The target's canonical name, from any spelling of an instance type or generation."""
+    key = str(getattr(name, "name", name)).lower()
+    if key not in _TARGETS:
+        raise Error(f"target is {name!r}; one of {', '.join(_TARGETS)} is required", code="usage")
+    return _TARGETS[key]
+
+
+def default_target():
+    for variable in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKISIM_TARGET", "NKI_NC_VERSION"):
+        value = os.environ.get(variable)
+        if value:
+            return resolve_target(value)
+    return "trn2"
+
+
+def generation_of(target):
+    return _core.machine(target)["generation"]
+
+
+class Options:
+    """How to run. Environment variables give the defaults."""
+
+    def __init__(self, target=None, over_capacity=None, allow_unwritten=None, timing=None,
+                 config=None, overrides=None):
+        env = os.environ.get
+        self.target = default_target() if target is None else resolve_target(target)
+        if over_capacity is None:  # without rounding tensors take more room than on the device
+            over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"
+        self.over_capacity = over_capacity
+        self.allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN")) if allow_unwritten is None else (
+            allow_unwritten)
+        self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
+        self.config = config or env("NKISIM_CONFIG")
+        self.overrides = dict(overrides or {})

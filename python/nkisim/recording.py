@@ -1,0 +1,144 @@
+"""Calls a kernel function once per program instance, on tensors in place of host arrays."""
+
+import gc
+import inspect
+import types
+
+from . import hostarrays, lowering
+from .errors import Error, PACKAGE_DIRS
+from .launch import Launch
+from .options import Options
+from .recorder import Recorder, state
+from .tensor import NkiTensor
+
+
+class _Arguments:
+    """Converts host arrays in (nested) arguments to tensors and remembers the pairs."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.pairs = []
+        self.kind = "numpy"
+        self.seen = {}
+
+    def convert(self, value, name):
+        if hostarrays.is_array(value):
+            twin = self.seen.get(id(value))
+            if twin is not None:
+                return twin
+            kind, array = hostarrays.to_numpy(value)
+            if kind != "numpy":
+                self.kind = kind
+            tensor = self.recorder.host_tensor(array, name)
+            self.pairs.append((value, tensor))
+            self.seen[id(value)] = tensor
+            return tensor
+        if isinstance(value, (list, tuple)) and any(self._holds(v) for v in value):
+            items = [self.convert(v, f"{name}_{i}") for i, v in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, dict) and any(self._holds(v) for v in value.values()):
+            return {k: self.convert(v, f"{name}_{k}") for k, v in value.items()}
+        if hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
+            held = {k: v for k, v in vars(value).items() if self._holds(v)}
+            if held:
+                import copy
+
+                value = copy.copy(value)
+                for k, v in held.items():
+                    object.__setattr__(value, k, self.convert(v, f"{name}_{k}"))
+        return value
+
+    def _holds(self, value):
+        if hostarrays.is_array(value):
+            return True
+        if isinstance(value, (list, tuple)):
+            return any(self._holds(v) for v in value)
+        if isinstance(value, dict):
+            return any(self._holds(v) for v in value.values())
+        return False
+
+
+def record(function, args, kwargs, grid=None, options=None, legacy=False):
+    """Runs `function` once per program instance; (recorder, returned value, arguments)."""
+    options = options or Options()
+    recorder = Recorder(options.target, options)
+    launch = Launch(grid, legacy)
+    arguments = _Arguments(recorder)
+    names = _parameter_names(function, args)
+    previous = state.recorder, state.emit
+    state.recorder, state.emit = recorder, recorder.emit
+    returned = None
+    collecting = gc.isenabled()
+    gc.disable()  # everything recorded stays alive: collections only cost time
+    try:
+        args = [arguments.convert(a, n) for a, n in zip(args, names)]
+        kwargs = {k: arguments.convert(v, k) for k, v in kwargs.items()}
+        for number, (ids, core) in enumerate(launch.instances):
+            recorder.instance, recorder.core = number, core
+            recorder.grid, recorder.program_ids = launch.grid, ids
+            recorder.shared_count = 0
+            value = function(*args, **kwargs)
+            recorder.flush()
+            _check_loops(recorder)
+            if number == 0:
+                returned = _stored(recorder, value) if legacy else value
+    except Exception as problem:
+        _annotate(problem)
+        raise
+    finally:
+        state.recorder, state.emit = previous
+        if collecting:
+            gc.enable()
+    return recorder, returned, arguments
+
+
+def _stored(recorder, value):
+    """The legacy simulator also hands back tiles: they are stored to HBM first."""
+    if isinstance(value, NkiTensor) and value.st.on_chip:
+        out = recorder.ndarray(value.shape, value.dtype, "hbm", value.st.name)
+        lowering.store(out, value)
+        return out
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)([_stored(recorder, v) for v in value])
+    return value
+
+
+def _check_loops(recorder):
+    if recorder.loops:
+        file, line = recorder.left_loop or ("", 0)
+        raise Error("break or return inside a dynamic loop; the device runs its body to the end",
+                    instruction="dynamic_range", kernel_file=file, kernel_line=line)
+
+
+def _parameter_names(function, args):
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return names[:len(args)] + [f"arg{i}" for i in range(len(names), len(args))]
+
+
+def _annotate(problem):
+    """Names the kernel's line in a Python exception and drops the front end's own frames."""
+    if isinstance(problem, Error):
+        problem.__traceback__ = kernel_frames(problem.__traceback__)
+        return
+    tb, last = problem.__traceback__, None
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(PACKAGE_DIRS):
+            last = tb
+        tb = tb.tb_next
+    if last is not None and hasattr(problem, "add_note"):
+        problem.add_note(f"in the kernel at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}")
+
+
+def kernel_frames(tb):
+    frames = []
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith((*PACKAGE_DIRS, "<nkisim")):
+            frames.append(tb)
+        tb = tb.tb_next
+    chain = None
+    for f in reversed(frames):
+        chain = types.TracebackType(chain, f.tb_frame, f.tb_lasti, f.tb_lineno)
+    return chain
