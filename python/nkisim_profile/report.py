@@ -12,8 +12,8 @@ import sys
 
 import numpy as np
 
-from . import tables
 from .session import CAUSES, FS_PER_NS, UNITS, BadSession, Session
+from .tables import TABLES
 
 HERE = pathlib.Path(__file__).parent
 PLOT_POINTS = 4000  # of an occupancy curve
@@ -156,7 +156,7 @@ def source_lines(s):
     critical = sums(path.inst[known], (path.to - getattr(path, "from"))[known])
     rows = {line: {"count": int(count[i]), "busy": busy[i], "wait": wait[i],
                    "critical": critical[i]} for i, line in enumerate(where.tolist())}
-    sources = {f: text.splitlines() for f, text in s.facts.get("sources", {}).items()}
+    sources = {f: text.splitlines() for f, text in s.sources.items()}
     out = []
     for line, r in sorted(rows.items(), key=lambda kv: -kv[1]["critical"])[:60]:
         file, _, number = line.rpartition(":")
@@ -167,7 +167,7 @@ def source_lines(s):
 
 
 def payload(s):
-    end = s.facts["accounting"]["end_fs"]
+    end = s.end_fs
     m = s.summary()
     stalls = [{"who": (f"core {c['core']} " if s.cores > 1 else "") + who, "fs": x["total_fs"]}
               for c in s.facts["accounting"]["cores"]
@@ -179,12 +179,12 @@ def payload(s):
             "partial": s.facts.get("partial", False), "machine": s.machine, "summary": m,
             "verdict": s.facts.get("verdict", []), "what_if": s.facts.get("what_if", []),
             "stalls": stalls, "end_fs": end, "timeline": timeline(s), "lines": source_lines(s),
-            "sbuf": thin(tables.sbuf_usage(s), ["avg_util_percent", "partition_0_util_percent"]),
-            "psum": thin(tables.psum_usage(s), ["avg_util_percent"]),
-            "hbm": thin(tables.hbm_usage(s), ["current_throughput"]),
+            "sbuf": thin(TABLES["SbufUsage"](s), ["avg_util_percent", "partition_0_util_percent"]),
+            "psum": thin(TABLES["PsumUsage"](s), ["avg_util_percent"]),
+            "hbm": thin(TABLES["HbmUsage"](s), ["current_throughput"]),
             "dma_sizes": {"x": [f"{1 << int(b)} B" if b < 10 else f"{1 << int(b - 10)} KiB"
                                 for b in bins], "y": counts.tolist()},
-            "warnings": tables.warnings(s)["message"]}
+            "warnings": TABLES["Warning"](s)["message"]}
 
 
 def render(session):

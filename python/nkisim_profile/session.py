@@ -1,6 +1,8 @@
 """Reads a session: the events of one simulated run, as NumPy columns."""
 
+import functools
 import json
+import pathlib
 import zipfile
 
 import numpy as np
@@ -11,6 +13,11 @@ UNITS = ("Tensor", "TensorMatrix", "Vector", "Scalar", "GpSimd", "Sync")
 SPACES = ("HBM", "SB", "PSUM")
 CAUSES = ("busy", "throttle", "fixed_latency", "wait_engine", "wait_dma", "hbm", "dma_latency",
           "dma_engines", "port", "semaphore", "own_path", "issue", "end")
+
+ABSENT = ("input_queue_bytes", "output_queue_bytes", "weight_queue_bytes", "cc_op_time",
+          "cc_op_active_time", "cc_op_active_time_percent", "cc_op_count",
+          "cc_cores_instruction_time", "cc_cores_instruction_active_time",
+          "cc_cores_instruction_active_time_percent", "cc_cores_instruction_count")
 
 
 class BadSession(Exception):
@@ -52,6 +59,7 @@ class Session:
                             zip(self.queues.core, self.queues.index, self.queues.name)}
         self.machine = self.facts["machine"]
         self.cores = self.machine["cores"]
+        self.end_fs = int(self.facts["accounting"]["end_fs"])
 
     def text(self, ids):
         return [self.texts[i] for i in ids]
@@ -62,5 +70,47 @@ class Session:
         return [f"{self.texts[f]}:{line}" if self.texts[f] else f"{trace}:{t}" for f, line, t in
                 zip(self.insts.file, self.insts.line, self.insts.trace_line)]
 
+    @functools.cached_property
+    def frames(self):
+        """Functions of the kernel's source, by instruction."""
+        from .tables.source import Frames  # it reads sessions: not at the top
+
+        return Frames(self)
+
+    @functools.cached_property
+    def sources(self):
+        """Text of the kernel's source files, by the name that the trace gives them.
+
+        A relative name counts from the folder of the run, from the trace's or from one above it.
+        """
+        texts = dict(self.facts.get("sources", {}))
+        trace = pathlib.Path(self.facts.get("trace") or ".").absolute()
+        for name in {self.texts[f] for f in np.unique(self.insts.file).tolist()} - {""}:
+            for folder in [] if name in texts else trace.parents[:3]:
+                if (folder / name).is_file():
+                    texts[name] = (folder / name).read_text(errors="replace")
+                    break
+        return texts
+
     def summary(self, core=0):
-        return self.facts["summary"][f"nc_{core}"]
+        """Every metric of a core: the run's own, and those that its events give."""
+        return {**self._event_metrics[core], **self.facts["summary"][f"nc_{core}"]}
+
+    def summaries(self):
+        """The summary of each core by its name, as summary-json has it."""
+        return {f"nc_{core}": self.summary(core) for core in range(self.cores)}
+
+    @functools.cached_property
+    def _event_metrics(self):
+        return [self._metrics_of(core) for core in range(self.cores)]
+
+    def _metrics_of(self, core):
+        p = self.parts
+        mine = p.core == core
+        evicts = mine & (p.psum_read > 0) & (p.sbuf_write > 0)
+        rows = sum(len(x) for x in (self.parts, self.transfers, self.lanes, self.semaphores))
+        # Compilers name input, output and weight queues and collectives; programs here have none.
+        absent = {name: 0 for name in ABSENT}
+        return {"trace_count": int(mine.sum()), "total_row_count": rows, "weight_size_bytes": 0,
+                "psum_read_sbuf_write_count": int(evicts.sum()),
+                "psum_read_sbuf_write_bytes": int(p.psum_read[evicts].sum()), **absent}

@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
-from . import tables
 from .session import BadSession, Session
+from .tables import SCHEMA, TABLES
 
 ARROW = {"integer (int64)": "int64", "integer (int32)": "int32", "boolean": "bool_",
          "number (float)": "float64", "number (double)": "float64"}
@@ -34,7 +34,7 @@ def arrow_table(name, columns):
     pa = pyarrow()
     rows = len(next(iter(columns.values()), ()))
     fields, data = [], []
-    for column, kind, unit, required in tables.SCHEMA[name]:
+    for column, kind, unit, required in SCHEMA[name]:
         known = column in columns
         arrow = getattr(pa, ARROW.get(kind, "string"))()
         fields.append(pa.field(column, arrow, nullable=not required,
@@ -45,7 +45,7 @@ def arrow_table(name, columns):
 
 def all_tables(session):
     """Name and columns of every table that has rows."""
-    for name, make in tables.TABLES.items():
+    for name, make in TABLES.items():
         columns = make(session)
         if len(next(iter(columns.values()), ())):
             yield name, columns
@@ -59,12 +59,15 @@ def write_parquet(session, folder):
 
 
 def write_csv(session, folder):
+    """Every column of the schema, in its order; null is an empty field."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, columns in all_tables(session):
-        data = [plain(values) for values in columns.values()]
+        names = [column[0] for column in SCHEMA[name]]
+        rows = len(next(iter(columns.values())))
+        data = [plain(columns[c]) if c in columns else [None] * rows for c in names]
         with open(folder / f"{name}.csv", "w", newline="") as out:
             writer = csv.writer(out)
-            writer.writerow(columns)
+            writer.writerow(names)
             writer.writerows(zip(*data))
 
 
@@ -80,23 +83,23 @@ LEGACY_DMA = {"start_ts": "timestamp", "duration_ns": "duration"}
 
 def events_json(session):
     """--output-format json: the names older scripts read."""
-    meta = {k: v[0] for k, v in tables.metadata(session).items()}
-    meta.update(pe_clock_freq=meta["tensor_engine_clock_freq"],
+    meta = {k: v[0] for k, v in TABLES["Metadata"](session).items()}
+    meta.update(pe_clock_freq=meta["tensor_engine_clock_freq"] * 1e9,
                 pe_num_rows=meta["tensor_engine_num_rows"],
                 pe_num_cols=meta["tensor_engine_num_cols"])
-    instructions = _rows(tables.instruction(session), LEGACY.items())
+    instructions = _rows(TABLES["Instruction"](session), LEGACY.items())
     waited = {}
-    flows = tables.flow(session)
+    flows = TABLES["Flow"](session)
     for producer, consumer in zip(flows["in_id"], flows["out_id"]):
         waited.setdefault(consumer, []).append(producer)
     for row in instructions:
         row["inst_dep_ids"] = waited.get(row["id"], [])
     return {"summary": [session.summary()], "metadata": [meta], "instruction": instructions,
-            "dma": _rows(tables.dma_packet_aggregated(session), LEGACY_DMA.items()),
-            "active_time": _rows(tables.active_time(session)),
-            "semaphore_update": _rows(tables.semaphore_update(session)),
-            "dma_throughput": _rows(tables.dma_usage(session)),
-            "pending_dma": _rows(tables.pending_dma(session))}
+            "dma": _rows(TABLES["DmaPacketAggregated"](session), LEGACY_DMA.items()),
+            "active_time": _rows(TABLES["ActiveTime"](session)),
+            "semaphore_update": _rows(TABLES["SemaphoreUpdate"](session)),
+            "dma_throughput": _rows(TABLES["DmaUsage"](session)),
+            "pending_dma": _rows(TABLES["PendingDma"](session))}
 
 
 def human(key, value):
@@ -156,7 +159,7 @@ def write(session, output_format, output):
         (write_parquet if output_format == "parquet" else write_csv)(session, folder)
         return
     text = {"summary-text": lambda: summary_text(session),
-            "summary-json": lambda: json.dumps(session.facts["summary"], indent=1) + "\n",
+            "summary-json": lambda: json.dumps(session.summaries(), indent=1) + "\n",
             "json": lambda: json.dumps(events_json(session)) + "\n"}[output_format]()
     if not output or output == "-":
         sys.stdout.write(text)

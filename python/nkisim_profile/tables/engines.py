@@ -1,0 +1,166 @@
+"""Tables of what the engines did: instructions, activity, semaphores, dependences."""
+
+import numpy as np
+
+from ..session import ENGINES, FS_PER_NS, UNITS
+from .common import merged, ns, part_ids, transfer_ids
+
+TRANSPOSE, FP32, FP8, MX = 1 << 11, 1 << 9, 1 << 10, 1 << 13  # features of a part
+ACTIVATIONS = ("ACTIVATE", "ACTIVATE_QUANTIZE")
+
+
+def _adjusted(s, features):
+    fp8 = 1.0 if s.machine["target"] in ("trn1", "inf2") else 0.5
+    return np.select([features & MX != 0, features & FP32 != 0, features & FP8 != 0],
+                     [0.25, 4.0, fp8], 1.0)
+
+
+def instruction(s):
+    p = s.parts
+    start, end = ns(p.start), ns(p.end)
+    where = np.array(s.source(), dtype=object)[p.inst] if len(p) else []
+    waits = sum(getattr(s.charged, c) for c in ("wait_engine", "wait_dma", "hbm", "dma_latency",
+                                                "dma_engines", "semaphore"))
+    transpose = p.features & TRANSPOSE != 0
+    is_pe = p.unit == 1
+    adjusted = (p.flops * _adjusted(s, p.features)).astype(np.int64)
+    opcodes, zero = s.text(p.opcode), np.zeros(len(p), np.int64)
+    texts, frames = _operands(s, opcodes), s.frames.of_inst
+    ops = np.array(s.text(s.insts.op), dtype=object)[p.inst]
+    return {
+        "start_ts": start, "end_ts": end, "duration_ns": end - start,
+        "engine": [ENGINES[e] for e in p.engine], "timeline_track": [UNITS[u] for u in p.unit],
+        "pcore_idx": p.core, "opcode": opcodes, "operands": texts,
+        "compiler_opcode": opcodes, "compiler_operands": texts, "id": part_ids(s), "pc": s.insts.trace_line[p.inst],
+        "compiler_pc": s.insts.trace_line[p.inst],
+        "bir_id": [f"I-{n}" for n in p.sequence], "raw_bir_id": p.sequence,
+        "bir_instruction_name": ops, "kernel_instruction_name":
+            [label or op for label, op in
+             zip(np.array(s.text(s.insts.label), dtype=object)[p.inst], ops)],
+        "evt_wait_time_ns": ns(waits), "nki_source_location": where,
+        "bir_debug_info_source_location": where, "hlo_name": [""] * len(p),
+        "layer": [""] * len(p), **_triggered(s),
+        "stack_frame_ids": [f"[{frames[i][0]}]" if frames[i][0] else None
+                            for i in p.inst.tolist()],
+        "hbm_read_bytes": zero, "hbm_write_bytes": zero,
+        "sbuf_read_bytes": p.sbuf_read, "sbuf_write_bytes": p.sbuf_write,
+        "psum_read_bytes": p.psum_read, "psum_write_bytes": p.psum_write,
+        "psum_read_sbuf_write_bytes": np.where(p.sbuf_write > 0, p.psum_read, 0),
+        "input_queue_bytes": zero, "output_queue_bytes": zero, "weight_queue_bytes": zero,
+        "scalar_activation_fn": [_function(t) if o in ACTIVATIONS else None
+                                 for o, t in zip(opcodes, texts)],
+        "spill_save_bytes": zero, "spill_reload_bytes": zero,
+        "performance_mode": [m or None for m in s.text(p.mode)],
+        "tensor_instruction_type": [None if not pe else "TRANSPOSE" if t else "REGULAR"
+                                    for pe, t in zip(is_pe, transpose)],
+        "tensor_elements": p.elements, "raw_flops": p.flops, "adjusted_flops": adjusted,
+        "tensor_elements_transpose": np.where(transpose, p.elements, 0),
+        "flops_transpose": np.where(transpose, p.flops, 0),
+        "adjusted_flops_transpose": np.where(transpose, adjusted, 0),
+    }
+
+
+def _function(operands):
+    """The activation function in an ACTIVATE's operands, as the profiler writes it."""
+    found = [word[3:] for word in operands.split() if word.startswith("op=")]
+    return found[0].upper() if found else None
+
+
+def _triggered(s):
+    """Columns of the DMA that a part triggered, null for others: when it moved, and its delay."""
+    p, t = s.parts, s.transfers
+    row = {key: i for i, key in enumerate(zip(t.inst.tolist(), t.trigger_start.tolist()))}
+    mine = [row.get(key, -1) for key in zip(p.inst.tolist(), p.start.tolist())]
+    first, last, end = ns(t.first_packet).tolist(), ns(t.last_packet).tolist(), ns(p.end).tolist()
+    return {"dma_trigger_start_ts": [first[i] if i >= 0 else None for i in mine],
+            "dma_trigger_end_ts": [last[i] if i >= 0 else None for i in mine],
+            "dma_wait_time_ns": [max(0, first[i] - e) if i >= 0 else None
+                                 for i, e in zip(mine, end)]}
+
+
+def _operands(s, opcodes):
+    texts = s.text(s.parts.operands)
+    return [t[len(o) + 1:] if t.startswith(o + " ") else t for o, t in zip(opcodes, texts)]
+
+
+def active_time(s):
+    rows = {"start_ts": [], "end_ts": [], "engine": [], "pcore_idx": [], "duration_ns": []}
+
+    def add(core, engine, start, end):
+        a, b = merged(start, end)
+        a, b = ns(a), ns(b)
+        for key, value in (("start_ts", a), ("end_ts", b), ("duration_ns", b - a)):
+            rows[key].extend(value.tolist())
+        rows["engine"].extend([engine] * len(a))
+        rows["pcore_idx"].extend([core] * len(a))
+
+    p, t = s.parts, s.transfers
+    for core in range(s.cores):
+        for e, engine in enumerate(ENGINES):
+            mine = (p.core == core) & (p.engine == e)
+            add(core, engine, p.start[mine], p.end[mine])
+        mine = (t.core == core) & (t.packets > 0)
+        add(core, "DMA", t.first_packet[mine], t.last_packet[mine])
+    return rows
+
+
+def semaphore_update(s):
+    x = s.semaphores
+    return {"timestamp": ns(x.time), "id": [f"S[{n}]" for n in x.semaphore], "value": x.value,
+            "pcore_idx": x.core}
+
+
+def opcode_summary(s):
+    p = s.parts
+    opcodes = np.array(s.text(p.opcode), dtype=object)
+    total = max(1, s.end_fs)
+    rows = {k: [] for k in ("engine", "opcode", "instruction_count", "instruction_time_ns",
+                            "active_time_ns", "active_time_percent")}
+    for e, engine in enumerate(ENGINES):
+        for opcode in sorted(set(opcodes[p.engine == e])):
+            mine = (p.engine == e) & (opcodes == opcode)
+            a, b = merged(p.start[mine], p.end[mine])
+            active = int((b - a).sum())
+            for key, value in (("engine", engine), ("opcode", opcode),
+                               ("instruction_count", int(mine.sum())),
+                               ("instruction_time_ns",
+                                int((p.end - p.start)[mine].sum()) // FS_PER_NS),
+                               ("active_time_ns", active // FS_PER_NS),
+                               ("active_time_percent", active / total)):
+                rows[key].append(value)
+    return rows
+
+
+def producers(s):
+    """Row of the part or transfer each part waited for: (part rows, producer rows, is_transfer)."""
+    p, t = s.parts, s.transfers
+    last_part = {}
+    for row, key in enumerate(zip(p.core.tolist(), p.engine.tolist(), p.sequence.tolist())):
+        last_part[key] = row
+    transfer = {key: row for row, key in enumerate(zip(t.core.tolist(), t.queue.tolist(),
+                                                       t.sequence.tolist()))}
+    pairs = []
+    for row in np.flatnonzero(p.producer >= 0).tolist():
+        key = (int(p.core[row]), int(p.producer[row]), int(p.producer_sequence[row]))
+        is_transfer = key[1] >= len(ENGINES)
+        found = (transfer if is_transfer else last_part).get(key)
+        if found is not None:
+            pairs.append((row, found, is_transfer))
+    return pairs
+
+
+def flow(s):
+    p, t, ids = s.parts, s.transfers, part_ids(s)
+    dma = transfer_ids(t.core, t.sequence)
+    rows = {k: [] for k in ("in_id", "out_id", "in_table", "out_table", "dependency_type",
+                            "gap_time")}
+    for row, found, is_transfer in producers(s):
+        end = t.last_packet[found] if is_transfer else p.end[found]
+        for key, value in (("in_id", dma[found] if is_transfer else ids[found]),
+                           ("out_id", ids[row]),
+                           ("in_table", "DmaPacketAggregated" if is_transfer else "Instruction"),
+                           ("out_table", "Instruction"),
+                           ("dependency_type", "FLOW_DEPENDENCE"),
+                           ("gap_time", max(0, int(p.start[row] - end)) // FS_PER_NS)):
+            rows[key].append(value if isinstance(value, str) else int(value))
+    return rows
