@@ -1,9 +1,9 @@
-"""python -m nkisim_profile view|report|compare ...: what `nkisim view`, ... run."""
+"""python -m nkisim_profile view|report|compare|sweep ...: what `nkisim view`, ... run."""
 
 import sys
 from importlib import import_module
 
-COMMANDS = ("view", "report", "compare")
+COMMANDS = ("view", "report", "compare", "sweep")
 
 
 def main():

@@ -1,0 +1,100 @@
+"""What a sweep writes: a table, CSV, JSON, a plot."""
+
+import csv
+import json
+import os
+
+from ..session import BadSession
+
+COLUMNS = ("total_time", "tensor_engine_active_time_percent", "vector_engine_active_time_percent",
+           "scalar_engine_active_time_percent", "gpsimd_engine_active_time_percent",
+           "dma_active_time_percent", "mfu_estimated_percent", "mbu_estimated_percent")
+
+
+def number(text):
+    """The number a setting is, or its text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def flat(rows):
+    """A dictionary per point: its settings, then every metric of its summary."""
+    return [{**r["point"], **r["summary"]} for r in rows]
+
+
+def write_csv(rows, path):
+    table = flat(rows)
+    names = list(dict.fromkeys(name for row in table for name in row))
+    with open(f"{path}.partial", "w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, names)
+        writer.writeheader()
+        writer.writerows(table)
+    os.replace(f"{path}.partial", path)
+
+
+def as_json(rows, failed):
+    return json.dumps({"points": [{"settings": r["point"], "summary": r["summary"],
+                                   "seconds": r["seconds"]} for r in rows],
+                       "failed": [{"settings": r["point"], "error": r["error"]} for r in failed]},
+                      indent=1)
+
+
+def shown(metric, value):
+    if metric.endswith("_time"):
+        return f"{value * 1e6:.3f} us"
+    return f"{value * 100:.1f} %" if metric.endswith("_percent") else f"{value:g}"
+
+
+def table(rows, metric):
+    """Lines: the settings that vary, the metric, and its change from the first row."""
+    axes = list(rows[0]["point"])
+    first = rows[0]["summary"][metric]
+    lines = [[*axes, metric, "change"]]
+    for row in rows:
+        value = row["summary"][metric]
+        change = f"{100 * (value / first - 1):+.1f} %" if first else ""
+        lines.append([*map(str, row["point"].values()), shown(metric, value), change])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return ["  ".join(f"{cell:>{w}}" for cell, w in zip(line, widths)) for line in lines]
+
+
+def plot(rows, metric, path):
+    """A line per combination of the other settings over the first one; texts are categories."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise BadSession("--plot needs matplotlib: pip install matplotlib") from None
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    axis, *others = max_first(rows)
+    scale, unit = (1e6, "us") if metric.endswith("_time") else (100, "%") if metric.endswith(
+        "_percent") else (1, "")
+    series = {}
+    for row in rows:
+        name = ", ".join(f"{k} {row['point'][k]}" for k in others)
+        series.setdefault(name, []).append((number(row["point"][axis]),
+                                            row["summary"][metric] * scale))
+    figure, area = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    for name, points in series.items():
+        if not any(isinstance(x, str) for x, _ in points):
+            points.sort()
+        area.plot(*zip(*points), marker="o", label=name)
+    area.set(xlabel=axis, ylabel=f"{metric} ({unit})" if unit else metric)
+    area.set_ylim(bottom=0)
+    area.grid(alpha=0.3)
+    if others:
+        area.legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def max_first(rows):
+    """The settings, first the one with most numeric values: it becomes the x axis."""
+    def weight(name):
+        values = {r["point"][name] for r in rows}
+        return sum(not isinstance(number(v), str) for v in values)
+
+    return sorted(rows[0]["point"], key=weight, reverse=True)
