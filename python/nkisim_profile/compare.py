@@ -1,12 +1,24 @@
-"""`nkisim compare A B`: what changed between two saved sessions."""
+"""`nkisim compare A B`: what changed between two runs, two configs or two generations."""
 
 import argparse
 import json
+import pathlib
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
 from .session import ENGINES, FS_PER_NS, BadSession, Session
+from .sweep import job
+from .sweep.source import Source
+
+EPILOG = """examples:
+  nkisim compare a.npz b.npz              # sessions of nkisim run --session
+  nkisim compare before.nisa after.nisa   # traces are simulated first
+  nkisim compare k.nisa --targets trn1,trn2
+  nkisim compare k.nisa --configs trn2,mine.json
+  nkisim compare k.nisa --set dma.bytes_per_ns=27.2,54.4 --json"""
 
 METRICS = ("total_time", "total_active_time_percent", "tensor_engine_active_time_percent",
            "vector_engine_active_time_percent", "scalar_engine_active_time_percent",
@@ -58,43 +70,117 @@ def changes(a, b):
     return sorted(rows, key=lambda r: -abs(r["change_ns"]))
 
 
-def compare(a, b):
+def compare(a, b, names):
+    """What differs between two sessions, as `--json` prints it; times in ns, `summary` as AWS's."""
     x, y = a.summary(), b.summary()
-    return {"summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
+    return {"a": names[0], "b": names[1],
+            "summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
             "by_engine": changes(by_engine(a), by_engine(b)),
             "by_opcode": changes(by_opcode(a), by_opcode(b)),
             "by_line": changes(by_line(a), by_line(b))}
 
 
+def value(metric, number):
+    if metric.endswith("_time"):
+        return f"{number * 1e6:.3f} us"
+    return f"{number * 100:.2f} %" if metric.endswith("_percent") else f"{number:,}"
+
+
 def print_text(result, top):
+    print(f"A {result['a']}\nB {result['b']}\n\n{'':<38} {'A':>17} {'B':>17}")
     for row in result["summary"]:
-        a, b = row["a"], row["b"]
+        a, b, metric = row["a"], row["b"], row["metric"]
         change = f"{100 * (b / a - 1):+.1f} %" if a else ""
-        scale, unit = (1e6, " us") if row["metric"].endswith("_time") else \
-            (100, " %") if row["metric"].endswith("_percent") else (1, "")
-        print(f"{row['metric']:<38} {a * scale:>14.3f}{unit:<3} {b * scale:>14.3f}{unit:<3} {change}")
+        print(f"{metric:<38} {value(metric, a):>17} {value(metric, b):>17} {change:>10}")
     for title in ("by_engine", "by_opcode", "by_line"):
-        print(f"\n{title.replace('_', ' ')}: largest changes"
+        rows = result[title]
+        if not rows:
+            print(f"\n{title.replace('_', ' ')}: no change")
+            continue
+        print(f"\n{title.replace('_', ' ')}: {min(top, len(rows))} largest of {len(rows)} changes"
               f"\n{'':<50} {'A ns':>12} {'B ns':>12} {'change':>12}")
-        for row in result[title][:top]:
-            count = "" if row["a_count"] == row["b_count"] else \
+        for row in rows[:top]:
+            count = "" if title == "by_engine" or row["a_count"] == row["b_count"] else \
                 f"  ({row['a_count']} -> {row['b_count']} runs)"
             print(f"{row['what'][:50]:<50} {row['a_ns']:>12.1f} {row['b_ns']:>12.1f} "
                   f"{row['change_ns']:>+12.1f}{count}")
 
 
-def main(words):
+def is_session(path):
+    with open(path, "rb") as file:
+        return file.read(2) == b"PK"  # an .npz; a trace is text, gzip or nkisim's own binary
+
+
+def simulated(trace, settings, folder):
+    """A session of the trace under settings as of a sweep's point."""
+    path = pathlib.Path(folder) / "run.npz"
+    source = Source(trace)
+    words = job.words(trace, settings, [*source.options(settings), "--session", str(path)])
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BadSession(done.stderr.strip())
+    return Session(path)
+
+
+def opened(path, settings):
+    """(name, Session) of a saved session, or of a trace that is simulated for it."""
+    if is_session(path):
+        if settings:
+            raise BadSession(f"{path}: a session is of one run; a trace is required to vary it")
+        return path, Session(path)
+    name = " ".join([path, *(f"{k}={v}" for k, v in settings.items())])
+    with tempfile.TemporaryDirectory(prefix="nkisim-compare-") as folder:
+        return name, simulated(path, settings, folder)
+
+
+def pair(text):
+    values = text.split(",")
+    if len(values) != 2 or not all(values):
+        raise argparse.ArgumentTypeError(f"{text!r}; two, separated by a comma, are required")
+    return values
+
+
+def settings(args):
+    """The settings of A and of B, from the options that vary one program."""
+    sides = {}, {}
+    for axis in ("target", "config"):
+        for side, chosen in zip(sides, getattr(args, axis + "s") or ()):
+            side[axis] = chosen
+    for text in args.set:
+        path, _, values = text.partition("=")
+        for side, chosen in zip(sides, pair(values)):
+            side[path] = chosen
+    return sides
+
+
+def arguments(words):
     parser = argparse.ArgumentParser(
-        prog="nkisim compare", description=__doc__,
-        epilog="example: nkisim run k.jsonl --target trn1 --session a.npz; "
-               "nkisim run k.jsonl --target trn2 --session b.npz; nkisim compare a.npz b.npz")
-    parser.add_argument("a")
-    parser.add_argument("b")
+        prog="nkisim compare", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("a", metavar="A", help="a session, or a trace")
+    parser.add_argument("b", metavar="B", nargs="?", help="another one; not with the options below")
+    parser.add_argument("--targets", type=pair, metavar="A,B", help="A on two generations")
+    parser.add_argument("--configs", type=pair, metavar="A,B", help="A with two configs")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=A,B",
+                        help="A with two values of a number of the config")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--top", type=int, default=12, help="rows per table")
     args = parser.parse_args(words)
+    varied = bool(args.targets or args.configs or args.set)
+    if varied == (args.b is not None):
+        parser.error("either two runs, or one trace and --targets, --configs or --set")
+    return args
+
+
+def main(words):
+    args = arguments(words)
     try:
-        result = compare(Session(args.a), Session(args.b))
+        sides = settings(args)
+        runs = [opened(path, side) for path, side in zip((args.a, args.b or args.a), sides)]
+        result = compare(runs[0][1], runs[1][1], [name for name, _ in runs])
+    except argparse.ArgumentTypeError as error:
+        print(f"nkisim compare: --set: {error}", file=sys.stderr)
+        return 2
     except (BadSession, OSError) as error:
         print(f"nkisim compare: {error}", file=sys.stderr)
         return 3
