@@ -7,9 +7,12 @@ parameters, how it was measured). Confidence is the measurement's: *high* is pri
 documentation, by the kernel's authors or by the profiler, with a public kernel; *medium* is read
 from a screenshot, or a reference whose circumstances are partly inferred.
 
-    validation/run --nkisim build/release/nkisim            # simulate everything, about half a minute
-    validation/run --nkisim build/release/nkisim --only mamba
-    validation/run --nkisim build/release/nkisim --json result.json
+    nkisim validate                       # simulate everything, about half a minute
+    nkisim validate --only mamba
+    nkisim validate --json result.json
+    nkisim validate --config my_trn2.json --max-worst 20
+
+[calibration.md](calibration.md) says how to fit a config to measurements of your own.
 
 What these numbers are worth: the trn2 configuration was calibrated on the two attention profiles,
 the software DMA constants on the vector additions, so these rows show fit. Two constants were set

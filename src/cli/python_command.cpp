@@ -42,12 +42,14 @@ std::string interpreter(const fs::path& program) {
 }  // namespace
 
 std::span<const PythonCommand> python_commands() {
-  static const std::array<PythonCommand, 5> kCommands = {{
+  static const std::array<PythonCommand, 7> kCommands = {{
       {"kernel", "run a Python NKI kernel on generated arguments", "nkisim"},
       {"view", "a saved session as AWS's summary, JSON, CSV or Parquet tables", "nkisim_profile"},
       {"report", "a saved session as one HTML file", "nkisim_profile"},
       {"compare", "what changed between two runs, configs or generations", "nkisim_profile"},
       {"sweep", "the latency for every combination of settings", "nkisim_profile"},
+      {"validate", "simulate what has been measured on chips, and compare", "nkisim_validation"},
+      {"calibrate", "fit numbers of a config to measurements", "nkisim_validation"},
   }};
   return kCommands;
 }

@@ -46,4 +46,5 @@ def test_installed_package_runs_a_kernel(tmp_path):
     (tmp_path / "kernel.py").write_text(KERNEL)
     run(programs / "python", "kernel.py")
     run(programs / "nkisim", "kernel", "kernel.py:double", "--arg", "x=f32[128,16]")
+    run(programs / "nkisim", "validate", "--only", "vector_add_stream-3")
     assert not list((tmp_path / "venv").glob("lib/*/site-packages/nkisim/configs"))

@@ -1,0 +1,1 @@
+"""What `nkisim validate` and `nkisim calibrate` run: simulations held against measurements."""

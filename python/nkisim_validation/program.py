@@ -1,0 +1,88 @@
+"""The nkisim program, called for one simulation after another."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Failed(Exception):
+    """What the user is told; `code` is the exit code (2 usage, 3 bad input)."""
+
+    def __init__(self, message, code=3):
+        super().__init__(message)
+        self.code = code
+
+
+class Program:
+    """Calls nkisim: `path`, or the program that started this process, or the one in PATH."""
+
+    def __init__(self, path=None):
+        self.path = path or os.environ.get("NKISIM_PROGRAM") or shutil.which("nkisim")
+        if not self.path:
+            raise Failed("no nkisim in PATH; --nkisim names the program", code=2)
+
+    def call(self, *words):
+        """Standard output; Failed with nkisim's own message if it does not end well."""
+        try:
+            done = subprocess.run([self.path, *map(str, words)], capture_output=True, text=True,
+                                  check=False)
+        except OSError as problem:
+            raise Failed(f"cannot start {self.path}: {problem.strerror}") from None
+        if done.returncode:
+            message = done.stderr.strip() or f"{self.path} ended with {done.returncode}"
+            raise Failed(message.removeprefix("nkisim: "))
+        return done.stdout
+
+    def summary(self, trace, config, overrides=()):
+        """The profiler's figures of one core of a run (times in s) by name, and `bottleneck`."""
+        changes = [word for item in overrides for word in ("--set", item)]
+        file = f"{trace}.{threading.get_ident()}.summary"
+        text = self.call("run", trace, "--timing-only", "--allow-unwritten",
+                         "--allow-over-capacity", "--config", config, *changes,
+                         "--summary-json", file)
+        with open(file, encoding="utf-8") as summary:
+            figures = json.load(summary)["nc_0"]
+        line = next((x for x in text.splitlines() if x.startswith("bottleneck")), "")
+        figures["bottleneck"] = line.partition(" ")[2].strip().split(";")[0]
+        return figures
+
+    def config(self, name, overrides=()):
+        """A config as plain JSON, with what it inherits."""
+        changes = [word for item in overrides for word in ("--set", item)]
+        return json.loads(self.call("config", "show", name, *changes))
+
+
+def on_threads(work, items, progress, jobs=None):
+    """[work(item)], in order, several at a time; the first failure ends it."""
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            results = []
+            for done, future in enumerate(futures):
+                progress(done, len(items))
+                results.append(future.result())
+            return results
+        finally:
+            progress.clear()
+            pool.shutdown(cancel_futures=True)
+
+
+class Progress:
+    """One line on a terminal's standard error; nothing elsewhere."""
+
+    def __init__(self, what):
+        self._what, self._on = what, sys.stderr.isatty()
+
+    def __call__(self, done, number):
+        if self._on:
+            sys.stderr.write(f"\r{self._what} {done} of {number}\x1b[K")
+            sys.stderr.flush()
+
+    def clear(self):
+        if self._on:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

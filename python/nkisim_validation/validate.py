@@ -1,0 +1,172 @@
+"""Simulates the programs of the validation table and compares them with the measurements.
+
+The table holds what AWS and kernels' authors have published about runs on the chip; docs/accuracy.md
+is its last result. Without limits the exit code is 0 whatever the errors are.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+from .program import Failed, Program, Progress, on_threads
+
+EXAMPLES = """examples:
+  nkisim validate                                  the table and its summary
+  nkisim validate --only mamba                     measurements whose id contains "mamba"
+  nkisim validate --config my_trn2.json            a config of your own, measurements of its target
+  nkisim validate --max-mean 8 --max-worst 20      exit code 1 if kernel latencies are further off
+
+exit codes: 0 ok, 1 a limit is exceeded, 2 usage, 3 bad input
+"""
+
+
+def folder():
+    """The table: beside this package where it is installed, else in the source tree."""
+    installed = Path(__file__).resolve().parent / "table" / "validation"
+    return installed if installed.exists() else Path(__file__).resolve().parents[2] / "validation"
+
+
+def table_modules():
+    sys.path.insert(0, str(folder()))
+    import points
+    import report
+
+    return points, report
+
+
+def config_of(target):
+    """The config file beside the table, so that a changed one counts without a build."""
+    file = folder().parent / "configs" / f"{target}.json"
+    return file if file.exists() else target
+
+
+def key(program):
+    if isinstance(program, str):
+        return program
+    return repr((program.func.__name__, program.args, sorted(program.keywords.items())))
+
+
+class Simulator:
+    """Writes a program's trace once and simulates it."""
+
+    def __init__(self, nkisim, scratch, config=None, overrides=()):
+        self.nkisim, self.scratch, self.overrides = nkisim, Path(scratch), overrides
+        self.config = config
+        self.target = nkisim.config(config)["target"] if config else None
+        self._numbers = itertools.count()
+
+    def trace(self, program):
+        """A program, or the name of a recorded profile, as a trace file and its target."""
+        number = next(self._numbers)
+        if isinstance(program, str):
+            file = self.scratch / f"{number}.nisa"
+            profile = folder() / "profiles" / f"{program}.json.gz"
+            self.nkisim.call("import-profile", profile, "-o", file)
+            return file, "trn2"
+        built = program()
+        file = self.scratch / f"{number}.jsonl"
+        file.write_text(built.text(), encoding="utf-8")
+        return file, built.target
+
+    def figures(self, program):
+        """The summary of a program; None if the chosen config describes another target."""
+        file, target = self.trace(program)
+        try:
+            if self.target not in (None, target):
+                return None
+            return self.nkisim.summary(file, self.config or config_of(target), self.overrides)
+        finally:
+            file.unlink()
+
+
+def evaluate(simulator, only="", jobs=None):
+    """Rows of the table (validation/report.py says what a row holds) and the measurements."""
+    points, report = table_modules()
+    table = json.loads((folder() / "measurements.json").read_text(encoding="utf-8"))
+    measured = {m["id"]: m for m in table["single_core"]}
+    chosen = [p for p in points.POINTS if only in p.measurement]
+    programs = {key(p.program): p.program for p in chosen}
+    results = on_threads(simulator.figures, list(programs.values()), Progress("simulating"), jobs)
+    figures = dict(zip(programs, results))
+    return [report.row(measured[p.measurement], p, figures[key(p.program)]) for p in chosen
+            if figures[key(p.program)] is not None], table
+
+
+def exceeded(summary, args):
+    """What the limits say about the latencies, in words."""
+    latencies = summary["errors"].get("kernel latencies")
+    if latencies is None:
+        return ["no kernel latency to hold against a limit"] if limited(args) else []
+    found = []
+    if latencies["mean"] > args.max_mean:
+        found.append(f"mean error {latencies['mean']:.1f} % is above {args.max_mean:g} %")
+    if abs(latencies["worst"]) > args.max_worst:
+        found.append(f"{latencies['worst_id']}: error {latencies['worst']:+.1f} % is above "
+                     f"{args.max_worst:g} %")
+    return found
+
+
+def limited(args):
+    return math.isfinite(min(args.max_mean, args.max_worst))
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(prog="nkisim validate", description=__doc__, epilog=EXAMPLES,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="TEXT", help="part of a measurement's id")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE",
+                        help="the table for scripts; without FILE instead of the text")
+    parser.add_argument("--config", help="machine description: a built-in name or a JSON file; only "
+                                         "measurements of its target are compared")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                        help="change one value of the config; may be repeated")
+    parser.add_argument("--max-mean", type=float, default=math.inf, metavar="PERCENT",
+                        help="exit code 1 if the mean latency error is larger")
+    parser.add_argument("--max-worst", type=float, default=math.inf, metavar="PERCENT",
+                        help="exit code 1 if any latency error is larger")
+    parser.add_argument("--jobs", type=int, metavar="N", help="simulations at a time")
+    parser.add_argument("--write", action="store_true",
+                        help="write docs/accuracy.md and its plots (source tree, whole table)")
+    parser.add_argument("--nkisim", help="the program to validate; default: this one")
+    args = parser.parse_args(words)
+    if args.write and (args.only or args.config or args.set):
+        parser.error("--write takes the whole table at its defaults")
+    if args.write and not (folder().parent / "docs").is_dir():
+        parser.error("--write needs a source tree")
+    return args
+
+
+def emit(args, rows, summary, report):
+    text = json.dumps({"points": rows, "summary": summary}, indent=1) + "\n"
+    if args.json == "-":
+        sys.stdout.write(text)
+        return
+    print(report.text(rows, summary))
+    if args.json:
+        Path(args.json).write_text(text, encoding="utf-8")
+
+
+def main(words):
+    args = parse(words)
+    with tempfile.TemporaryDirectory() as scratch:
+        simulator = Simulator(Program(args.nkisim), scratch, args.config, args.set)
+        rows, table = evaluate(simulator, args.only, args.jobs)
+    if not rows:
+        raise Failed(f"no measurement has an id with {args.only!r}"
+                     + (f" for {simulator.target}" if args.config else ""), code=2)
+    _, report = table_modules()
+    summary = report.summary(rows)
+    try:
+        emit(args, rows, summary, report)
+        if args.write:
+            report.write(rows, summary, table, folder().parent / "docs")
+    except OSError as problem:
+        raise Failed(f"{problem.filename}: {problem.strerror}") from None
+    problems = exceeded(summary, args)
+    for problem in problems:
+        print(f"nkisim validate: {problem}", file=sys.stderr)
+    return 1 if problems else 0

@@ -1,0 +1,156 @@
+"""nkisim calibrate: measurements made with known numbers, which the fit has to find again."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NKISIM = os.environ.get("NKISIM", str(ROOT / "build" / "release" / "nkisim"))
+TRACES = ("softmax", "flash_attention", "matmul_psum", "layernorm", "rmsnorm_rope")
+BANDWIDTH, WAKE = "dma.bytes_per_ns", "engines.vector.wake"  # 27.2 B/ns and 23.5 ns in trn2
+
+
+def nkisim(*words, code=0, env=None):
+    done = subprocess.run([NKISIM, *map(str, words)], text=True, capture_output=True, check=False,
+                          env={**os.environ, **(env or {})})
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def measured(trace, *changes):
+    sets = [word for c in changes for word in ("--set", c)]
+    file = ROOT / "traces" / f"{trace}.jsonl"
+    return json.loads(nkisim("run", file, "--timing-only", "--json", *sets).stdout)["nc_0"]
+
+
+@pytest.fixture(name="file")
+def fixture_file(tmp_path):
+    """Total and DMA time of five traces on a chip with 19 B/ns and a wake-up of 60 ns."""
+    rows = []
+    for trace in TRACES:
+        figures = measured(trace, f"{BANDWIDTH}=19", f"{WAKE}=60")
+        path = os.path.relpath(ROOT / "traces" / f"{trace}.jsonl", tmp_path)
+        rows += [{"trace": path, "metric": "total_time", "value": figures["total_time"] * 1e6 + 7,
+                  "unit": "us", "overhead": 7},
+                 {"trace": path, "metric": "dma_packet_time", "value": figures["dma_packet_time"]}]
+    (tmp_path / "m.json").write_text(json.dumps({"measurements": rows}))
+    return tmp_path / "m.json"
+
+
+def calibrate(file, *words, code=0, env=None):
+    return nkisim("calibrate", "--measurements", file, "--json", "-o", file.parent / "new.json",
+                  *words, code=code, env=env)
+
+
+def test_known_numbers_are_found_again(file):
+    out = calibrate(file, "--param", f"{BANDWIDTH}=10:40", "--param", f"{WAKE}=0:100",
+                    "--param", "engines.gpsimd.gap=0:100", "--hold-out", "0.4")
+    result = json.loads(out.stdout)
+    bandwidth, wake, unused = result["parameters"]
+    assert bandwidth["after"] == pytest.approx(19, rel=0.005)
+    assert wake["after"] == pytest.approx(60, abs=1)
+    assert unused["after"] == unused["before"] and "depends" in unused["note"]
+    for part, rows in (("fitted", 6), ("held back", 4)):
+        assert result["errors"][part]["before"]["rows"] == rows
+        assert result["errors"][part]["before"]["mean_percent"] > 5
+        assert result["errors"][part]["after"]["mean_percent"] < 0.5
+
+    config = json.loads((file.parent / "new.json").read_text())
+    leaf = config["dma"]["bytes_per_ns"]
+    assert leaf["value"] == bandwidth["after"] and leaf["confidence"] == "derived"
+    assert all(word in leaf["source"] for word in ("m.json", "before", "after", "was 27.2"))
+    assert "gpsimd" not in config["engines"]
+    run = nkisim("run", ROOT / "traces" / "softmax.jsonl", "--timing-only", "--json", "--config",
+                 file.parent / "new.json")
+    total = json.loads(run.stdout)["nc_0"]["total_time"]
+    assert total == pytest.approx(measured("softmax", f"{BANDWIDTH}=19", f"{WAKE}=60")["total_time"],
+                                  rel=0.005)
+
+
+def test_rules_by_id_and_a_config_file_as_base(tmp_path):
+    file = tmp_path / "m.json"
+    trace = os.path.relpath(ROOT / "traces" / "softmax.jsonl", tmp_path)
+    time = measured("softmax", "rules.vector_default.fixed=200")["total_time"]
+    file.write_text(json.dumps({"measurements": [
+        {"trace": trace, "metric": "total_time", "value": time}]}))
+    (tmp_path / "base.json").write_text('{"inherits": "trn2", "name": "base", "target": "trn2"}')
+    out = calibrate(file, "--config", tmp_path / "base.json",
+                    "--param", "rules.vector_default.fixed=100:400")
+    assert json.loads(out.stdout)["parameters"][0]["after"] == pytest.approx(200, abs=4)
+    shown = nkisim("config", "show", tmp_path / "new.json").stdout
+    assert "calibrated from m.json" in shown
+
+
+def test_a_profile_is_replayed(tmp_path):
+    profile = ROOT / "validation" / "profiles" / "attention_fused_bf16_s512.json.gz"
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps({"measurements": [{"profile": str(profile)}]}))
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(json.dumps({
+        "inherits": "trn2", "name": "wrong", "target": "trn2", "rules": [{
+            "id": "activate", "fixed": {"value": 700, "unit": "ns", "source": "wrong on purpose",
+                                        "confidence": "assumed"}}]}))
+    out = calibrate(file, "--config", wrong, "--param", "rules.activate.fixed=100:800")
+    # The profile's own ACTIVATEs: 258.3 ns around the stream (configs/trn2.json).
+    assert json.loads(out.stdout)["parameters"][0]["after"] == pytest.approx(258.3, rel=0.1)
+
+
+def test_nothing_to_gain(tmp_path):
+    file = tmp_path / "m.json"
+    time = measured("softmax")["total_time"]
+    file.write_text(json.dumps({"measurements": [
+        {"trace": str(ROOT / "traces" / "softmax.jsonl"), "metric": "total_time", "value": time}]}))
+    out = calibrate(file, "--param", f"{BANDWIDTH}=10:40", code=1)
+    assert not json.loads(out.stdout)["written"]
+    assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"trace": "nothing.jsonl"}, "nothing.jsonl is not a file"),
+    ({"metric": "total"}, "'total' is not a metric"),
+    ({"metric": "bottleneck"}, "'bottleneck' is not a metric"),
+    ({"value": "3"}, "value is '3'; a number is required"),
+    ({"value": 0}, "more than 0 is required"),
+    ({"unit": "hours"}, "unit 'hours'"),
+    ({"vaule": 1}, "'vaule' is not a key"),
+    ({"profile": "x.json"}, "either trace or profile"),
+])
+def test_bad_measurements(file, change, message):
+    table = json.loads(file.read_text())
+    table["measurements"][1].update(change)
+    file.write_text(json.dumps(table))
+    assert message in calibrate(file, "--param", f"{BANDWIDTH}=10:40", code=3).stderr
+
+
+@pytest.mark.parametrize("words, message", [
+    (["--param", "dma.speed=1:2"], "the config has no 'speed'"),
+    (["--param", "dma.stagger=1:2"], "is not a number"),
+    (["--param", f"{BANDWIDTH}=2:1"], "LOW < HIGH"),
+    (["--param", BANDWIDTH], "PATH=LOW:HIGH"),
+    (["--param", f"{BANDWIDTH}=10:40", "--param", f"{BANDWIDTH}=1:4"], "twice"),
+    (["--param", f"{BANDWIDTH}=10:40", "--hold-out", "0.95"], "leaves none"),
+    (["--param", f"{BANDWIDTH}=10:40", "--hold-out", "1.5"], "fraction"),
+])
+def test_bad_usage(file, words, message):
+    assert message in calibrate(file, *words, code=2).stderr
+
+
+def test_without_scipy(file, tmp_path):
+    (tmp_path / "hidden" / "scipy").mkdir(parents=True)
+    (tmp_path / "hidden" / "scipy" / "__init__.py").write_text("")
+    path = f"{tmp_path / 'hidden'}:{os.environ.get('PYTHONPATH', '')}"
+    done = calibrate(file, "--param", f"{BANDWIDTH}=10:40", code=3, env={"PYTHONPATH": path})
+    assert "pip install scipy" in done.stderr
+
+
+def test_the_committed_example(tmp_path):
+    """docs/calibration.md: both profiles, one of them held back."""
+    out = nkisim("calibrate", "--measurements", ROOT / "validation" / "profiles" /
+                 "measurements.json", "--param", f"{BANDWIDTH}=20:40", "--hold-out", "0.5",
+                 "-o", tmp_path / "new.json", "--json")
+    result = json.loads(out.stdout)
+    assert result["errors"]["held back"]["before"]["rows"] == 1
+
+

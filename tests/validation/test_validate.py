@@ -1,0 +1,53 @@
+"""nkisim validate: options, limits and exit codes."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NKISIM = os.environ.get("NKISIM", str(ROOT / "build" / "release" / "nkisim"))
+
+
+def validate(*words, code=0):
+    done = subprocess.run([NKISIM, "validate", *map(str, words)], text=True, capture_output=True,
+                          check=False)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_table_and_json(tmp_path):
+    assert "trn1-perfguide-0" in validate("--only", "perfguide").stdout
+    table = json.loads(validate("--only", "perfguide", "--json").stdout)
+    validate("--only", "perfguide", "--json", tmp_path / "t.json")
+    assert table == json.loads((tmp_path / "t.json").read_text())
+    row = next(p for p in table["points"] if p["id"] == "trn1-perfguide-2")
+    assert row["measured"] == 14987  # nki_perf_guide.rst
+    assert row["error"] == pytest.approx(100 * (row["simulated"] / row["measured"] - 1))
+
+
+def test_a_changed_config_counts():
+    plain, slow = (json.loads(validate("--only", "perfguide-7", "--config", "trn1", "--json",
+                                       *more).stdout)["points"][0]["simulated"]
+                   for more in ((), ("--set", "dma.bytes_per_ns=9.25")))
+    assert slow > 1.8 * plain
+
+
+def test_other_targets_are_left_out():
+    ids = [p["id"] for p in json.loads(validate("--only", "act-table", "--config", "trn1",
+                                                "--json").stdout)["points"]]
+    assert ids and all(i.startswith("trn1-") for i in ids)
+
+
+def test_limits():
+    only = ("--only", "vector_add_tiled-1")
+    validate(*only, "--max-mean", "50", "--max-worst", "50")
+    assert "mean error" in validate(*only, "--max-mean", "0.001", code=1).stderr
+    assert "tiled-1" in validate(*only, "--max-worst", "0.001", code=1).stderr
+
+
+def test_bad_usage():
+    assert "no measurement has" in validate("--only", "xyz", code=2).stderr
+    assert "neither a file" in validate("--only", "act-table", "--config", "xyz", code=3).stderr
+    assert "whole table" in validate("--write", "--only", "a", code=2).stderr
