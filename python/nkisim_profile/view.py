@@ -90,7 +90,7 @@ def events_json(session):
     instructions = _rows(TABLES["Instruction"](session), LEGACY.items())
     waited = {}
     flows = TABLES["Flow"](session)
-    for producer, consumer in zip(flows["in_id"], flows["out_id"]):
+    for producer, consumer in zip(plain(flows["in_id"]), plain(flows["out_id"])):
         waited.setdefault(consumer, []).append(producer)
     for row in instructions:
         row["inst_dep_ids"] = waited.get(row["id"], [])

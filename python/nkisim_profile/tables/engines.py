@@ -131,36 +131,42 @@ def opcode_summary(s):
     return rows
 
 
+def _found(keys, wanted):
+    """Per wanted key the last row of `keys` that holds it, -1 for none."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    order = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[order], wanted, side="right") - 1
+    rows = order[np.maximum(at, 0)]
+    return np.where(keys[rows] == wanted, rows, -1)
+
+
+def _event_key(core, who, sequence):
+    return (core << 58) + (who << 44) + sequence
+
+
 def producers(s):
-    """Row of the part or transfer each part waited for: (part rows, producer rows, is_transfer)."""
+    """Per part: the row of the part it waited for and the row of the transfer, -1 for none."""
     p, t = s.parts, s.transfers
-    last_part = {}
-    for row, key in enumerate(zip(p.core.tolist(), p.engine.tolist(), p.sequence.tolist())):
-        last_part[key] = row
-    transfer = {key: row for row, key in enumerate(zip(t.core.tolist(), t.queue.tolist(),
-                                                       t.sequence.tolist()))}
-    pairs = []
-    for row in np.flatnonzero(p.producer >= 0).tolist():
-        key = (int(p.core[row]), int(p.producer[row]), int(p.producer_sequence[row]))
-        is_transfer = key[1] >= len(ENGINES)
-        found = (transfer if is_transfer else last_part).get(key)
-        if found is not None:
-            pairs.append((row, found, is_transfer))
-    return pairs
+    wanted = np.where(p.producer >= 0,
+                      _event_key(p.core, p.producer, p.producer_sequence), -1)
+    is_transfer = p.producer >= len(ENGINES)
+    parts = _found(_event_key(p.core, p.engine, p.sequence), wanted)
+    transfers = _found(_event_key(t.core, t.queue, t.sequence), wanted)
+    return np.where(is_transfer, -1, parts), np.where(is_transfer, transfers, -1)
 
 
 def flow(s):
-    p, t, ids = s.parts, s.transfers, part_ids(s)
-    dma = transfer_ids(t.core, t.sequence)
-    rows = {k: [] for k in ("in_id", "out_id", "in_table", "out_table", "dependency_type",
-                            "gap_time")}
-    for row, found, is_transfer in producers(s):
-        end = t.last_packet[found] if is_transfer else p.end[found]
-        for key, value in (("in_id", dma[found] if is_transfer else ids[found]),
-                           ("out_id", ids[row]),
-                           ("in_table", "DmaPacketAggregated" if is_transfer else "Instruction"),
-                           ("out_table", "Instruction"),
-                           ("dependency_type", "FLOW_DEPENDENCE"),
-                           ("gap_time", max(0, int(p.start[row] - end)) // FS_PER_NS)):
-            rows[key].append(value if isinstance(value, str) else int(value))
-    return rows
+    p, t = s.parts, s.transfers
+    parts, transfers = producers(s)
+    rows = np.flatnonzero((parts >= 0) | (transfers >= 0))
+    is_part = parts[rows] >= 0
+    ids = part_ids(s)
+    dma = np.append(transfer_ids(t.core, t.sequence), -1)  # -1: none
+    end = np.where(is_part, p.end[parts[rows]], np.append(t.last_packet, 0)[transfers[rows]])
+    return {"in_id": np.where(is_part, ids[parts[rows]], dma[transfers[rows]]),
+            "out_id": ids[rows],
+            "in_table": np.where(is_part, "Instruction", "DmaPacketAggregated").tolist(),
+            "out_table": ["Instruction"] * len(rows),
+            "dependency_type": ["FLOW_DEPENDENCE"] * len(rows),
+            "gap_time": ns(np.maximum(0, p.start[rows] - end))}

@@ -1,0 +1,112 @@
+"""`nkisim report SESSION -o FILE`: one HTML file that opens without a network."""
+
+import argparse
+import html
+import importlib.util
+import os
+import pathlib
+import sys
+
+import numpy as np
+
+from ..session import FS_PER_NS, BadSession, Session
+from ..tables import TABLES
+from .lines import source_lines
+from .occupancy import curves, maps
+from .pack import Pack
+from .timeline import Texts, timeline
+
+PAGE = pathlib.Path(__file__).parent / "page"
+SCRIPTS = ("data.js", "timeline.js", "draw.js", "panels.js", "source.js", "main.js")
+
+
+def plotly():
+    """The plotting library, from the Python package plotly."""
+    spec = importlib.util.find_spec("plotly")
+    if spec is None:
+        raise BadSession("the report needs the Python package plotly: pip install plotly")
+    return (pathlib.Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text()
+
+
+def sizes(values, weights):
+    """A histogram over powers of two without gaps: labels, how many, and bytes."""
+    if not len(values):
+        return {"x": [], "count": [], "bytes": []}
+    powers = np.floor(np.log2(np.maximum(values, 1))).astype(int)
+    low = min(powers.min(), 6)
+    counts = np.bincount(powers - low, minlength=8)
+    return {"x": [label(1 << int(p)) for p in range(low, low + len(counts))],
+            "count": counts.tolist(),
+            "bytes": np.bincount(powers - low, weights, len(counts)).tolist()}
+
+
+def label(size):
+    for unit, scale in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >= 1 << scale:
+            return f"{size >> scale} {unit}"
+    return f"{size} B"
+
+
+def stalls(s):
+    """Time by cause of every engine and DMA queue that did anything."""
+    return [{"who": (f"core {c['core']} " if s.cores > 1 else "") + who, "fs": x["total_fs"]}
+            for c in s.facts["accounting"]["cores"]
+            for who, x in list(c["engines"].items()) + list(c["dma_queues"].items())
+            if set(x["total_fs"]) != {"idle after the end"}]
+
+
+def opcodes(s):
+    columns = TABLES["OpcodeSummary"](s)
+    rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
+    return sorted(rows, key=lambda r: -r["active_time_ns"])
+
+
+def hbm(s):
+    """Bytes of the tensors in HBM by role."""
+    columns = TABLES["HbmUsageSummaryByType"](s)
+    return dict(zip(columns["usage_type"], columns["usage_bytes"]))
+
+
+def payload(s, pack):
+    texts, t = Texts(s.texts), s.transfers
+    facts = {
+        "title": pathlib.Path(s.facts.get("trace") or "trace").name,
+        "trace": s.facts.get("trace") or "trace", "end_ns": s.end_fs / FS_PER_NS,
+        "end_fs": s.end_fs, "partial": s.facts.get("partial", False), "machine": s.machine,
+        "summary": s.summary(), "verdict": s.facts.get("verdict", []),
+        "what_if": s.facts.get("what_if", []), "warnings": TABLES["Warning"](s)["message"],
+        "stalls": stalls(s), "opcodes": opcodes(s), "hbm": hbm(s), "lines": source_lines(s),
+        "timeline": timeline(s, pack, texts), "curves": curves(s, pack), "maps": maps(s, pack),
+        "dma_elements": sizes(t.descriptor_bytes, t.bytes), "dma_transfers": sizes(t.bytes, t.bytes),
+    }
+    return {**facts, "texts": texts.all}
+
+
+def render(session):
+    pack = Pack()
+    data = pack.finish(payload(session, pack))
+    page = (PAGE / "page.html").read_text(encoding="utf-8")
+    parts = {"@TITLE@": html.escape(pathlib.Path(session.facts.get("trace") or "trace").name),
+             "@PLOTLY@": plotly(), "@DATA@": data,
+             "@SCRIPT@": "\n".join((PAGE / s).read_text(encoding="utf-8") for s in SCRIPTS)}
+    for key, value in parts.items():
+        page = page.replace(key, value, 1 if len(value) > 1000 else -1)
+    return page
+
+
+def main(words):
+    parser = argparse.ArgumentParser(
+        prog="nkisim report", description=__doc__,
+        epilog="example: nkisim run k.jsonl --session k.npz && nkisim report k.npz -o k.html")
+    parser.add_argument("session")
+    parser.add_argument("--output", "-o", required=True)
+    args = parser.parse_args(words)
+    try:
+        page = render(Session(args.session))
+        partial = f"{args.output}.partial"
+        pathlib.Path(partial).write_text(page, encoding="utf-8")
+        os.replace(partial, args.output)
+    except (BadSession, OSError) as error:
+        print(f"nkisim report: {error}", file=sys.stderr)
+        return 3
+    return 0

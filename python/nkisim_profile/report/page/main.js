@@ -1,0 +1,24 @@
+'use strict';
+// Starts the page. `nkisim` is for scripts: tests, measurements.
+
+window.nkisim = { view, found: () => found, show: (i) => show(i), search: (words) => search(words) };
+(async () => {
+  const began = performance.now();
+  await load();
+  Object.assign(window.nkisim, { data: D, timeline: T, load_ms: performance.now() - began });
+  view.to = D.end_ns;
+  head();
+  paint('opcode');
+  draw();
+  timelineEvents();
+  hot();
+  stalls();
+  roofline();
+  opcodes();
+  dmaSizes();
+  facts();
+  Object.assign(window.nkisim, { slices: T.count, ready_ms: performance.now() - began, ready: true });
+})().catch((error) => {
+  document.body.prepend(document.createTextNode('The report could not be opened: ' + error));
+  throw error;
+});
