@@ -295,7 +295,6 @@ struct Row {
   Dtype dtype;
   std::string_view name;
   std::string_view aliases;  // separated by blanks
-  int size;
   Kind kind;
   void (*decode)(const std::byte*, std::size_t, float*);
   void (*encode)(const float*, std::size_t, std::byte*);
@@ -309,7 +308,6 @@ Row row(Dtype dtype, std::string_view text, std::string_view aliases, Kind kind)
   return {dtype,
           text,
           aliases,
-          static_cast<int>(sizeof(Storage)),
           kind,
           decode_loop<Codec>,
           encode_loop<Codec>,
@@ -320,7 +318,6 @@ Row row(Dtype dtype, std::string_view text, std::string_view aliases, Kind kind)
 template <class Codec>
 Row row_of_four(Dtype dtype, std::string_view text, std::string_view aliases) {
   Row r = row<Codec>(dtype, text, aliases, Kind::kPacked);
-  r.size = 4;
   r.decode = decode_four<Codec>;
   r.encode = encode_four<Codec>;
   r.widen = widen_loop<std::uint32_t>;
@@ -350,8 +347,8 @@ const std::array<Row, kDtypeCount>& rows() {
                          Kind::kFloat),
       row_of_four<Float8E5m2>(kFloat8E5m2X4, "float8_e5m2_x4", "fp8e5_x4 fp8_e5m2_x4"),
       row_of_four<Float8E4m3fn>(kFloat8E4m3fnX4, "float8_e4m3fn_x4", "fp8e4fn_x4 fp8_e4m3fn_x4"),
-      Row{kFloat4E2m1fnX4, "float4_e2m1fn_x4", "fp4_x4 fp4_e2m1fn_x4", 2, Kind::kPacked,
-          decode_fp4x4, encode_fp4x4, widen_loop<std::uint16_t>, narrow_loop<std::uint16_t>},
+      Row{kFloat4E2m1fnX4, "float4_e2m1fn_x4", "fp4_x4 fp4_e2m1fn_x4", Kind::kPacked, decode_fp4x4,
+          encode_fp4x4, widen_loop<std::uint16_t>, narrow_loop<std::uint16_t>},
       row<SmallInteger<std::int8_t>>(kInt8, "int8", "i8 s8", Kind::kInteger),
       row<SmallInteger<std::uint8_t>>(kUint8, "uint8", "u8", Kind::kInteger),
       row<SmallInteger<std::int16_t>>(kInt16, "int16", "i16 s16", Kind::kInteger),
@@ -367,7 +364,6 @@ const Row& row_of(Dtype dtype) { return rows().at(static_cast<std::size_t>(dtype
 
 }  // namespace
 
-int size_bytes(Dtype dtype) { return row_of(dtype).size; }
 std::string_view name(Dtype dtype) { return row_of(dtype).name; }
 bool is_float(Dtype dtype) { return row_of(dtype).kind == Kind::kFloat; }
 bool is_integer(Dtype dtype) { return row_of(dtype).kind == Kind::kInteger; }

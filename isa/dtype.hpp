@@ -4,6 +4,7 @@
 // integer rounds to nearest even and saturates; same-dtype copies move bits untouched.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,8 +37,14 @@ enum class Dtype : std::uint8_t {
 };
 inline constexpr int kDtypeCount = 19;
 
+namespace detail {
+inline constexpr std::array<std::uint8_t, kDtypeCount> kSizeBytes = {4, 4, 2, 2, 1, 1, 1, 1, 1, 4,
+                                                                     4, 2, 1, 1, 2, 2, 4, 4, 1};
+}
 /// Storage bytes of one (possibly packed) element.
-[[nodiscard]] int size_bytes(Dtype dtype);
+[[nodiscard]] inline int size_bytes(Dtype dtype) {
+  return detail::kSizeBytes[static_cast<std::size_t>(dtype)];
+}
 /// Name as in nki.language ("bfloat16", "float8_e4m3", ...).
 [[nodiscard]] std::string_view name(Dtype dtype);
 /// Accepts nki.language names and the profiler's ("fp32", "bf16", "fp8e4", ...); empty if unknown.

@@ -10,13 +10,17 @@ namespace nkisim::isa {
 #include "isa/ops/ops.def"
 #undef NKISIM_OP
 
-namespace {
-
-constexpr std::array<const OpSpec*, kOpCount> kTable = {
+namespace detail {
+constexpr std::array<const OpSpec*, kOpCount> kOpTable = {
 #define NKISIM_OP(op_name) &spec_##op_name,
 #include "isa/ops/ops.def"
 #undef NKISIM_OP
 };
+}  // namespace detail
+
+namespace {
+
+constexpr const std::array<const OpSpec*, kOpCount>& kTable = detail::kOpTable;
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Opcode::kCount)> kOpcodeNames = {
 #define NKISIM_OPCODE(opcode_name) #opcode_name,
@@ -95,8 +99,6 @@ Unit unit_of(Engine engine) {
 }
 
 std::span<const OpSpec* const> op_table() { return kTable; }
-const OpSpec& spec(Op op) { return *kTable.at(static_cast<std::size_t>(op)); }
-const OpSpec& spec(const Inst& inst) { return spec(inst.op); }
 
 const OpSpec* find_op(std::string_view op_name) {
   const auto it = std::find_if(kTable.begin(), kTable.end(),

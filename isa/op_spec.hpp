@@ -2,6 +2,7 @@
 // model, the disassembler, the documentation and the Python front end need, in one place.
 #pragma once
 
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -145,8 +146,13 @@ struct OpSpec {
 
 /// All ops, indexed by Op.
 [[nodiscard]] std::span<const OpSpec* const> op_table();
-[[nodiscard]] const OpSpec& spec(Op op);
-[[nodiscard]] const OpSpec& spec(const Inst& inst);
+namespace detail {
+extern const std::array<const OpSpec*, kOpCount> kOpTable;
+}
+[[nodiscard]] inline const OpSpec& spec(Op op) {
+  return *detail::kOpTable[static_cast<std::size_t>(op)];
+}
+[[nodiscard]] inline const OpSpec& spec(const Inst& inst) { return spec(inst.op); }
 /// By nki.isa name; null if unknown.
 [[nodiscard]] const OpSpec* find_op(std::string_view op_name);
 [[nodiscard]] Op op_id(const OpSpec& op);

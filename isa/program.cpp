@@ -188,7 +188,25 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
     throw;
   }
   cores_ = std::max(cores_, inst.core + 1);
+  track_use(op, inst);
   return insts_.emplace_back(inst);
+}
+
+void Program::track_use(const OpSpec& op, const Inst& inst) {
+  for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
+    if (write) tensors_[ref.tensor].written = true;
+  });
+  if (op.control != Control::kNone) {
+    control_flow_.push_back(insts_.size());
+    return;
+  }
+  if (inst.core >= engines_used_.size()) engines_used_.resize(inst.core + 1U);
+  engines_used_[inst.core] |= 1U << static_cast<unsigned>(inst.engine);
+}
+
+bool Program::uses(Engine engine, int core) const {
+  const auto c = static_cast<std::size_t>(core);
+  return c < engines_used_.size() && (engines_used_[c] >> static_cast<unsigned>(engine) & 1U) != 0;
 }
 
 void Program::track_blocks(const OpSpec& op, int core) {

@@ -27,7 +27,11 @@ class Program {
   [[nodiscard]] const std::deque<Inst>& insts() const { return insts_; }
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
   [[nodiscard]] const std::vector<std::string>& queues() const { return queues_; }
+  /// Indices of the loop and branch instructions, of all cores.
+  [[nodiscard]] const std::vector<std::size_t>& control_flow() const { return control_flow_; }
   [[nodiscard]] int cores() const { return cores_; }
+  /// True if `core` has an instruction other than control flow for `engine`.
+  [[nodiscard]] bool uses(Engine engine, int core) const;
   /// True if the trace carries its own waits and posts; otherwise dependences are derived.
   [[nodiscard]] bool explicit_semaphores() const { return explicit_semaphores_; }
   /// True if the program has no data (an imported profile): it can only be timed.
@@ -80,6 +84,7 @@ class Program {
 
  private:
   void track_blocks(const OpSpec& op, int core);
+  void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
   std::string trace_file_;
   std::pmr::monotonic_buffer_resource arena_;
@@ -95,6 +100,8 @@ class Program {
   std::deque<DmaPlan> plans_;
   std::vector<std::string> files_, queues_, opcodes_;
   std::vector<std::vector<const OpSpec*>> open_blocks_;  // per core: loops and ifs not yet ended
+  std::vector<std::uint32_t> engines_used_;              // per core, a bit per engine
+  std::vector<std::size_t> control_flow_;
   int cores_ = 1;
   bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;
   bool allow_over_capacity_ = false;

@@ -28,6 +28,7 @@ struct Tensor {
   Dtype dtype = Dtype::kFloat32;
   TensorRole role = TensorRole::kInternal;
   std::uint8_t core = 0;            // owner of an on-chip tensor; HBM is shared
+  bool written = false;             // some instruction writes it (kept by Program::append)
   std::vector<std::int64_t> shape;  // elements; on chip shape[0] is the partition dimension
   std::int64_t address = 0;     // on chip: byte offset inside a partition; HBM: flat byte address
   std::uint16_t partition = 0;  // on chip: first partition

@@ -31,24 +31,21 @@ std::int64_t value_of(const Arg& arg, const CoreState& state) {
 
 Walker::Walker(const Program& program, int core, CoreState& state)
     : program_(program), core_(core), state_(state) {
-  const auto& insts = program.insts();
-  for (std::size_t i = 0; i < insts.size(); ++i) {
-    if (insts[i].core == core) insts_.push_back(i);
-  }
-  match_blocks();
+  find_blocks();
 }
 
-void Walker::match_blocks() {
-  match_.assign(insts_.size(), kNoMatch);
+void Walker::find_blocks() {
   std::vector<std::size_t> open;
-  for (std::size_t i = 0; i < insts_.size(); ++i) {
-    const Control c = spec(program_.insts()[insts_[i]]).control;
+  for (const std::size_t i : program_.control_flow()) {
+    const Inst& inst = program_.insts()[i];
+    if (inst.core != core_) continue;
+    const Control c = spec(inst).control;
     if (c == Control::kLoopBegin || c == Control::kWhileBegin || c == Control::kIfBegin) {
       open.push_back(i);
     } else if (c == Control::kElseBegin) {
       match_[open.back()] = i;  // if -> else
       open.back() = i;          // else -> end
-    } else if (c != Control::kNone) {
+    } else {
       match_[open.back()] = i;
       match_[i] = open.back();
       open.pop_back();
@@ -58,18 +55,18 @@ void Walker::match_blocks() {
 
 // Index to continue at after the control instruction at i.
 std::size_t Walker::after_control(std::size_t i) {
-  const Inst& inst = program_.insts()[insts_[i]];
+  const Inst& inst = program_.insts()[i];
   const Control c = spec(inst).control;
   if (c == Control::kLoopBegin) {
     const std::int64_t start = value_of(inst.arg(1), state_);
     const std::int64_t stop = value_of(inst.arg(2), state_);
     state_.set_reg(inst.arg(0).integer, static_cast<std::int32_t>(start));
-    if (start >= stop) return match_[i] + 1;
+    if (start >= stop) return match(i) + 1;
     loops_.push_back({i, stop});
     return i + 1;
   }
   if (c == Control::kLoopEnd) {
-    const Inst& begin = program_.insts()[insts_[match_[i]]];
+    const Inst& begin = program_.insts()[match(i)];
     const std::int64_t reg = begin.arg(0).integer;
     const std::int64_t next = state_.reg(reg) + begin.integer(3, 1);
     state_.set_reg(reg, static_cast<std::int32_t>(next));
@@ -78,21 +75,23 @@ std::size_t Walker::after_control(std::size_t i) {
     return i + 1;
   }
   if (c == Control::kWhileBegin) {
-    return state_.reg(inst.arg(0).integer) != 0 ? i + 1 : match_[i] + 1;
+    return state_.reg(inst.arg(0).integer) != 0 ? i + 1 : match(i) + 1;
   }
-  if (c == Control::kWhileEnd) return match_[i];
+  if (c == Control::kWhileEnd) return match(i);
   if (c == Control::kIfBegin) {
     const bool taken =
         compares(inst.integer(1), value_of(inst.arg(0), state_), value_of(inst.arg(2), state_));
-    return taken ? i + 1 : match_[i] + 1;
+    return taken ? i + 1 : match(i) + 1;
   }
-  if (c == Control::kElseBegin) return match_[i] + 1;  // reached only at the end of a taken branch
+  if (c == Control::kElseBegin) return match(i) + 1;  // reached only at the end of a taken branch
   return i + 1;
 }
 
 std::optional<Step> Walker::next() {
-  if (at_ >= insts_.size()) return std::nullopt;
-  const Inst& inst = program_.insts()[insts_[at_]];
+  const auto& insts = program_.insts();
+  while (at_ < insts.size() && insts[at_].core != core_) ++at_;
+  if (at_ >= insts.size()) return std::nullopt;
+  const Inst& inst = insts[at_];
   const OpSpec& op = spec(inst);
   must_execute_ = op.loads_register || op.on_sequencer;
   at_ = op.control == Control::kNone ? at_ + 1 : after_control(at_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "isa/eval.hpp"
@@ -34,15 +35,15 @@ class Walker {
     std::int64_t stop = 0;
   };
   std::size_t after_control(std::size_t i);
-  void match_blocks();
+  void find_blocks();
+  [[nodiscard]] std::size_t match(std::size_t control) const { return match_.at(control); }
 
   const Program& program_;
   int core_;
   CoreState& state_;
-  std::vector<std::size_t> insts_;  // indices of this core's instructions
-  std::vector<std::size_t> match_;  // begin -> end (or else), end -> begin
+  std::unordered_map<std::size_t, std::size_t> match_;  // begin -> end (or else), end -> begin
   std::vector<Loop> loops_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0;  // index in the program's instructions
   std::uint64_t sequence_ = 0;
   bool must_execute_ = false;
 };

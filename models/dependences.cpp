@@ -7,7 +7,7 @@ namespace nkisim::models {
 namespace {
 
 constexpr std::int64_t kSbufPitch = 2048;
-constexpr std::int64_t kPsumPitch = 512;
+constexpr std::int64_t kPsumPitch = 2048;  // a bank
 constexpr std::int64_t kMinTensorPitch = 4096;
 constexpr std::int64_t kMaxBuckets = 64;
 constexpr std::size_t kTidyBucket = 16;  // records beyond which finished ones are looked for
@@ -16,9 +16,9 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 }  // namespace
 
-Dependences::Dependences(const isa::Program& program, int core, QueueIndex first_unordered,
+Dependences::Dependences(const isa::Program& program, QueueIndex first_unordered,
                          const Completions& completions)
-    : program_(program), core_(core), first_unordered_(first_unordered), completions_(completions) {
+    : program_(program), first_unordered_(first_unordered), completions_(completions) {
   const isa::Machine& machine = program.machine();
   sbuf_ = {kSbufPitch, {}};
   sbuf_.buckets.resize(
@@ -26,17 +26,6 @@ Dependences::Dependences(const isa::Program& program, int core, QueueIndex first
   psum_ = {kPsumPitch, {}};
   psum_.buckets.resize(
       static_cast<std::size_t>(ceil_div(machine.psum_partition_bytes, kPsumPitch)));
-  find_written();
-}
-
-void Dependences::find_written() {
-  written_.assign(program_.tensors().size(), false);
-  for (const isa::Inst& inst : program_.insts()) {
-    if (inst.core != core_) continue;
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-      if (write) written_[ref.tensor] = true;
-    });
-  }
 }
 
 Dependences::Arena Dependences::make_arena(std::int64_t bytes) const {
@@ -67,15 +56,21 @@ void Dependences::release(Record* record) {
   if (--record->references == 0) free_.push_back(record);
 }
 
-void Dependences::collect(const isa::Inst& inst) {
+void Dependences::collect(const isa::Inst& inst, const isa::CoreState& state) {
   accesses_.clear();
   const auto params = isa::spec(inst).params;
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& p, bool write) {
     // On chip, another tensor at the same address may be what is written.
-    if (!ref.on_chip() && !written_[ref.tensor]) return;
+    if (!ref.on_chip() && !program_.tensor(ref).written) return;
     const auto index =
         &p == &isa::kIndexParam ? std::int16_t{-1} : static_cast<std::int16_t>(&p - params.data());
-    accesses_.push_back({&ref, index, write});
+    Record* r = allocate();
+    find_footprint(ref, program_, state, r->bytes);
+    r->number = number_;
+    r->visited = 0;
+    r->queue = queue_;
+    r->write = write;
+    accesses_.push_back({&ref, index, write, r, &arena(ref)});
   });
 }
 
@@ -108,11 +103,13 @@ bool Dependences::superseded(const Record& record, const Access& access, std::in
                              std::int64_t last) const {
   const bool ordered =
       access.write || (!record.write && record.queue == queue_ && queue_ < first_unordered_);
-  return ordered && covers(access.bytes, record.bytes, first, last);
+  return ordered && covers(access.record->bytes, record.bytes, first, last);
 }
 
-void Dependences::scan(Arena& arena, const Access& access, std::vector<Edge>& edges) {
-  const Buckets range = buckets(arena, access.bytes);
+void Dependences::scan(const Access& access, std::vector<Edge>& edges) {
+  Arena& arena = *access.arena;
+  const Footprint& bytes = access.record->bytes;
+  const Buckets range = buckets(arena, bytes);
   ++visit_;
   for (std::size_t b = range.from; b <= range.to; ++b) {
     auto& bucket = arena.buckets[b];
@@ -125,7 +122,7 @@ void Dependences::scan(Arena& arena, const Access& access, std::vector<Edge>& ed
     std::size_t kept = 0;
     for (const Entry& entry : bucket) {
       Record* r = entry.record;
-      if (entry.apart(access.bytes) || !may_overlap(r->bytes, access.bytes)) {
+      if (entry.apart(bytes) || !may_overlap(r->bytes, bytes)) {
         if (tidy && settled(*r)) {
           release(r);
         } else {
@@ -151,17 +148,13 @@ void Dependences::scan(Arena& arena, const Access& access, std::vector<Edge>& ed
   }
 }
 
-void Dependences::insert(Arena& arena, const Access& access) {
-  const Buckets range = buckets(arena, access.bytes);
-  Record* r = allocate();
-  r->bytes = access.bytes;
-  r->number = number_;
-  r->visited = 0;
-  r->queue = queue_;
-  r->write = access.write;
-  r->references = static_cast<int>(range.to - range.from + 1);
-  const Footprint& f = access.bytes;
-  const Entry entry{f.first, f.last, f.partition, f.partition_end, r};
+void Dependences::insert(const Access& access) {
+  Arena& arena = *access.arena;
+  Record& record = *access.record;
+  const Footprint& f = record.bytes;
+  const Buckets range = buckets(arena, f);
+  record.references = static_cast<int>(range.to - range.from + 1);
+  const Entry entry{f.first, f.last, f.partition, f.partition_end, &record};
   for (std::size_t b = range.from; b <= range.to; ++b) arena.buckets[b].push_back(entry);
 }
 
@@ -170,15 +163,14 @@ void Dependences::add(const isa::Inst& inst, const isa::CoreState& state, QueueI
   queue_ = queue;
   number_ = number;
   horizon_ = horizon;
-  collect(inst);
-  for (Access& access : accesses_) access.bytes = footprint(*access.ref, program_, state);
+  collect(inst, state);
   // Reads before writes: a write retires the records it covers, which the reads still need to see.
   for (const bool writes : {false, true}) {
     for (const Access& access : accesses_) {
-      if (access.write == writes) scan(arena(*access.ref), access, edges);
+      if (access.write == writes) scan(access, edges);
     }
   }
-  for (const Access& access : accesses_) insert(arena(*access.ref), access);
+  for (const Access& access : accesses_) insert(access);
 }
 
 }  // namespace nkisim::models

@@ -24,7 +24,7 @@ struct Edge {
 class Dependences {
  public:
   /// Queues below `first_unordered` finish their operations in order.
-  Dependences(const isa::Program& program, int core, QueueIndex first_unordered,
+  Dependences(const isa::Program& program, QueueIndex first_unordered,
               const Completions& completions);
   /// Appends to `edges` the operations that `inst`, number `number` of `queue`, must wait for:
   /// for every in-order queue only the latest. Operations that completed before `horizon` may be
@@ -60,9 +60,10 @@ class Dependences {
     const isa::TensorRef* ref;
     std::int16_t param;
     bool write;
-    Footprint bytes = {};
+    Record* record;
+    Arena* arena;
   };
-  void collect(const isa::Inst& inst);
+  void collect(const isa::Inst& inst, const isa::CoreState& state);
   struct Buckets {
     std::size_t from, to;  // inclusive
   };
@@ -70,25 +71,22 @@ class Dependences {
   [[nodiscard]] bool settled(const Record& record) const {
     return completions_.finished_before(record.queue, record.number, horizon_);
   }
-  void scan(Arena& arena, const Access& access, std::vector<Edge>& edges);
+  void scan(const Access& access, std::vector<Edge>& edges);
   bool superseded(const Record& record, const Access& access, std::int64_t first,
                   std::int64_t last) const;
-  void insert(Arena& arena, const Access& access);
+  static void insert(const Access& access);
   void add_edge(const Record& record, const Access& access, std::vector<Edge>& edges) const;
   Arena& arena(const isa::TensorRef& ref);
   Arena make_arena(std::int64_t bytes) const;
   void release(Record* record);
   Record* allocate();
-  void find_written();
 
   const isa::Program& program_;
-  int core_;
   QueueIndex first_unordered_;
   const Completions& completions_;
   Fs horizon_ = 0;
   Arena sbuf_, psum_;
   std::unordered_map<std::uint32_t, Arena> tensors_;
-  std::vector<bool> written_;  // tensors the program writes
   std::deque<Record> records_;
   std::vector<Record*> free_;
   std::vector<Access> accesses_;

@@ -41,11 +41,9 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
       completions_(completions),
       options_(std::move(options)),
       walker_(program, core, state),
-      dependences_(program, core, isa::kEngineCount, completions) {
-  for (const isa::Inst& inst : program.insts()) {
-    if (inst.core == core && isa::spec(inst).control == isa::OpSpec::Control::kNone) {
-      used_.at(index(inst.engine)) = true;
-    }
+      dependences_(program, isa::kEngineCount, completions) {
+  for (std::size_t e = 0; e < used_.size(); ++e) {
+    used_.at(e) = program.uses(static_cast<isa::Engine>(e), core);
   }
 }
 
@@ -231,7 +229,8 @@ void Dispatcher::note_ports(Operation& op) const {
   isa::for_each_tensor(*op.step.inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
     if (ref.space == isa::Space::kSbuf) op.ports.sbuf = true;
     if (ref.space != isa::Space::kPsum) return;
-    const Footprint f = footprint(ref, program_, state_);
+    Footprint f;
+    find_footprint(ref, program_, state_, f);
     for (std::int64_t b = f.first / bank; b * bank < f.last && b < 8; ++b) {
       op.ports.psum_banks |= 1U << static_cast<unsigned>(b);
     }

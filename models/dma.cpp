@@ -44,7 +44,7 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   ++outstanding_.at(static_cast<std::size_t>(op.dge));
   for (const LanePlan& lane : t->plan->lanes) {
     const auto e = static_cast<std::size_t>(lane.engine);
-    lanes_[e].push({op.queue, first_packet + lane.offset, &lane.load, t});
+    if (!lanes_[e].push({op.queue, first_packet + lane.offset, &lane.load, t})) continue;
     planned_[e] = std::min(planned_[e], lanes_[e].next());
   }
   wake_.notify();

@@ -11,7 +11,7 @@ void LaneLoad::add(const PacketRun& run) {
   work += run.count * run.interval;
 }
 
-void DmaLane::push(const LaneItem& item) {
+bool DmaLane::push(const LaneItem& item) {
   Active a{.item = item,
            .total = item.load->packets,
            .work = item.load->work,
@@ -22,6 +22,9 @@ void DmaLane::push(const LaneItem& item) {
     q = queues_.insert(q, Queue{item.queue, {}});
   }
   q->items.push_back(a);
+  if (q->items.size() > 1) return false;
+  ++busy_;
+  return true;
 }
 
 Fs DmaLane::earliest() const {
@@ -57,15 +60,11 @@ DmaLane::Queue* DmaLane::pick(Fs at) {
   return lowest;
 }
 
-// The only queue with work; null if there are several or none.
-DmaLane::Queue* DmaLane::sole() {
-  Queue* only = nullptr;
-  for (Queue& q : queues_) {
-    if (q.items.empty()) continue;
-    if (only != nullptr) return nullptr;
-    only = &q;
-  }
-  return only;
+// Which queue has work, where there is only one.
+std::size_t DmaLane::sole() const {
+  std::size_t q = 0;
+  while (queues_[q].items.empty()) ++q;
+  return q;
 }
 
 // Stall that `packets` packets will meet.
@@ -152,6 +151,36 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
   if (a.total > 0) return;
   done.push_back({a.item.transfer, queue.index, a.first, a.payload_end, start});
   queue.items.pop_front();
+  if (queue.items.empty()) --busy_;
+}
+
+// A share that nothing can delay any more, in one go. False if packets must be looked at.
+bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
+  Active& a = queue.items.front();
+  const LaneLoad& load = *a.item.load;
+  const bool contended = hbm_ != nullptr && hbm_->limits() && load.hbm_passes > 0;
+  if (sink_ != nullptr || contended || a.first != kNever || a.packets_to_cold > 0) return false;
+  const PacketRun& semaphore = load.runs.back();
+  Fs end = free_ + load.work - semaphore.interval;
+  double stalled = stalled_;
+  if (load.stall > 0) {
+    stalled += load.stall * static_cast<double>(load.bytes - semaphore.bytes);
+    const Fs met = static_cast<Fs>(stalled / static_cast<double>(config_.hbm_stall_quantum)) *
+                   config_.hbm_stall_quantum;
+    stalled -= static_cast<double>(met);
+    end += met;
+  }
+  if (end > limit) return false;
+  if (load.runs.size() > 1) {
+    const PacketRun& last = load.runs[load.runs.size() - 2];
+    a.payload_end = end - last.interval + last.duration;
+  }
+  done.push_back({a.item.transfer, queue.index, free_, a.payload_end, end});
+  stalled_ = stalled;
+  free_ = end + semaphore.interval;
+  queue.items.pop_front();
+  if (queue.items.empty()) --busy_;
+  return true;
 }
 
 // Whole rounds over all ready queues, leaving at least one packet of every current run. False if
@@ -192,13 +221,13 @@ bool DmaLane::rounds(Fs limit) {
 }
 
 void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
-  for (;;) {
-    const Fs at = earliest();
+  while (busy_ > 0) {
+    const bool only = busy_ == 1;
+    Queue* queue = only ? &queues_[sole()] : nullptr;
+    const Fs at = only ? std::max(free_, queue->items.front().item.ready) : earliest();
     if (at > now) return;
     const bool was_idle = at - free_ > config_.cold_idle;
     free_ = at;
-    Queue* queue = sole();
-    const bool only = queue != nullptr;
     if (only) {
       last_ = queue->index;
     } else {
@@ -209,7 +238,7 @@ void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
     if (a.first == kNever && was_idle && a.item.load->cold > 0) {
       a.packets_to_cold = a.total > 2 ? 2 : 1;  // the second payload packet pays, if there is one
     }
-    step(*queue, now, only, done);
+    if (!only || !whole(*queue, now, done)) step(*queue, now, only, done);
   }
 }
 
@@ -227,18 +256,21 @@ Fs DmaLane::certain_stall(const Active& a) const {
   return std::max<Fs>(0, quanta - 1) * config_.hbm_stall_quantum;
 }
 
+Fs DmaLane::finish_alone(const Active& a) const {
+  const Fs at = std::max(free_, a.item.ready);
+  return at + a.work - a.item.load->runs.back().interval + certain_stall(a) + cold_ahead(a, at);
+}
+
 Fs DmaLane::next() const {
+  if (busy_ == 0) return kNever;
+  if (busy_ == 1) return finish_alone(queues_[sole()].items.front());
   const Fs at = earliest();
-  if (at == kNever) return kNever;
   Fs best = kNever;
-  const bool alone = std::count_if(queues_.begin(), queues_.end(),
-                                   [](const Queue& q) { return !q.items.empty(); }) == 1;
   for (const Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > at) continue;
     const Active& a = q.items.front();
     Fs finish = at + a.work - a.item.load->runs.back().interval;
     finish += certain_stall(a);
-    if (alone) return finish + cold_ahead(a, at);
     for (const Queue& other : queues_) {
       if (&other == &q || other.items.empty() || other.items.front().item.ready > at) continue;
       const Active& o = other.items.front();

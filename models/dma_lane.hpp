@@ -63,7 +63,8 @@ struct PacketTime {
 class DmaLane {
  public:
   explicit DmaLane(const DmaConfig& config, Hbm* hbm = nullptr) : config_(config), hbm_(hbm) {}
-  void push(const LaneItem& item);
+  /// True if the item is the first of its queue, so that the next finish may have moved.
+  bool push(const LaneItem& item);
   /// From now on every packet is computed by itself and appended to `sink`.
   void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
   /// Processes every packet that starts at or before `now`; appends the items that finished.
@@ -89,10 +90,12 @@ class DmaLane {
   [[nodiscard]] Queue* pick(Fs at);
   [[nodiscard]] Fs next_ready(Fs after) const;
   [[nodiscard]] Fs earliest() const;
-  [[nodiscard]] Queue* sole();
+  [[nodiscard]] std::size_t sole() const;
+  [[nodiscard]] Fs finish_alone(const Active& a) const;
   [[nodiscard]] Fs certain_stall(const Active& a) const;
   [[nodiscard]] Fs cold_ahead(const Active& a, Fs at) const;
   void step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done);
+  bool whole(Queue& queue, Fs limit, std::vector<LaneDone>& done);
   bool rounds(Fs limit);
   void take(Active& a, std::int64_t packets);
   [[nodiscard]] Fs stall_ahead(const Active& a, std::int64_t packets) const;
@@ -102,6 +105,7 @@ class DmaLane {
   const DmaConfig& config_;
   Hbm* hbm_;
   std::vector<Queue> queues_;
+  int busy_ = 0;         // queues with work
   QueueIndex last_ = 0;  // queue served last
   Fs free_ = 0;          // engine may start its next packet
   double stalled_ = 0;   // HBM stall collected, below one quantum

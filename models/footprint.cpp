@@ -64,27 +64,24 @@ bool disjoint_by_strides(const Footprint& a, const Footprint& b, const Footprint
 
 }  // namespace
 
-Footprint footprint(const isa::TensorRef& ref, const isa::Program& program,
-                    const isa::CoreState& state) {
+void find_footprint(const isa::TensorRef& ref, const isa::Program& program,
+                    const isa::CoreState& state, Footprint& f) {
   const isa::Tensor& tensor = program.tensor(ref);
   const std::int64_t element = isa::size_bytes(ref.dtype);
-  Footprint f;
-  if (ref.on_chip()) {
-    f.partition = ref.partition;
-    f.partition_end = ref.partition + ref.partitions;
-  }
+  f.partition = ref.on_chip() ? ref.partition : 0;
+  f.partition_end = ref.on_chip() ? ref.partition + ref.partitions : 1;
+  f.dim_count = 0;
   std::int64_t start = ref.offset + (ref.on_chip() ? tensor.address : 0);
   for (const isa::DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
     if (d->kind != isa::DynamicOffset::Kind::kRegister) {
       whole_tensor(f, tensor, ref);
-      return f;
+      return;
     }
     start += state.reg(d->reg) * d->stride * element;
   }
   f.first = start + ref.pattern->first * element;
   f.last = start + (ref.pattern->last + 1) * element;
   add_dims(f, *ref.pattern, element);
-  return f;
 }
 
 bool may_overlap(const Footprint& a, const Footprint& b) {

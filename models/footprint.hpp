@@ -23,13 +23,13 @@ struct Footprint {
   std::int32_t dim_count = 0;
   std::array<Dim, kMaxDims> dims{};
   [[nodiscard]] bool dense() const { return dim_count == 0; }
-  bool operator==(const Footprint&) const = default;
 };
 
-/// Footprint of an operand whose register offsets have the values in `state`. Offsets known only in
-/// memory widen it to the whole tensor.
-[[nodiscard]] Footprint footprint(const isa::TensorRef& ref, const isa::Program& program,
-                                  const isa::CoreState& state);
+/// Sets `f` to the footprint of an operand whose register offsets have the values in `state`;
+/// dims beyond dim_count are left as they are. Offsets known only in memory widen it to the whole
+/// tensor.
+void find_footprint(const isa::TensorRef& ref, const isa::Program& program,
+                    const isa::CoreState& state, Footprint& f);
 
 /// False only if the two certainly share no byte.
 [[nodiscard]] bool may_overlap(const Footprint& a, const Footprint& b);

@@ -43,7 +43,7 @@ struct Sequence {
   // What the last instruction waits for when none has finished.
   std::vector<Wait> last() {
     models::Completions completions(7);
-    models::Dependences dependences(b.program(), 0, isa::kEngineCount, completions);
+    models::Dependences dependences(b.program(), isa::kEngineCount, completions);
     const isa::CoreState state;
     std::vector<Edge> edges;
     for (std::size_t i = 0; i < insts.size(); ++i) {
