@@ -39,8 +39,10 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
   dispatcher_ = std::make_unique<Dispatcher>(program, config, id, *state_, eval_.get(),
                                              completions_, dispatch_options());
   const std::string prefix = "core" + std::to_string(id) + "_";
-  Dma::Client client{
-      [this](Transfer& t, int) { on_update(t); }, [this](Transfer& t) { on_done(t); }, {}, {}};
+  Dma::Client client{[this](Transfer& t, int engine) { on_update(t, engine); },
+                     [this](Transfer& t) { on_done(t); },
+                     {},
+                     {}};
   if (observers.active()) {
     client.on_lane = [this](const Transfer& t, const LanePlan& p, const LaneDone& d) {
       on_lane(t, p, d);
@@ -156,13 +158,15 @@ bool Core::rendezvous(Operation& op, Fs now, Fs& since) {
   return device_.meet(id_, op, now, since);
 }
 
-void Core::on_update(Transfer& transfer) {
+void Core::on_update(Transfer& transfer, int engine) {
   const isa::DmaPlan* plan = transfer.op->step.inst->dma;
   if (plan == nullptr || plan->semaphore < 0) return;
+  const int engines = config_.dma.engines;
+  const int left_over = engine < plan->increment % engines ? 1 : 0;
   const isa::SemaphorePost share{.semaphore = static_cast<std::uint16_t>(plan->semaphore),
                                  .action = isa::SemaphorePost::Action::kAdd,
                                  .at_issue = false,
-                                 .value = plan->increment / config_.dma.engines};
+                                 .value = plan->increment / engines + left_over};
   update(share, *transfer.op, transfer.last_packet);
 }
 

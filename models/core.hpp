@@ -37,7 +37,7 @@ class Core : public EngineHost {
   void evaluate(Operation& op);
   void wake_waiters(const Operation& op);
   void release(Operation& op);
-  void on_update(Transfer& transfer);
+  void on_update(Transfer& transfer, int engine);
   void on_done(Transfer& transfer);
   void on_lane(const Transfer& transfer, const LanePlan& plan, const LaneDone& done);
   void on_packet(const Transfer& transfer, int engine, const PacketTime& packet);

@@ -107,6 +107,7 @@ void Dispatcher::dispatch_control(const isa::Step& step) {
     if (!used_[e]) continue;
     Operation* op = make(step, static_cast<isa::Engine>(e));
     for (isa::Part& part : op->expansion.parts) part.unit = isa::unit_of(op->engine);
+    wait_for_walk(*op);
     queues_[e].push_back(op);
   }
 }
@@ -118,6 +119,7 @@ void Dispatcher::dispatch(const isa::Step& step) {
     return;
   }
   Operation* op = make(step, step.inst->engine);
+  wait_for_walk(*op);
   if (spec.on_sequencer) {
     // Takes effect in program order: later addresses and branches read it.
     if (context_ != nullptr) context_->run(*step.inst);
@@ -134,6 +136,7 @@ void Dispatcher::dispatch(const isa::Step& step) {
     if (op->evaluate && !op->holds_walk) snapshot(*op);
     choose_queue(*op);
     if (!program_.explicit_semaphores() && config_.compiler.infer_dependences) derive_needs(*op);
+    if (op->holds_walk) holder_ = {op->queue, 0, op->number};
     if (engine_has_port(op->engine)) note_ports(*op);
   }
   queue(op->engine).push_back(op);
@@ -216,6 +219,16 @@ void Dispatcher::derive_needs(Operation& op) {
   for (const Need& need : op.needs) {
     waited[need.queue] = std::max(waited[need.queue], need.number);
   }
+}
+
+// What follows a register load is known only when the load has finished.
+void Dispatcher::wait_for_walk(Operation& op) {
+  if (holder_.number == 0) return;
+  auto& waited = waited_.at(index(op.engine));
+  if (waited.size() <= holder_.queue) waited.resize(completions_.size(), 0);
+  if (waited[holder_.queue] >= holder_.number) return;
+  waited[holder_.queue] = holder_.number;
+  op.needs.push_back(holder_);
 }
 
 bool Dispatcher::engine_has_port(isa::Engine engine) const {

@@ -40,6 +40,7 @@ class Dispatcher {
   void snapshot(Operation& op);
   void choose_queue(Operation& op);
   void derive_needs(Operation& op);
+  void wait_for_walk(Operation& op);
   [[nodiscard]] bool engine_has_port(isa::Engine engine) const;
   void note_ports(Operation& op) const;
   [[nodiscard]] Fs horizon() const;
@@ -68,6 +69,7 @@ class Dispatcher {
   std::size_t in_flight_ = 0;
   bool starved_ = false;
   bool held_ = false, ended_ = false;
+  Need holder_;  // the operation that held the walk last; number 0: none yet
 };
 
 }  // namespace nkisim::models

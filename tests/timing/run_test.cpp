@@ -117,3 +117,21 @@ TEST_CASE("two cores meet at a barrier and exchange tiles as the interpreter say
   CHECK(barrier[0] > busy);
   CHECK(barrier[1] > busy);
 }
+
+TEST_CASE("nothing that follows a register load starts before the load has ended") {
+  PB b;
+  const auto count = b.sbuf("count", Dtype::kInt32, {1, 1});
+  const auto x = b.sbuf("x", Dtype::kFloat32, {128, 64}),
+             y = b.sbuf("y", Dtype::kFloat32, {128, 64});
+  b.set(count, {3});
+  b.set(x, std::vector<float>(128 * 64, 1.0F));
+  b.op("register_load", {{"dst", PB::reg(0)}, {"src", PB::arg(b.all(count))}}, Engine::kSync);
+  // Independent of the register, on an engine that has been idle so far.
+  b.op("tensor_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(x))}}, Engine::kScalar);
+  test::Timeline t;
+  simulate(b.program(), load_config("trn2"), &b.memory(), {.observers = {&t}});
+  REQUIRE(t.parts.size() == 2);
+  CHECK(isa::spec(*t.parts[0].inst).name == "register_load");
+  CHECK(t.parts[1].start >= t.parts[0].end);
+  CHECK(t.parts[1].wait.producer_sequence == t.parts[0].sequence);
+}
