@@ -76,8 +76,8 @@ def _tutorial_matmul():
             lambda s: 100 * s["dma_active_time_percent"], bound)
         add(name + "dma_packet_time_ms", program, scaled("dma_packet_time", 1e3), bound)
         add(name + "matmul_instruction_count", program, scaled("matmul_instruction_count", 1), bound)
-    programs = {"tiled": partial(matmul.tiled), "hoist_load": partial(matmul.blocked),
-                "block_free": partial(matmul.blocked, bm=2, bn=2),
+    programs = {"tiled": partial(matmul.tiled), "hoist_load": partial(matmul.whole_blocks),
+                "block_free": partial(matmul.whole_blocks, bm=2, bn=2),
                 "fully_optimized": partial(matmul.fully_blocked)}
     for version, program in programs.items():
         add(f"trn1-doc-matmul-{version}", partial(program, target="trn1", dtype="bfloat16"),

@@ -15,10 +15,9 @@ from a screenshot, or a reference whose circumstances are partly inferred.
 [calibration.md](calibration.md) says how to fit a config to measurements of your own.
 
 What these numbers are worth: the trn2 configuration was calibrated on the two attention profiles,
-the software DMA constants on the vector additions, so these rows show fit. Two constants were set
-with the help of this table: `throttle.threshold` (the profiles allow 0.43 to 0.67; the single-bank
-2048^3 product needs 0.63 or more) and trn1's one cycle per element of `tensor_tensor_scan`. Nothing
-is fitted per kernel. There is no trn3 row: no trn3 latency is published with its kernel.
+the software DMA constants on the vector additions, so these rows show fit. One constant was set with
+the help of this table: `throttle.threshold` (the profiles allow 0.43 to 0.67; the single-bank 2048^3
+product needs 0.63 or more). Nothing is fitted per kernel. There is no trn3 row: no trn3 latency is published with its kernel.
 """
 
 COMPILER = """## What is compared
@@ -48,7 +47,10 @@ kernel family only, so these latencies are partly a fit of the compiler's part:
 | rhs tiles that do not fit SBUF are loaded again (v4, FP32) | half of the HBM traffic that v4's profile shows |
 | v5 (FP32) double-buffers its blocks although they exceed SBUF | +9 % |
 | the first product of a sum overwrites PSUM, `memset` before it costs nothing | single-bank kernel +6 %, hand-written one 36 % MFU |
-| two states of the Mamba scan are interleaved; B and C in PSUM where a row fits a bank | both together, with the scan at 2 cycles: v2 with 512 steps 3240 us instead of 2020 (measured 1610) |
+| trn1 matmuls with hoisted loads (first API): a block of tiles is waited for and released as a whole, and SBUF holds none twice | -33 % and -31 % instead of -17 % and -2 % |
+| Mamba: `delta * u` leaves the loop over states, as its zoomed profile with 8192 steps shows | one VectorE instruction of five more |
+| Mamba: B and C broadcast by the tensor engine into PSUM; where a row fits a bank VectorE reads it there and two states are interleaved, else ScalarE copies it to SBUF | 512 steps: +10 % without interleaving |
+| Mamba: source order, tiles in 192 KiB per partition by one general rule (`validation/programs/memory.py`): what is used last leaves, is stored if HBM does not hold it, and comes back before its next use | v2 with 8192 steps 34 % too fast |
 """
 
 LIMITS = """## Public kernels, unchanged, through the front end
@@ -77,13 +79,9 @@ first product overwrite, and stores on another queue, are the first rules such a
 
 What the table shows to be wrong, in order of weight:
 
-- **trn1 loads with short rows are too fast.** The trn1 tutorial matmul's first three kernels move
-  128 x 1 KiB tiles at 100 B/ns on the chip (1.31 to 1.35 us each, in all three), the model at about
-  about 250. `dma.hbm_stall_fraction` of 1.6 to 1.9 would bring the first two within 7 %, but makes our
-  Mamba v1 twice too slow and contradicts AWS's documented 17 B/ns per engine, so it was not done:
-  which property of the DMA (row length, queues in use) is responsible is open.
-- **Spills are not modelled.** Mamba v2 with 7168 and 8192 steps needs more SBUF than there is; the
-  compiler spilled (the profile shows VectorE 59 % active), our program does not.
+- **trn1 loads with short rows may be too fast.** The trn1 tutorial matmul's first three kernels move
+  100 B/ns on the chip, whatever their order, the model 98 (every tile loaded twice), 120 and 102, for
+  reasons that differ: 830 ns per transfer, taken from trn2's curve, and loads that wait for products.
 - **Overlap of loading and computing at a kernel's start**: the 2048^3 products with all operands
   resident are 10 % slow, because the tensor engine waits in program order for the whole first load.
   The compiler's scheduling was on in these measurements.

@@ -88,6 +88,38 @@ def blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=1, bn=1):
     return t
 
 
+def whole_blocks(target="trn1", m=4096, k=8192, n=8192, dtype="bfloat16", bm=1, bn=1):
+    """As blocked(), for the tutorial's first API: a block of tiles is one tensor there.
+
+    lhsT's and rhs's block take 128 KiB (1 x 1; lhsT's tensor is declared 512 wide) and 160 KiB (2 x 2)
+    of the 192 KiB of a partition, so neither fits twice, and such a tensor is waited for and released
+    as a whole: loads and products take turns. Traces depend on bytes, not on tensors; so the products
+    begin with the tile that is loaded last and end with the one that is loaded first.
+    """
+    t = _Product("matmul whole blocks", target, m, k, n, dtype, dtype)
+    steps = k // P
+    left = t.sbuf("l", (P, bm, steps, P), dtype)
+    right = t.sbuf("r", (P, bn, steps, N), dtype)
+    result = t.ring("o", 4, (P, N), dtype)
+    order = [steps - 1, *range(1, steps - 1), 0]
+    for i in range(m // P // bm):
+        for x in range(bm):
+            for c in range(steps):
+                t.load_lhs(left[:, x, c, :], c, i * bm + x)
+        for j in range(n // N // bn):
+            for y in range(bn):
+                for c in range(steps):
+                    t.load_rhs(right[:, y, c, :], c, j * bn + y)
+            for y in reversed(range(bn)):
+                for x in reversed(range(bm)):
+                    bank = t.bank()
+                    for step, c in enumerate(order):
+                        t.nc_matmul(dst=bank, stationary=left[:, x, c, :],
+                                    moving=right[:, y, c, :], accumulate=step > 0)
+                    t.drain(bank, result(), i * bm + x, j * bn + y)
+    return t
+
+
 def fully_blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=16, bn=2, bk=8):
     """All three dimensions blocked; partial sums over K blocks are added up in SBUF.
 

@@ -1,5 +1,6 @@
 """Kernels bound by VectorE or by the fixed costs of DMA."""
-from .common import P, Program
+from .common import N, P, Program
+from .memory import fit
 
 
 def vector_add(target="trn2", n=25600, rows=128, columns=1, ahead=8, engine="gpsimd"):
@@ -29,16 +30,18 @@ def vector_add(target="trn2", n=25600, rows=128, columns=1, ahead=8, engine="gps
     return t
 
 
-def mamba(target="trn1", version=2, channels=4096, seq=512, states=16):
+def mamba(target="trn1", version=2, channels=4096, seq=512, states=16, capacity=None):
     """The selective scan of the fused Mamba tutorial, loop orders v1, v2 and v3.
 
     v1 loads delta and u for every state, v2 once per 128 channels, v3 also cuts the sequence into
-    pieces of 512. The compiler's part, as the mean VectorE duration of the published profiles shows
-    it (1.07 us in v1, 0.81 us in v2): rows of B and C are broadcast in SBUF in v1 and where a row
-    does not fit a PSUM bank, else by the tensor engine into PSUM, with the product by C also kept
-    there. Two states are interleaved, so that VectorE does not wait for its own results.
+    pieces of 512. The compiler's part, as the zoomed profile of v2 with 8192 steps shows it: the
+    product of delta and u leaves the loop over states (four VectorE instructions per state remain);
+    the tensor engine broadcasts rows of B and C into PSUM; ScalarE copies them to SBUF if they do
+    not fit a bank. Where they do, two states are interleaved, so that VectorE does not wait for its
+    own results: the durations in the profile of v2 with 512 steps overlap.
     """
-    return _Mamba(target, version, channels, seq, states).write()
+    built = _Mamba(target, version, channels, seq, states)
+    return fit(built.write(), capacity)
 
 
 class _Mamba(Program):
@@ -51,74 +54,89 @@ class _Mamba(Program):
         self.b, self.c = (self.input(x, (states, seq), f) for x in "BC")
         self.out = self.output("out", (channels, seq), f)
         self.piece = 512 if version == 3 else seq
-        self.in_psum = version > 1 and self.piece <= 512
-        few = seq > 4096 and version < 3
-        self.whole = self.ring("whole", 1 if seq > 2048 else 2, (P, 3, seq), f)
-        names = ("dA", "dU", "dB", "scan") + (() if self.in_psum else ("sC", "Bb", "Cb"))
-        self.rings = {x: self.ring(x, 1 if few else 4, (P, self.piece), f) for x in names}
-        self.scale, self.init = self.ring("scale", 4, (P, 1), f), self.ring("init", 4, (P, 1), f)
-        if version == 1:
-            self.again = self.ring("again", 4, (P, 2, seq), f)
-        if self.in_psum:
-            self.row = self.ring("row", 8, (1, self.piece), f)
-            self.ones = self.sbuf("ones", (1, P), f)
-            self.memset(dst=self.ones, value=1.0, engine="gpsimd")
-            for x, banks in (("Bb", 3), ("Cb", 3), ("sC", 2)):
-                self.rings[x] = self.ring(x, banks, (P, self.piece), space="psum")
+        self.ones = self.sbuf("ones", (1, P), f)
+        self.memset(dst=self.ones, value=1.0, engine="gpsimd")
+        self.bank = self.ring("bank", 8, (P, N), space="psum")
 
-    def broadcast(self, tile, source, state, start):
-        if not self.in_psum:
-            pattern = [[0, P], [1, self.piece]]
-            self.load(tile, source.ap(pattern, offset=4 * (state * self.seq + start)))
-            return
-        row = self.row()
-        self.load(row, source[state:state + 1, start:start + self.piece])
-        self.nc_matmul(dst=tile, stationary=self.ones, moving=row, accumulate=False)
+    def loaded(self, name, source):
+        """A new tile with a slice of an HBM tensor."""
+        rows, columns = (x.stop - x.start for x in source[1])
+        tile = self.tile(name, (rows, columns))
+        self.load(tile, source[0][source[1]])
+        return tile
 
-    def steps(self, rows, tiles, total, state):
-        """One generator per state: yields between instructions of VectorE."""
-        if self.version == 1:
-            tiles = self.again()
-            self.load(tiles[:, 0, :], self.delta[rows, :])
-            self.load(tiles[:, 1, :], self.u[rows, :])
-        scale, before = self.scale(), None
-        self.load(scale, self.a[rows, state:state + 1])
+    def broadcast(self, name, source, state, start):
+        row = self.loaded(f"{name}row", (source, (slice(state, state + 1),
+                                                  slice(start, start + self.piece))))
+        if self.piece <= N:
+            bank = self.bank()
+            self.nc_matmul(dst=bank[:, 0:self.piece], stationary=self.ones, moving=row,
+                           accumulate=False)
+            return bank
+        tile = self.tile(name, (P, self.piece))
+        for low in range(0, self.piece, N):
+            bank, cut = self.bank(), slice(low, min(low + N, self.piece))
+            width = cut.stop - cut.start
+            self.nc_matmul(dst=bank[:, 0:width], stationary=self.ones, moving=row[:, cut],
+                           accumulate=False)
+            self.activation(dst=tile[:, cut], op="copy", data=bank[:, 0:width])
+        return tile
+
+    def product(self, delta, u):
+        tile = self.tile("dU", (P, self.seq))
         for start in range(0, self.seq, self.piece):
             cut = slice(start, start + self.piece)
-            x = {name: following() for name, following in self.rings.items()}
-            acc = total[:, 2, cut]
-            self.activation(dst=x["dA"], op="exp", data=tiles[:, 0, cut], scale=scale)
-            self.broadcast(x["Bb"], self.b, state, start)
-            self.broadcast(x["Cb"], self.c, state, start)
-            self.two(x["dU"], tiles[:, 0, cut], tiles[:, 1, cut], "multiply")
+            self.two(tile[:, cut], delta[:, cut], u[:, cut], "multiply")
+        return tile
+
+    def steps(self, rows, inputs, total, state):
+        """One generator per state: yields between instructions of VectorE."""
+        delta, product = inputs or self.inputs(rows)
+        scale = self.loaded("A", (self.a, (rows, slice(state, state + 1))))
+        before = None
+        for start in range(0, self.seq, self.piece):
+            cut = slice(start, start + self.piece)
+            tile = {x: self.tile(x, (P, self.piece)) for x in ("dA", "dB", "scan", "sC")}
+            self.activation(dst=tile["dA"], op="exp", data=delta[:, cut], scale=scale)
+            b = self.broadcast("B", self.b, state, start)
+            self.two(tile["dB"], product[:, cut], b, "multiply")
             yield
-            self.two(x["dB"], x["dU"], x["Bb"], "multiply")
-            yield
-            self.tensor_tensor_scan(dst=x["scan"], data0=x["dA"], data1=x["dB"],
+            self.tensor_tensor_scan(dst=tile["scan"], data0=tile["dA"], data1=tile["dB"],
                                     initial=before or 0.0, op0="multiply", op1="add")
             yield
-            if self.piece < self.seq:
-                before = self.init()
-                self.tensor_copy(dst=before, src=x["scan"][:, self.piece - 1:self.piece],
+            if start + self.piece < self.seq:
+                before = self.tile("init", (P, 1))
+                self.tensor_copy(dst=before, src=tile["scan"][:, self.piece - 1:self.piece],
                                  engine="vector")
-            self.two(x["sC"], x["scan"], x["Cb"], "multiply")
+            c = self.broadcast("C", self.c, state, start)
+            self.two(tile["sC"], tile["scan"], c, "multiply")
             yield
-            self.two(acc, acc, x["sC"], "add")
+            self.two(total[:, cut], total[:, cut], tile["sC"], "add")
 
     def two(self, dst, left, right, op):
         self.tensor_tensor(dst=dst, data1=left, data2=right, op=op, engine="vector")
 
+    def inputs(self, rows):
+        """delta, and its product with u."""
+        whole = slice(0, self.seq)
+        delta, u = (self.loaded(name, (source, (rows, whole)))
+                    for name, source in (("delta", self.delta), ("u", self.u)))
+        return delta, self.product(delta, u)
+
+    def together(self):
+        """States that are interleaved: two, where a row of B or C fits a PSUM bank."""
+        return 2 if self.piece <= N else 1
+
     def write(self):
         for tile in range(self.channels // P):
             rows = slice(tile * P, (tile + 1) * P)
-            tiles = self.whole()
-            self.memset(dst=tiles[:, 2, :], value=0.0, engine="vector")
-            if self.version > 1:
-                self.load(tiles[:, 0, :], self.delta[rows, :])
-                self.load(tiles[:, 1, :], self.u[rows, :])
-            for state in range(0, self.states, 2):
-                pair = [self.steps(rows, tiles, tiles, s) for s in (state, state + 1)]
-                while pair:
-                    pair = [s for s in pair if next(s, "end") != "end"]
-            self.store(self.out[rows, :], tiles[:, 2, :])
+            total = self.tile("total", (P, self.seq))
+            self.memset(dst=total, value=0.0, engine="vector")
+            inputs = self.inputs(rows) if self.version > 1 else None
+            step = self.together()
+            for first in range(0, self.states, step):
+                group = [self.steps(rows, inputs, total, first + s) for s in range(step)]
+                while group:
+                    group = [s for s in group if next(s, "end") != "end"]
+            self.store(self.out[rows, :], total)
         return self
