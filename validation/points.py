@@ -97,6 +97,10 @@ def _ladder():
         add(name + ("-mfu" if twin else ""), program, mfu(flops), bound, "2048^3 ladder")
         if twin:
             add(name + "-tensor", program, active("tensor"), bound)
+    single = partial(matmul.resident)
+    for engine in ("tensor", "vector"):
+        add(f"trn2-autotune-single_bank-reprofile-{engine}_engine_active_percent", single,
+            active(engine), TENSOR)
     add("trn2-autotune-4atoms-latency", partial(matmul.resident), total(PROFILE["trn2"]), TENSOR,
         "2048^3 tuned")
     add("trn2-autotune-tuned5-latency", partial(matmul.resident, sets=2), total(PROFILE["trn2"]),
@@ -125,17 +129,23 @@ def _mamba():
         group = "" if again or channels != 4096 else f"mamba, {seq} steps"
         add(name, program, total(PROFILE["trn1"]), bound, group)
         return program
+    def active_percent(name, program):
+        """Of the time from VectorE's first to its last instruction, as the page's selections are."""
+        add(name + "-vector_active_percent", program, share("vector"), VECTOR)
     program = one("trn1-doc-mamba-v1-256", 1, 512, 256)
     add("trn1-doc-mamba-v1-256-vector_event_duration_sum_us", program,
         scaled("vector_engine_instruction_time", 1e6), VECTOR)
     add("trn1-doc-mamba-v1-256-vector_active_us", program,
         scaled("vector_engine_active_time", 1e6), VECTOR)
-    one("trn1-doc-mamba-v1-4096", 1, 512)
+    active_percent("trn1-doc-mamba-v1-256", program)
+    active_percent("trn1-doc-mamba-v1-4096", one("trn1-doc-mamba-v1-4096", 1, 512))
     program = one("trn1-doc-mamba-v2-4096", 2, 512)
+    active_percent("trn1-doc-mamba-v2-4096", program)
     add("trn1-doc-mamba-v2-4096-vector_event_duration_sum_us", program,
         scaled("vector_engine_instruction_time", 1e6), VECTOR)
-    one("trn1-doc-mamba-v2-4096-8k", 2, 8192)
-    one("trn1-doc-mamba-v3-4096-8k", 3, 8192)
+    for name, version in (("v2-4096-8k", 2), ("v3-4096-8k", 3)):
+        name = f"trn1-doc-mamba-{name}"
+        active_percent(name, one(name, version, 8192))
     for seq in (512, *range(1024, 8193, 1024)):
         one(f"trn1-doc-mamba-v2-seq{seq}", 2, seq)
         one(f"trn1-doc-mamba-v3-seq{seq}", 3, seq)

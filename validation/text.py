@@ -15,9 +15,8 @@ from a screenshot, or a reference whose circumstances are partly inferred.
 [calibration.md](calibration.md) says how to fit a config to measurements of your own.
 
 What these numbers are worth: the trn2 configuration was calibrated on the two attention profiles,
-the software DMA constants on the vector additions, so these rows show fit. One constant was set with
-the help of this table: `throttle.threshold` (the profiles allow 0.43 to 0.67; the single-bank 2048^3
-product needs 0.63 or more). Nothing is fitted per kernel. There is no trn3 row: no trn3 latency is published with its kernel.
+the software DMA constants on the vector additions, so these rows show fit. Nothing is fitted per
+kernel. There is no trn3 row: no trn3 latency is published with its kernel.
 """
 
 COMPILER = """## What is compared
@@ -46,7 +45,8 @@ kernel family only, so these latencies are partly a fit of the compiler's part:
 | loads run ahead of their use as far as buffers allow, 8 tiles where the source names one | ladder's first rung 5 % MFU instead of 16; vector additions three DMA latencies per step |
 | rhs tiles that do not fit SBUF are loaded again (v4, FP32) | half of the HBM traffic that v4's profile shows |
 | v5 (FP32) double-buffers its blocks although they exceed SBUF | +9 % |
-| the first product of a sum overwrites PSUM, `memset` before it costs nothing | single-bank kernel +6 %, hand-written one 36 % MFU |
+| 2048^3 with resident operands (the compiler's scheduling was on): slices of both operands arrive in turn, and products of the rows that have an accumulator run as they do; an accumulator is cleared by VectorE right after it was emptied | tensor engine idle until the last slice: 75 % MFU instead of 81 (measured 82.9) |
+| elsewhere the first product of a sum overwrites PSUM, `memset` before it costs nothing | hand-written kernel 36 % MFU |
 | trn1 matmuls with hoisted loads (first API): a block of tiles is waited for and released as a whole, and SBUF holds none twice | -33 % and -31 % instead of -17 % and -2 % |
 | Mamba: `delta * u` leaves the loop over states, as its zoomed profile with 8192 steps shows | one VectorE instruction of five more |
 | Mamba: B and C broadcast by the tensor engine into PSUM; where a row fits a bank VectorE reads it there and two states are interleaved, else ScalarE copies it to SBUF | 512 steps: +10 % without interleaving |
@@ -82,9 +82,6 @@ What the table shows to be wrong, in order of weight:
 - **trn1 loads with short rows may be too fast.** The trn1 tutorial matmul's first three kernels move
   100 B/ns on the chip, whatever their order, the model 98 (every tile loaded twice), 120 and 102, for
   reasons that differ: 830 ns per transfer, taken from trn2's curve, and loads that wait for products.
-- **Overlap of loading and computing at a kernel's start**: the 2048^3 products with all operands
-  resident are 10 % slow, because the tensor engine waits in program order for the whole first load.
-  The compiler's scheduling was on in these measurements.
 - **One-tile kernels**: the vector addition of one tile is 2.5 us fast, the published 32 KiB load over
   16 queues 27 % fast: completion of software-generated DMAs is not understood in full.
 - DMA time with blocks of 8 KiB rows (v5) is 18 % low, that of 2 KiB rows 7 to 11 % high.
