@@ -147,8 +147,8 @@ def test_without_scipy(file, tmp_path):
 
 def test_the_committed_example(tmp_path):
     """docs/calibration.md: both profiles, one of them held back."""
-    out = nkisim("calibrate", "--measurements", ROOT / "validation" / "profiles" /
-                 "measurements.json", "--param", f"{BANDWIDTH}=20:40", "--hold-out", "0.5",
+    out = nkisim("calibrate", "--measurements", ROOT / "validation" / "calibration.json",
+                 "--param", f"{BANDWIDTH}=20:40", "--hold-out", "0.5",
                  "-o", tmp_path / "new.json", "--json")
     result = json.loads(out.stdout)
     assert result["errors"]["held back"]["before"]["rows"] == 1
