@@ -10,8 +10,39 @@ import os
 import pathlib
 import sys
 
-from .session import BadSession, Session
-from .view import FORMATS, write
+from .session import FS_PER_NS, BadSession, Session
+from .view import FORMATS, summary_text, write, write_text
+
+
+# Options of the real tools that choose among what a simulated run does not have.
+NO_EFFECT = ("--ingest-only", "--disable-ui", "--show-perfetto-flows", "--enable-memory-tracker",
+             "--ignore-device-profile", "--ignore-system-profile")
+NO_EFFECT_WITH_VALUE = (
+    "--db-bucket", "--db-endpoint", "--port", "--framework-source-root",
+    "--system-trace-filter-neuron-core", "--system-trace-filter-instance-id",
+    "--system-trace-filter-event-type", "--system-trace-primary-group",
+    "--system-trace-secondary-group")
+DEFAULT_FILES = {"json": "ntff.json", "perfetto": "ntff.pftrace"}  # others: standard output
+
+
+def show_trace(session, core):
+    """An engine's instructions, a line at the start and one at the end of each."""
+    print(f"Instruction trace for ND 0 NC {core}")
+    parts, mine = session.parts, session.parts.core == core
+    for op, start, end in zip(session.text(parts.opcode[mine]), parts.start[mine],
+                              parts.end[mine]):
+        print(f"{op} {start // FS_PER_NS} START")
+        print(f"{op} {end // FS_PER_NS} END")
+
+
+def show_dma(session, core):
+    print(f"DMA trace for ND 0 NC {core}")
+    t, mine = session.transfers, session.transfers.core == core
+    for queue, start, end in zip(t.queue[mine].tolist(), t.first_packet[mine],
+                                 t.last_packet[mine]):
+        name = session.queue_names[core, queue]
+        print(f"{name} {start // FS_PER_NS} START")
+        print(f"{name} {end // FS_PER_NS} END")
 
 
 def show_session(args):
@@ -22,30 +53,56 @@ def show_session(args):
         print(json.dumps({"NeffNodes": [{"NodeInfo": {"Graphs": graphs}}]}))
         return 0
     for core in range(session.cores):
-        print(f"Instruction trace for ND 0 NC {core}")
-        mine = session.parts.core == core
-        for op, start, end in zip(session.text(session.parts.opcode[mine]),
-                                  session.parts.start[mine], session.parts.end[mine]):
-            print(f"{op} {start // 1_000_000} START")
-            print(f"{op} {end // 1_000_000} END")
+        if args.show_trace or not args.show_dma:
+            show_trace(session, core)
+        if args.show_dma:
+            show_dma(session, core)
     return 0
 
 
-def view(args):
-    path = args.session_file
-    if args.session_dir:
-        found = sorted(pathlib.Path(args.session_dir).glob("*.ntff")) + sorted(
-            pathlib.Path(args.session_dir).glob("*.npz"))
-        if not found:
-            raise BadSession(f"{args.session_dir}: no session in this folder")
-        path = found[0]
-    if not path:
+def sessions(args):
+    """The sessions to view: one file, or those in a folder."""
+    if args.session_file:
+        return [pathlib.Path(args.session_file)]
+    if not args.session_dir:
         raise BadSession("view needs a session (-s FILE or -d DIR)")
-    session = Session(path)
-    output = args.output_file
-    if args.output_format == "parquet" and not output:
-        name = args.display_name or pathlib.Path(path).stem
-        output = os.path.join(args.data_path, "profiles", "global", f"{name}@latest")
+    folder = pathlib.Path(args.session_dir)
+    found = sorted(folder.glob("*.ntff")) + sorted(folder.glob("*.npz"))
+    if not found:
+        raise BadSession(f"{folder}: no session in this folder")
+    return found
+
+
+def view_folder(args, paths):
+    """Several sessions: a summary of all, or tables of each in a folder of its own."""
+    if args.output_format == "summary-json":
+        nodes = {f"{p.stem}_{name}": metrics for p in paths
+                 for name, metrics in Session(p).summaries().items()}
+        write_text(json.dumps(nodes, indent=1) + "\n", args.output_file)
+    elif args.output_format in ("parquet", "csv") and not args.output_file:
+        for path in paths:
+            write(Session(path), args.output_format, table_folder(args, path.stem))
+    elif args.output_format == "summary-text":
+        text = "".join(f"{p.name}\n{summary_text(Session(p))}\n" for p in paths)
+        write_text(text, args.output_file)
+    else:
+        raise BadSession(f"{args.session_dir}: {len(paths)} sessions; -s must name one of "
+                         + ", ".join(p.name for p in paths))
+
+
+def table_folder(args, name):
+    return os.path.join(args.data_path, "profiles", "global", f"{name}@latest")
+
+
+def view(args):
+    paths = sessions(args)
+    if len(paths) > 1:
+        view_folder(args, paths)
+        return 0
+    output = args.output_file or DEFAULT_FILES.get(args.output_format)
+    if args.output_format in ("parquet", "csv") and not output:
+        output = table_folder(args, args.display_name or paths[0].stem)
+    session = Session(paths[0], args.nki_source_root)
     write(session, args.output_format, output)
     return 0
 
@@ -56,7 +113,7 @@ def capture(_args):
     return 3
 
 
-def main(words=None):
+def arguments(words):
     parser = argparse.ArgumentParser(prog="neuron-profile", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     common = argparse.ArgumentParser(add_help=False)
@@ -65,11 +122,14 @@ def main(words=None):
     v = commands.add_parser("view", parents=[common])
     v.add_argument("-d", "--session-dir")
     v.add_argument("--output-format", choices=FORMATS, default="parquet")
-    v.add_argument("--output-file")
+    v.add_argument("--output-file", help="- is standard output")
     v.add_argument("--data-path", default=".")
     v.add_argument("--display-name")
-    for flag in ("--ingest-only", "--disable-ui", "--show-perfetto-flows"):
-        v.add_argument(flag, action="store_true")
+    v.add_argument("--nki-source-root", help="where the kernel's sources are")
+    for flag in NO_EFFECT:
+        v.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
+    for option in NO_EFFECT_WITH_VALUE:
+        v.add_argument(option, help=argparse.SUPPRESS)
     show = commands.add_parser("show-session", parents=[common])
     show.add_argument("-j", "--json", action="store_true")
     for flag in ("--show-trace", "--show-dma", "-i"):
@@ -79,6 +139,13 @@ def main(words=None):
     args, unknown = parser.parse_known_args(words)
     if unknown and args.command != "capture":
         parser.error("unknown arguments: " + " ".join(unknown))
+    if args.command == "show-session" and not args.session_file:
+        parser.error("show-session needs a session (-s FILE)")
+    return args
+
+
+def main(words=None):
+    args = arguments(words)
     try:
         return {"view": view, "show-session": show_session, "capture": capture}[args.command](args)
     except (BadSession, OSError) as error:

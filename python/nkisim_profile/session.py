@@ -36,7 +36,13 @@ class Table:
 
 
 class Session:
-    def __init__(self, path):
+    """A saved run. `source_root` is a folder in which the kernel's sources are looked for first.
+
+    Raises BadSession if the file is none.
+    """
+
+    def __init__(self, path, source_root=None):
+        self._source_root = source_root
         try:
             with np.load(path) as arrays:
                 data = {key: arrays[key] for key in arrays.files}
@@ -85,11 +91,14 @@ class Session:
         """
         texts = dict(self.facts.get("sources", {}))
         trace = pathlib.Path(self.facts.get("trace") or ".").absolute()
+        chosen = [pathlib.Path(self._source_root)] if self._source_root else []
         for name in {self.texts[f] for f in np.unique(self.insts.file).tolist()} - {""}:
-            for folder in [] if name in texts else trace.parents[:3]:
-                if (folder / name).is_file():
-                    texts[name] = (folder / name).read_text(errors="replace")
-                    break
+            places = [f / n for f in chosen for n in (name, pathlib.Path(name).name)]
+            if name not in texts:
+                places += [folder / name for folder in trace.parents[:3]]
+            found = next((p for p in places if p.is_file()), None)
+            if found:
+                texts[name] = found.read_text(errors="replace")
         return texts
 
     def summary(self, core=0):

@@ -161,6 +161,11 @@ def write(session, output_format, output):
     text = {"summary-text": lambda: summary_text(session),
             "summary-json": lambda: json.dumps(session.summaries(), indent=1) + "\n",
             "json": lambda: json.dumps(events_json(session)) + "\n"}[output_format]()
+    write_text(text, output)
+
+
+def write_text(text, output):
+    """To a file, or to standard output without one or for "-"."""
     if not output or output == "-":
         sys.stdout.write(text)
         return
