@@ -4,6 +4,7 @@ NKISIM_SCREENSHOTS=docs/images writes the pictures of the documents.
 """
 import contextlib
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -169,6 +170,37 @@ def test_the_large_matmul(browser, tmp_path):
         assert page.evaluate("nkisim.data.curves[3].top") == 100  # all eight banks
         assert "of the roof" in page.inner_text("#roofline")
     picture(browser, path, "report_matmul")
+
+
+TWO_CORES = [
+    {"nisa": 1, "target": "trn2", "cores": 2},
+    {"tensor": {"name": "x", "dtype": "float32", "shape": [128, 8], "role": "input",
+                "data": {"generator": "ones"}}},
+    {"tensor": {"name": "y", "dtype": "float32", "shape": [128, 8], "role": "output"}},
+    {"i": "dma_copy", "dst": "y", "src": "x", "core": 0},
+    *({"i": "core_barrier", "data": "y", "cores": [0, 1], "core": c} for c in (0, 1))]
+
+
+@needs_chromium
+def test_programs_of_other_kinds(browser, tmp_path):
+    """A loop with values that decide its course, no matmul, two cores, no source lines."""
+    two = tmp_path / "two.jsonl"
+    two.write_text("\n".join(map(json.dumps, TWO_CORES)))
+    for trace in (ROOT / "traces" / "gather_loop.jsonl", two):
+        session, path = tmp_path / f"{trace.stem}.npz", tmp_path / f"{trace.stem}.html"
+        subprocess.run([PROGRAM, "run", trace, "--quiet", "--session", session], check=True,
+                       cwd=ROOT)
+        subprocess.run([sys.executable, "-m", "nkisim_profile", "report", session, "-o", path],
+                       check=True)
+        with opened(browser, path) as page:
+            assert "No matmuls" in page.inner_text("#roofline")
+            assert page.is_hidden("#whatif-box") and page.is_visible("#verdict")
+            shares = page.evaluate("[...document.querySelectorAll('#hot tr.bar td:last-child')]"
+                                   ".map((e) => parseFloat(e.textContent))")
+            assert 50 < sum(shares) <= 100.5
+            assert page.is_hidden("#source") == (trace == two)
+            cores = page.evaluate("nkisim.data.machine.cores")
+            assert page.evaluate("nkisim.timeline.tracks").count("Critical path") == (cores == 1)
 
 
 @needs_chromium

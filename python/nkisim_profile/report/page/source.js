@@ -1,6 +1,9 @@
 'use strict';
 // Hot lines beside the kernel's source.
 
+// The line's share of the critical paths, each as long as the run.
+const onPath = (r) => percent(r.critical / D.end_fs / D.machine.cores);
+
 function searchFor(words) {
   $('search').value = words;
   search(words);
@@ -15,7 +18,7 @@ function hot() {
   for (const r of L.rows) {
     const place = text('td', r.name.split('/').pop(), 'mono');
     place.title = r.name;
-    const tr = row([place, n(r.count.toLocaleString('en')), n(ns(r.busy / 1e6)), n(ns(r.wait / 1e6)), n(ns(r.critical / 1e6)), n(percent(r.critical / D.end_fs))]);
+    const tr = row([place, n(r.count.toLocaleString('en')), n(ns(r.busy / 1e6)), n(ns(r.wait / 1e6)), n(ns(r.critical / 1e6)), n(onPath(r))]);
     tr.className = 'click bar';
     tr.style.setProperty('--share', `${100 * r.critical / most}%`);
     tr.onclick = () => {
@@ -48,7 +51,7 @@ function listing(file) {
   const { lines, time } = D.lines.files[file], most = Math.max(1, ...Object.values(time).map((r) => r.critical));
   const header = row([n('critical'), n('engine'), n(''), file.split('/').pop()], 'th');
   $('code').replaceChildren(header, ...lines.map((line, i) => {
-    const r = time[i + 1], tr = row([n(r ? percent(r.critical / D.end_fs) : ''), n(r ? ns(r.busy / 1e6) : ''), n(i + 1), line]);
+    const r = time[i + 1], tr = row([n(r ? onPath(r) : ''), n(r ? ns(r.busy / 1e6) : ''), n(i + 1), line]);
     if (r) {
       tr.className = 'click bar';
       tr.style.setProperty('--share', `${100 * r.critical / most}%`);
