@@ -2,6 +2,7 @@
 import statistics
 from pathlib import Path
 
+import curve
 import text as words
 
 
@@ -85,7 +86,8 @@ def text(rows, result):
     return "\n".join(lines)
 
 
-def write(rows, result, table, folder):
+def write(rows, result, table, rates, folder):
+    """docs/accuracy.md and its plots; rates: of curve.measure()."""
     plotted = plot(rows, folder / "accuracy.png")
     parts = [words.INTRODUCTION]
     if plotted:
@@ -112,8 +114,8 @@ def write(rows, result, table, folder):
                          f"{number(r['measured'])} | {number(r['simulated'])} | {error} | "
                          f"{r['bound']} |")
         parts.append("")
-    parts.append(missing(rows, table))
-    parts.append(words.LIMITS)
+    curve.plot(rates, folder / "dma.png")
+    parts += [curve.text(rates), missing(rows, table), words.LIMITS]
     (folder / "accuracy.md").write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -10,6 +10,7 @@ import json
 import math
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 from .program import Failed, Program, Progress, on_threads
@@ -30,12 +31,11 @@ def folder():
     return installed if installed.exists() else Path(__file__).resolve().parents[2] / "validation"
 
 
-def table_modules():
-    sys.path.insert(0, str(folder()))
-    import points
-    import report
-
-    return points, report
+def table_module(name):
+    """A module of the table's folder: points, report, curve."""
+    if str(folder()) not in sys.path:
+        sys.path.insert(0, str(folder()))
+    return import_module(name)
 
 
 def config_of(target):
@@ -85,7 +85,7 @@ class Simulator:
 
 def evaluate(simulator, only="", jobs=None):
     """Rows of the table (validation/report.py says what a row holds) and the measurements."""
-    points, report = table_modules()
+    points, report = table_module("points"), table_module("report")
     table = json.loads((folder() / "measurements.json").read_text(encoding="utf-8"))
     measured = {m["id"]: m for m in table["single_core"]}
     chosen = [p for p in points.POINTS if only in p.measurement]
@@ -94,6 +94,11 @@ def evaluate(simulator, only="", jobs=None):
     figures = dict(zip(programs, results))
     return [report.row(measured[p.measurement], p, figures[key(p.program)]) for p in chosen
             if figures[key(p.program)] is not None], table
+
+
+def dma_rates(simulator):
+    """Rates for the plot of DMA throughput (validation/curve.py)."""
+    return table_module("curve").measure(simulator.figures)
 
 
 def exceeded(summary, args):
@@ -155,15 +160,16 @@ def main(words):
     with tempfile.TemporaryDirectory() as scratch:
         simulator = Simulator(Program(args.nkisim), scratch, args.config, args.set)
         rows, table = evaluate(simulator, args.only, args.jobs)
+        rates = dma_rates(simulator) if args.write else {}
     if not rows:
         raise Failed(f"no measurement has an id with {args.only!r}"
                      + (f" for {simulator.target}" if args.config else ""), code=2)
-    _, report = table_modules()
+    report = table_module("report")
     summary = report.summary(rows)
     try:
         emit(args, rows, summary, report)
         if args.write:
-            report.write(rows, summary, table, folder().parent / "docs")
+            report.write(rows, summary, table, rates, folder().parent / "docs")
     except OSError as problem:
         raise Failed(f"{problem.filename}: {problem.strerror}") from None
     problems = exceeded(summary, args)

@@ -10,8 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "validation"))
+sys.path.insert(0, str(ROOT / "python"))
+import curve  # noqa: E402
 import points  # noqa: E402
 import report  # noqa: E402
+from nkisim_validation import program, validate  # noqa: E402
 
 NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
 TABLE = json.loads((ROOT / "validation" / "measurements.json").read_text(encoding="utf-8"))
@@ -59,3 +62,17 @@ def test_hbm_bytes(rows):
     assert len(counted) >= 6
     for r in counted:
         assert abs(r["error"]) <= 1, r["id"]
+
+
+def test_dma_throughput_against_payload_size(tmp_path):
+    # Published: the curve of nki-dma-overview.rst, read to +-0.1 points, and the achievable rates.
+    if not NKISIM:
+        pytest.skip("NKISIM names no executable")
+    simulator = validate.Simulator(program.Program(NKISIM), tmp_path)
+    rates = curve.measure(simulator.figures)
+    full = max(curve.PUBLISHED)
+    for size, percent in curve.PUBLISHED.items():
+        simulated = 100 * rates["trn2"][size] / rates["trn2"][full]
+        assert simulated == pytest.approx(percent, rel=0.05, abs=0.1), size
+    for target, rate in (("trn1", 272), ("trn2", 368), ("trn3", 528)):
+        assert rates[target][full] == pytest.approx(rate, rel=0.05)

@@ -35,14 +35,15 @@ def products(target="trn2", dtype="float32", columns=512, weights=P, count=1, ba
     return t
 
 
-def loads(target="trn2", shape=(P, 512), dtype="float32", count=1, engine=None, store=False):
+def loads(target="trn2", shape=(P, 512), dtype="float32", count=1, engine=None, store=False,
+          **more):
     """`count` independent DMAs between HBM and SBUF."""
     t = Program("dma_copy", target)
     x = t.input("x", (count * shape[0], shape[1]), dtype)
     for i in range(count):
         tile = t.sbuf(f"t{i}", shape, dtype)
         part = x[i * shape[0]:(i + 1) * shape[0], :]
-        t.dma_copy(dst=part if store else tile, src=tile if store else part, engine=engine)
+        t.dma_copy(dst=part if store else tile, src=tile if store else part, engine=engine, **more)
     return t
 
 
