@@ -22,3 +22,9 @@ def finfo(dtype):
     found = _d.find(dtype)
     target = found.dtype if found is not None else np.dtype(dtype)
     return _d.ml_dtypes.finfo(target) if _d.ml_dtypes is not None else np.finfo(target)
+
+
+def is_float_type(dtype):
+    """Whether `dtype` is a floating-point type, of NumPy or of the device."""
+    found = _d.find(dtype)
+    return found.is_float if found is not None else np.issubdtype(dtype, np.floating)

@@ -1,16 +1,24 @@
-"""nki_cpu_simulator: the package nki-library's test suite runs kernels with."""
+"""nki_cpu_simulator: the package with which nki-library's own tests run kernels.
+
+`nki_cpu_simulator.nki` is our nki under that name, with cpu_simulate(kernel)[lnc](**arguments).
+"""
 
 import sys
 
-import nki as _nki
-from nki import *  # noqa: F401,F403
+import nki
 from nki import collectives, compiler, dtype, isa, language, tensor, typing
 from nkisim.api import simulate as cpu_simulate
 
-jit = _nki.jit
-for _name in ("collectives", "compiler", "dtype", "isa", "language", "tensor", "typing"):
-    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"nki.{_name}"]
-sys.modules[f"{__name__}.isa.constants"] = sys.modules["nki.isa.constants"]
+from . import builtin
+
+jit = nki.jit
+nki.cpu_simulate, nki.builtin, language.dtypes = cpu_simulate, builtin, dtype
+sys.modules.update({"nki.builtin": builtin, "nki.language.dtypes": dtype})
+for _name, _module in list(sys.modules.items()):
+    if _name.split(".")[0] == "nki":
+        sys.modules[f"{__name__}.{_name}"] = _module
+        if _name != "nki":
+            sys.modules[__name__ + _name[len("nki"):]] = _module
 
 __all__ = ["cpu_simulate", "jit", "language", "isa", "typing", "compiler", "collectives", "dtype",
-           "tensor"]
+           "tensor", "nki"]
