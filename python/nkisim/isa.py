@@ -7,11 +7,13 @@ core does not know (axes, older keywords) are written out.
 
 from . import enums
 from .dtypes import resolve
-from .enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode,
+from .enums import (Choice, dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode,
                     reduce_cmd)
 from .errors import Error, KernelTypeError, KernelValueError, fail
-from .recorder import OPS, current, state
 from .geometry import reshape_strides
+from .nkiobject import NKIObject  # noqa: F401 (importable from nki.isa)
+from .recorder import OPS, current, state
+from .register import VirtualRegister  # noqa: F401 (importable from nki.isa)
 from .storage import PSUM
 from .tensor import NkiTensor
 
@@ -162,6 +164,9 @@ _PERF_ALIASES = {"double_row_gen3": "double_row", "double_row": "double_row", "n
 def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
               is_transpose=False, accumulate=None, tile_position=(), tile_size=(),
               perf_mode=matmul_perf_mode.none, name=None, **old):
+    if type(accumulate) in (tuple, list):  # NKI 0.2 has tile_position in its place
+        accumulate, tile_position, tile_size, perf_mode = None, accumulate, tile_position, (
+            tile_size or perf_mode)
     perf = _perf(perf_mode)
     if is_transpose:
         current().transposes.add(tuple(current().program.location()))
@@ -241,9 +246,9 @@ def memset(dst, value, engine=engine.unknown, name=None):
 
 def affine_select(dst, pattern, channel_multiplier=None, on_true_tile=None, on_false_value=None,
                   cmp_op="equal", offset=0, name=None):
-    if isinstance(channel_multiplier, NkiTensor) or (on_true_tile is not None and
-                                                     not isinstance(on_true_tile, NkiTensor)):
-        fail("the arguments are in the order of NKI 0.2; use keywords", "affine_select")
+    if isinstance(on_false_value, NkiTensor):  # positions of NKI 0.2: offset before the multiplier
+        offset, channel_multiplier, on_true_tile, on_false_value, cmp_op = (
+            channel_multiplier, on_true_tile, on_false_value, cmp_op, offset or "equal")
     current().call("affine_select", None, name, dst=dst, pattern=pattern, offset=offset,
                    channel_multiplier=channel_multiplier or 0, on_true_tile=on_true_tile,
                    on_false_value=on_false_value, cmp_op=cmp_op)
@@ -291,6 +296,9 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
         wrong = "dst" if type(dst) is not NkiTensor else "src"
         fail(f"{wrong} is {dst if wrong == 'dst' else src!r}; a tensor is required", "dma_copy",
              KernelTypeError)
+    if priority is not None and type(priority) is not int:
+        priority, oob_mode, dge_mode, engine, dst_rmw_op = _older_copy(
+            priority, oob_mode, dge_mode, engine)
     if dst_rmw_op is not None:
         return dma_compute(dst, [src, dst], dst_rmw_op, unique_indices=True, oob_mode=oob_mode,
                            name=name)
@@ -304,6 +312,15 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
     return INSTRUCTION
 
 
+def _older_copy(third, fourth, fifth, sixth):
+    """(priority, oob_mode, dge_mode, engine, dst_rmw_op) of positions in NKI 0.2 and 0.3."""
+    if isinstance(third, Choice):  # 0.3: dst, src, oob_mode, dge_mode, engine
+        return (None, third, fourth if isinstance(fourth, Choice) and fourth.kind == "dge_mode"
+                else enums.dge_mode.unknown, fifth if fifth.kind == "engine" else enums.engine.unknown,
+                None)
+    return None, fourth, fifth, enums.engine.unknown, third  # 0.2: dst, src, dst_rmw_op, ...
+
+
 _DMA, _DMA_PARAMS = OPS.get("dma_copy", (-1, ()))
 if _DMA < 0:
     dma_copy = _missing("dma_copy")
@@ -315,6 +332,9 @@ def _default(value, default):
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
                   oob_mode=oob_mode.error, name=None):
+    if isinstance(priority, Choice):  # NKI 0.2 and 0.3 have no priority
+        dge_mode, oob_mode = priority, (dge_mode if dge_mode is not enums.dge_mode.unknown
+                                        else oob_mode)
     current().call("dma_transpose", None, name, True, dst=dst, src=src,
                    axes=None if axes is None else list(axes), dge_mode=_default(dge_mode, 0),
                    oob_mode=_default(oob_mode, 0))
@@ -354,6 +374,8 @@ def core_barrier(data, cores=(0, 1), engine=engine.gpsimd, name=None):
 
 def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_engine.dma,
              name=None, use_gpsimd_dma=None):
+    if isinstance(dma_engine, str):  # NKI 0.2 has the name in its place
+        dma_engine, name = enums.dma_engine.dma, dma_engine
     if use_gpsimd_dma:
         dma_engine = enums.dma_engine.gpsimd_dma
     current().meet()

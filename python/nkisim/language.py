@@ -22,6 +22,8 @@ from .tensor import NkiTensor, ds
 
 DType = dtypes.DType
 MemoryRegion = Buffer
+for _buffer in (sbuf, psum, hbm, private_hbm, shared_hbm):
+    setattr(MemoryRegion, str(_buffer), _buffer)
 tensor = NkiTensor
 float8e4, float8e5 = float8_e4m3, float8_e5m2
 

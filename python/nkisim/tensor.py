@@ -96,6 +96,25 @@ class NkiTensor(Views, Operators):
     def get_pattern(self):
         return [[s, n] for s, n in zip(self.strides, self.shape)]
 
+    def is_identity(self):
+        """Whether this is the whole storage, not a slice or pattern of it."""
+        st = self.st
+        return (self.part == 0 and self.off == 0 and self.dtype is st.dtype and self.dyn is None and
+                self.size == product(st.shape) and self.is_contiguous())
+
+    def sim_value(self):
+        return self.numpy()
+
+    def device_value(self):
+        """Values read from a device: none, there is no device."""
+        return None
+
+    def assert_shape(self, shape):
+        if self.shape != tuple(shape):
+            fail(f"the shape of {self!r} is {self.shape}; {tuple(shape)} is asserted",
+                 "assert_shape", KernelValueError)
+        return self
+
     def is_indirect(self):
         return self.dyn is not None
 
@@ -161,7 +180,7 @@ class NkiTensor(Views, Operators):
                         stop += n
                 count = (stop - start + step - 1) // step
                 if start < 0 or stop > n or count <= 0:
-                    _bad_slice(self, d, start, stop, step)
+                    return _outside(self, key, d, start, stop, step)
                 if on_chip and d == 0:
                     part += start
                 else:
@@ -191,7 +210,7 @@ class NkiTensor(Views, Operators):
                 if type(start) is not int or type(size) is not int:
                     start, size, dyn = _dynamic_start(self, d, start, size, dyn)
                 if start < 0 or start + size > n or size < 1:
-                    _bad_slice(self, d, start, start + size, 1)
+                    return _outside(self, key, d, start, start + size, 1)
                 if on_chip and d == 0:
                     part += start
                 else:
@@ -281,7 +300,12 @@ def _dynamic_start(view, d, start, size, dyn):
     return plain_int(start, "the start of nl.ds"), size, dyn
 
 
-def _bad_slice(view, d, start, stop, step):
+def _outside(view, key, d, start, stop, step):
+    """A legacy mask may still cut what reaches beyond the tensor; anything else is an error."""
+    if view.st.recorder.legacy and 0 <= start < stop:
+        from . import index
+
+        return index.subscript(view, key)
     why = "is empty" if stop <= start else "is out of bounds"
     fail(f"slice {start}:{stop}{'' if step == 1 else ':%d' % step} of dimension {d} {why}; "
          f"{view!r} has {view.shape[d]} there", kind=KernelIndexError)

@@ -47,6 +47,9 @@ class Views:
         return self._like(self.part, self.off, self.shape[:dim] + (1,) + self.shape[dim:],
                           self.strides[:dim] + (stride,) + self.strides[dim:])
 
+    def expand_dims(self, axis):
+        return self.expand_dim(axis)
+
     def squeeze_dim(self, dim):
         dim = self._dim(dim, "squeeze_dim")
         if self.shape[dim] != 1:
@@ -71,7 +74,12 @@ class Views:
         shape = self.shape[:start] + (product(self.shape[start:end + 1]),) + self.shape[end + 1:]
         return self.reshape(shape)
 
-    def reshape(self, *shape, order=None):
+    def reshape(self, *dims, shape=None, new_shape=None, order=None):
+        shape = dims or shape or new_shape
+        if order not in (None, "C"):
+            fail(f"order is {order!r}; C (row-major) is required", "reshape", KernelValueError)
+        if isinstance(shape, int):
+            shape = (shape,)
         if len(shape) == 1 and not isinstance(shape[0], int):
             shape = tuple(shape[0])
         shape = infer_shape(tuple(int(s) for s in shape), self.size, self)
