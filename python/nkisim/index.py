@@ -4,6 +4,8 @@ An Expr is const + sum(coefficient * index of axis); axes are counted from the e
 broadcasts. Subscripting a tensor with Exprs gives an access pattern, never a gather.
 """
 
+import numpy as np
+
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .register import VirtualRegister
 from .tensor import NkiTensor, ds
@@ -180,7 +182,7 @@ class Mask:
             Mask._anded = None
 
     def __and__(self, other):
-        if isinstance(other, bool):
+        if isinstance(other, (bool, np.bool_)):
             return self if other else Mask([Expr(-1, {}, {}, 0)])
         return Mask(self.terms + other.terms)
 
@@ -226,6 +228,23 @@ class Mask:
         if any(a >= b for a, b in zip(low, high)):
             return None
         return list(zip(low, high))
+
+
+def as_mask(mask):
+    """None for a mask that is always true; one that never is for False."""
+    if isinstance(mask, (bool, np.bool_)):
+        return None if mask else Mask([Expr(-1, {}, {}, 0)])
+    return mask
+
+
+def box_of(mask, shape):
+    """Mask.box, also of a condition that Python has already decided."""
+    if isinstance(mask, Mask):
+        return mask.box(shape)
+    if not isinstance(mask, (bool, np.bool_)):
+        fail(f"mask is {type(mask).__name__}; a comparison of index tiles is required",
+             kind=KernelTypeError)
+    return [(0, n) for n in shape] if mask else None
 
 
 class MGrid:

@@ -4,6 +4,8 @@ An allocator says where each block of a tensor lives: SBUF (start partition, byt
 (bank, start partition, byte address within the bank).
 """
 
+import inspect
+
 from .storage import Buffer, psum as psum_buffer, sbuf as sbuf_buffer
 
 
@@ -28,12 +30,23 @@ def _modulo(base, tiles, at, scale):
     return base + _linear(tiles, [i % n for i, n in zip(at, tiles)]) * scale
 
 
+def _placed(func, at, partitions, size):
+    """What an allocation callback answers; it may take its arguments by their documented names."""
+    names = ("idx", "pdim_size", "fdim_size")
+    try:
+        by_name = set(names) <= set(inspect.signature(func).parameters)
+    except (TypeError, ValueError):
+        by_name = False
+    values = (at, partitions, size)
+    return func(**dict(zip(names, values))) if by_name else func(*values)
+
+
 class _Sbuf(Buffer):
     """nki.compiler.sbuf: also usable as a plain buffer."""
 
     @staticmethod
     def alloc(func):
-        return AllocatedBuffer(sbuf_buffer, lambda at, p, n: tuple(func(at, p, n)))
+        return AllocatedBuffer(sbuf_buffer, lambda at, p, n: tuple(_placed(func, at, p, n)))
 
     @staticmethod
     def mod_alloc(*, base_addr, base_partition=0, num_par_tiles=(), num_free_tiles=()):
@@ -54,7 +67,7 @@ class _Psum(Buffer):
     @staticmethod
     def alloc(func):
         def place(at, partitions, size):
-            bank, partition, address = func(at, partitions, size)
+            bank, partition, address = _placed(func, at, partitions, size)
             return partition, bank * 2048 + address
 
         return AllocatedBuffer(psum_buffer, place)
@@ -78,8 +91,25 @@ sbuf = _Sbuf("sbuf", sbuf_buffer.space)
 psum = _Psum("psum", psum_buffer.space)
 
 
-def _marker(function=None, **_settings):
-    return (lambda f: f) if function is None else function
+def _marker(func=None, **_settings):
+    return (lambda f: f) if func is None else func
+
+
+class allocation_scope:
+    """`with nki.compiler.allocation_scope():` bounds lifetimes for the compiler; here uses do."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+
+class multi_buffer:
+    """A loop directive: how many buffers the compiler rotates; here the allocator decides."""
+
+    def __init__(self, factor=2):
+        self.factor = factor
 
 
 skip_middle_end_transformations = enable_stack_allocator = force_auto_alloc = _marker

@@ -10,12 +10,12 @@ from . import isa
 from .dtypes import float32, resolve, uint32
 from .enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
 from .errors import KernelTypeError, KernelValueError, fail
-from .index import Expr, Mask
+from .index import Expr, Mask, as_mask, box_of
 from .isa import get_nc_sub_version, get_nc_version  # noqa: F401
 from .isa import gpsimd_engine, scalar_engine, sync_engine, tensor_engine  # noqa: F401
 from .isa import unknown_engine, vector_engine  # noqa: F401
-from .lowering import (broadcast_shapes, cut, operand, produce, promote, reduce_build,
-                       reduced_shape)
+from .lowering import (broadcast_shapes, cut, in_sbuf, operand, produce, promote, reduce_build,
+                       reduced_shape, transpose_into)
 from .recorder import current
 from .storage import PSUM, SBUF, product
 from .tensor import NkiTensor
@@ -35,6 +35,7 @@ def _tiles(*values):
 def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF, PSUM), kind="",
           **settings):
     """Emits function(dst, **operands, **settings); makes the result tile where dst is None."""
+    mask = as_mask(mask)
     names = [k for k, v in operands.items() if isinstance(v, NkiTensor)]
     rest = {k: v for k, v in operands.items() if k not in names}
     settings = {k: v for k, v in settings.items() if v is not None}
@@ -73,11 +74,16 @@ def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, 
                  reduce_op=reduce_op, name=name)
 
 
-def _affine(expr, shape):
-    """(pattern over the free axes, offset, channel multiplier) of an index expression."""
+def _affine(expr, shape, mask):
+    """(pattern over the free axes, offset, channel multiplier) of an index expression's part."""
     nd = len(shape)
-    pattern = [[expr.coefs.get(axis, 0), shape[nd - axis]] for axis in range(nd - 1, 0, -1)]
-    return pattern, expr.const, expr.coefs.get(nd, 0)
+    box = [(0, n) for n in shape] if mask is None else box_of(mask, shape)
+    if box is None:  # the mask leaves nothing
+        return [], 0, 0
+    offset = expr.const + sum(c * box[nd - axis][0] for axis, c in expr.coefs.items() if axis <= nd)
+    pattern = [[expr.coefs.get(axis, 0), box[nd - axis][1] - box[nd - axis][0]]
+               for axis in range(nd - 1, 0, -1)]
+    return pattern, offset, expr.coefs.get(nd, 0)
 
 
 def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, dst=None,
@@ -85,9 +91,10 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
     if not isinstance(pred, Mask):
         fail("pred must be a comparison of index tiles", "affine_select", KernelTypeError)
     Mask._anded = None
-    pattern, offset, multiplier = _affine(pred.single(), on_true_tile.shape)
+    pattern, offset, multiplier = _affine(pred.single(), on_true_tile.shape, mask)
+    on_true_tile = in_sbuf(on_true_tile)  # GpSimd reads SBUF only; the compiler is assumed to copy
     return _call(isa.affine_select, dst, on_true_tile.shape, _dtype(dtype, on_true_tile.dtype),
-                 mask, dict(on_true_tile=on_true_tile), pattern=pattern, offset=offset,
+                 mask, dict(on_true_tile=on_true_tile), spaces=(SBUF,), pattern=pattern, offset=offset,
                  channel_multiplier=multiplier, on_false_value=on_false_value,
                  cmp_op="greater_equal", name=name)
 
@@ -98,7 +105,7 @@ def iota(expr, dtype, *, mask=None, dst=None, name=None, **_ignored):
     shape = expr.shape if expr.ndim > 1 else expr.shape + (1,)
     if expr.ndim == 1:
         expr = expr[:, None]
-    pattern, offset, multiplier = _affine(expr, shape)
+    pattern, offset, multiplier = _affine(expr, shape, mask)
     return _call(isa.iota, dst, shape, resolve(dtype), mask, {}, spaces=(SBUF,), pattern=pattern,
                  offset=offset, channel_multiplier=multiplier, name=name)
 
@@ -120,6 +127,8 @@ def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onez
               is_transpose=False, tile_position=(), tile_size=(), mask=None, perf_mode=None,
               dst=None, name=None, **_ignored):
     perf = isa._perf(perf_mode)
+    # The array reads SBUF only; the legacy compiler copied what nc_transpose had left in PSUM.
+    stationary, moving = in_sbuf(stationary), in_sbuf(moving)
     shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
     dtype = stationary.dtype if is_transpose else float32
     return _call(isa.nc_matmul, dst, shape, dtype, mask,
@@ -134,7 +143,9 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None
                  **_ignored):
     on_vector = engine == isa.vector_engine and engine != isa.unknown_engine
     shape = (product(data.shape[1:]), data.shape[0])
-    tile = _call(isa.nc_transpose, dst, shape, data.dtype, mask, dict(data=data),
+    # 8-bit elements do not fit PSUM one for one: they stay float32 until they are copied from it.
+    kept = float32 if data.dtype.itemsize == 1 and not on_vector else data.dtype
+    tile = _call(transpose_into, dst, shape, kept, mask, dict(data=data),
                  SBUF if on_vector else PSUM, (SBUF, PSUM) if on_vector else (PSUM,),
                  engine=engine, name=name)
     if dtype is not None and resolve(dtype) is not data.dtype:
@@ -144,7 +155,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None
 
 def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error,
              dge_mode=dge_mode.unknown, name=None, **_ignored):
-    views = [dst, src]
+    views, mask = [dst, src], as_mask(mask)
     if mask is not None:
         views = cut(views, mask, dst.shape)
         if views is None:
@@ -254,7 +265,7 @@ def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdi
 
 def tensor_partition_reduce(op, data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
     return _call(isa.tensor_partition_reduce, dst, (1, *data.shape[1:]),
-                 _dtype(dtype, data.dtype), mask, dict(data=data), spaces=(SBUF,), op=op,
+                 _dtype(dtype, data.dtype), mask, dict(data=in_sbuf(data)), spaces=(SBUF,), op=op,
                  name=name)
 
 
@@ -282,7 +293,7 @@ def _eight(function, data, mask, dtype, dst, operands, name):
     rows = (0, data.shape[0])
     if mask is not None:
         current().allow_unwritten = True
-        box = mask.box(data.shape)
+        box = box_of(mask, data.shape)
         if box is not None:
             rows = box[0]
             part = cut([data], mask, data.shape)[0]
@@ -303,7 +314,7 @@ def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, d
     operands = dict(data=data, vals=vals, dst_idx=dst_idx)
     if mask is not None:
         current().allow_unwritten = True
-        box = mask.box(data.shape)
+        box = box_of(mask, data.shape)
         low, high = box[0]
         part = cut([data], mask, data.shape)[0]
         operands = dict(data=part, vals=vals[low:high],
@@ -354,7 +365,7 @@ def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, 
     shape = ((src_buffer.shape[0], columns, 16, num_elem_per_idx) if valid == columns * 16 else
              (src_buffer.shape[0], valid, num_elem_per_idx))
     return _call(isa.local_gather, dst, shape, src_buffer.dtype, mask,
-                 dict(src_buffer=src_buffer, index=index), spaces=(SBUF,),
+                 dict(src_buffer=in_sbuf(src_buffer), index=in_sbuf(index)), spaces=(SBUF,),
                  num_elem_per_idx=num_elem_per_idx, num_valid_indices=num_valid_indices, name=name)
 
 

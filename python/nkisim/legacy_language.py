@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import dtypes, language, lowering
+from . import dtypes, isa, language, lowering
 from .dtypes import bool_, float32, resolve, uint8
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, kernel_frame
 from .index import Expr, MGrid
@@ -182,6 +182,32 @@ def shared_identity_matrix(n, dtype=uint8, **_ignored):
     return shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))  # noqa: F821
 
 
+def device_print(prefix, x, *, mask=None, **_ignored):
+    if mask is not None:
+        current().flush()
+        x = lowering.cut([x], mask, x.shape)
+        if x is None:
+            return
+        x = x[0]
+    language.device_print(prefix, x)
+
+
+def expand_dims(data, axis):
+    return language.expand_dims(data, axis)
+
+
+def static_cast(input_data, dtype):
+    return language.static_cast(input_data, dtype)
+
+
+def random_seed(seed, *, mask=None, **_ignored):
+    language.random_seed(seed)
+
+
+def all_reduce(x, op, program_axes, **_ignored):
+    fail("a reduction over SPMD programs is not supported", "all_reduce")
+
+
 def rand(shape, dtype=float32, **_ignored):
     return language.rand(tuple(int(s) for s in shape), dtype)
 
@@ -194,8 +220,6 @@ def finfo(dtype):
 
 
 def atomic_rmw(dst, value, op, *, mask=None, **_ignored):
-    from . import isa
-
     recorder = current()
     recorder.flush()
     if mask is not None:
@@ -215,38 +239,37 @@ def _compare(name):
     return NlOp(name, compare)
 
 
-_LOOP_REDUCE = {}
-
-
 def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **_ignored):
-    """A running reduction over loop iterations: the first one copies, later ones combine."""
-    from . import isa
+    """dst = op(dst, x) over a loop, where dst is what the result is assigned to.
 
+    Assigned to a name instead of a tile, the result of one iteration is the next one's dst.
+    """
     recorder = current()
     recorder.flush()
-    indices = tuple(int(i) for i in loop_indices)
-    first = not any(indices)
+    indices = (loop_indices,) if isinstance(loop_indices, int) else loop_indices
+    first = not any(int(i) for i in indices)
     out = x.dtype if dtype is None else resolve(dtype)
     frame = kernel_frame()
-    site = (id(recorder), frame.f_code, frame.f_lasti)
-    memory = _LOOP_REDUCE.setdefault(site, {"indices": None, "tiles": [], "next": 0})
-    if memory["indices"] != indices:
-        memory.update(indices=indices, next=0)
-        if first:
-            memory["tiles"] = []
-    position = memory["next"]
-    memory["next"] += 1
+    site = (frame.f_code, frame.f_lasti)
 
-    def build(dst, *_views):
-        if first:
-            memory["tiles"].append(dst)
-            isa.tensor_copy(dst, x)
-            return
-        previous = memory["tiles"][position]
-        isa.tensor_tensor(dst, previous, x, op)
-        memory["tiles"][position] = dst
+    def build(dst, data):
+        named = dst.st is own.st  # not assigned to a tile
+        key = (site, dst.shape) if named else (dst.st.id, dst.part, dst.off)
+        before = recorder.reductions.get(key)
+        if named:
+            before = None if first else before
+        elif not recorder.initialised(dst.st):
+            before = None if first or before is None else dst
+        else:
+            before = dst
+        recorder.reductions[key] = dst
+        if before is None:
+            isa.tensor_copy(dst, data)
+        else:
+            isa.tensor_tensor(dst, before, data, op)
 
-    return lowering.produce(x.shape, out, build)
+    own = lowering.produce(x.shape, out, build, mask, (x,))
+    return own
 
 
 class _BFloat:

@@ -68,6 +68,7 @@ class Recorder:
         self.program = _core.Program(target)
         self._append = self.program.append
         self.options = options
+        self.legacy = False       # neuronxcc.nki: masks, index tiles
         self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
         self.grid = ()
@@ -86,6 +87,9 @@ class Recorder:
         self.allow_unwritten = False
         self.loaded = set()
         self.constants = {}
+        self.reductions = {}      # (site, shape) or (storage, place) -> nl.loop_reduce's last result
+        self.began = {}           # storage -> whether it was written before the first of them
+        self.identities = {}      # (core, rows, dtype) -> tile with ones on its diagonal
         self.printed = []
         self.transposes = set()   # (file, line) of matmuls that only transpose
         self.placed = False
@@ -236,6 +240,13 @@ class Recorder:
         if hit is None:
             hit = self.constants[key] = self.host_tensor(array, name, ROLE_CONSTANT)
         return hit
+
+    def initialised(self, st):
+        """Whether the kernel had written `st` when a reduction into it began."""
+        known = self.began.get(st.id)
+        if known is None:
+            known = self.began[st.id] = self.program.lifetimes()[st.id][2]
+        return known
 
     # ---- registers and loops -----------------------------------------------------------------
     def register(self):

@@ -62,6 +62,7 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
     """Runs `function` once per program instance; (recorder, returned value, arguments)."""
     options = options or Options()
     recorder = Recorder(options.target, options)
+    recorder.legacy = legacy
     launch = Launch(grid, legacy)
     arguments = _Arguments(recorder)
     names = _parameter_names(function, args)

@@ -10,7 +10,7 @@ from ..recorder import current
 from ..storage import PSUM, product, sbuf
 from ..tensor import NkiTensor
 from .moves import assign, copy, on_chip, shaped
-from .tiles import broadcast_shapes, operand, produce, promote
+from .tiles import broadcast_shapes, operand, produce, promote, scalar_promote
 
 
 _COMPARES = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
@@ -43,9 +43,14 @@ def all_numbers(*values):
 _ARITHMETIC_SCALARS = {"add", "subtract", "multiply", "maximum", "minimum", "divide", *_COMPARES}
 
 
+def _quotient(name, dtype):
+    """Integers divide to float32 (assumed): rounding the quotient would lose what floor() needs."""
+    return float32 if name == "divide" and not dtype.is_float else dtype
+
+
 def _tile_tile(name, x, y, dtype, mask, kind):
     shape = broadcast_shapes(x.shape, y.shape)
-    out = promote(x.dtype, y.dtype) if dtype is None else resolve(dtype)
+    out = _quotient(name, promote(x.dtype, y.dtype)) if dtype is None else resolve(dtype)
     for small, large, reverse in ((y, x, False), (x, y, True)):
         column = (small.shape[0] == shape[0] and product(small.shape[1:]) == 1 and
                   large.shape == shape and product(shape[1:]) > 1 and small.dtype is float32)
@@ -67,12 +72,9 @@ def _tile_tile(name, x, y, dtype, mask, kind):
 
 
 def _tile_scalar(name, x, scalar, reverse, dtype, mask, kind):
+    out = _quotient(name, scalar_promote(x.dtype, scalar)) if dtype is None else resolve(dtype)
     if isinstance(scalar, np.generic) or isinstance(scalar, np.ndarray) and scalar.size == 1:
         scalar = scalar.item()
-    if dtype is not None:
-        out = resolve(dtype)
-    else:
-        out = x.dtype if x.dtype.is_float or isinstance(scalar, int) else float32
 
     def build(dst, data):
         isa.tensor_scalar(dst, data, name, scalar, reverse)

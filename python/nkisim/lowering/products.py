@@ -1,5 +1,7 @@
 """What the tensor engine computes: matrix products and transposes."""
 
+import numpy as np
+
 from .. import isa
 from ..dtypes import float32, resolve
 from ..recorder import current
@@ -19,6 +21,22 @@ def transpose(x, dtype=None, mask=None):
     if out is x.dtype:
         return tile
     return copy(tile, dtype=out)
+
+
+def transpose_into(dst, data, engine=isa.unknown_engine, name=None):
+    """dst = data transposed; into another dtype as a product with an identity, in one instruction."""
+    if dst.dtype is data.dtype or dst.st.space != PSUM:
+        isa.nc_transpose(dst, data, engine=engine, name=name)
+        return
+    recorder = current()
+    rows = data.shape[0]
+    key = (recorder.core, rows, data.dtype)
+    identity = recorder.identities.get(key)
+    if identity is None:
+        identity = recorder.identities[key] = recorder.ndarray((rows, rows), data.dtype, sbuf)
+        eye = np.eye(rows, dtype=np.float32).astype(data.dtype.dtype)
+        isa.dma_copy(identity, recorder.constant(eye, "identity"))
+    isa.nc_matmul(dst, data, identity, accumulate=False, name=name)
 
 
 def matmul(x, y, transpose_x=False, mask=None, **_ignored):

@@ -24,7 +24,7 @@ def reduce_build(op, x, axes, negate=False, mask=None, name=None):
         data = x
         if mask is not None:
             current().allow_unwritten = True
-            box = mask.box(x.shape)
+            box = index.box_of(mask, x.shape)
             if box is None:
                 return
             data = index.apply_mask(x, box, x.shape)
@@ -74,15 +74,15 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
     return FUNCTIONS["multiply"](total, 1.0 / count, dtype=dtype or x.dtype)
 
 
-def var(x, axis, dtype=None, keepdims=False):
+def var(x, axis, dtype=None, keepdims=False, mask=None):
     x = on_chip(x)
-    centre = mean(x, axis, float32, True)
+    centre = mean(x, axis, float32, True, mask)
     current().flush()
     difference = FUNCTIONS["subtract"](x, centre, dtype=float32)
     current().flush()
     squares = FUNCTIONS["square"](difference, dtype=float32)
     current().flush()
-    return mean(squares, axis, dtype or x.dtype, keepdims)
+    return mean(squares, axis, dtype or x.dtype, keepdims, mask)
 
 
 def softmax(x, axis=-1, dtype=None, mask=None, **_ignored):

@@ -2,8 +2,10 @@
 
 import builtins
 
+import numpy as np
+
 from .. import index, isa
-from ..dtypes import float32
+from ..dtypes import bfloat16, find, float32, int8, int16, int32, resolve
 from ..errors import KernelValueError, fail
 from ..recorder import current
 from ..storage import PSUM, SBUF, product, sbuf
@@ -11,14 +13,37 @@ from ..tensor import NkiTensor
 
 
 def promote(a, b):
-    """The dtype of a result of two tiles: the wider one, floats over integers."""
+    """The dtype of a result of two tiles, by NKI's documented type promotion (numerics.md)."""
     if a is b:
         return a
     if a.is_float != b.is_float:
         return a if a.is_float else b
-    if a.itemsize != b.itemsize:
-        return a if a.itemsize > b.itemsize else b
-    return float32 if a.is_float else a
+    if a.is_float:
+        if a.itemsize != b.itemsize:
+            return a if a.itemsize > b.itemsize else b
+        return bfloat16 if a.itemsize == 1 else float32
+    return _promote_integers(a, b)
+
+
+_SIGNED = {1: int8, 2: int16, 4: int32}
+
+
+def _promote_integers(a, b):
+    signed = [d for d in (a, b) if d.startswith("int")]
+    if len(signed) != 1:
+        return a if a.itemsize >= b.itemsize else b
+    unsigned = b if a is signed[0] else a
+    return _SIGNED.get(builtins.max(signed[0].itemsize, 2 * unsigned.itemsize), float32)
+
+
+def scalar_promote(tile, scalar):
+    """The dtype of a tile and a number: legacy numbers count as int32 or float32."""
+    if isinstance(scalar, np.generic):
+        return promote(tile, resolve(scalar.dtype)) if find(scalar.dtype) else tile
+    whole = isinstance(scalar, (int, np.ndarray))
+    if current().legacy:
+        return promote(tile, int32 if whole else float32)
+    return tile if tile.is_float or whole else float32
 
 
 def broadcast_shapes(a, b):
@@ -58,7 +83,7 @@ def operand(x, shape):
 
 def cut(views, mask, shape):
     """The part of each view that `mask` leaves; None if nothing is left."""
-    box = mask.box(shape)
+    box = index.box_of(mask, shape)
     if box is None:
         return None
     return [index.apply_mask(v, box, shape) if isinstance(v, NkiTensor) else v for v in views]
@@ -66,7 +91,7 @@ def cut(views, mask, shape):
 
 def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, PSUM), kind=""):
     """A result tile of an instruction. build(dst, *views) emits it, on the masked part only."""
-    recorder = current()
+    recorder, mask = current(), index.as_mask(mask)
 
     def emit(dst):
         if dst.shape != tuple(shape):

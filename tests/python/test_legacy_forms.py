@@ -1,0 +1,216 @@
+"""Forms of the legacy API (neuronxcc.nki) that its compiler accepted, against NumPy."""
+
+import functools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import neuronxcc.nki as nki  # noqa: E402
+import neuronxcc.nki.isa as nisa  # noqa: E402
+import neuronxcc.nki.language as nl  # noqa: E402
+from neuronxcc.nki.language import par_dim  # noqa: E402
+
+RNG = np.random.default_rng(5)
+BF16 = ml_dtypes.bfloat16
+
+
+def run(kernel, *args):
+    return nki.simulate_kernel(nki.jit(kernel), *args)
+
+
+def test_reshape_takes_its_shape_by_keyword():
+    def kernel(x):
+        out = nl.ndarray((128, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x.reshape(shape=(128, 8))))
+        return out
+
+    x = RNG.random((128, 2, 4), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x.reshape(128, 8))
+
+
+def test_a_mask_cuts_a_slice_that_reaches_beyond_the_tensor():
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        rows, columns = nl.mgrid[0:128, 0:16]
+        tile = nl.zeros((par_dim(128), 16), dtype=x.dtype)
+        for start in (0, 128):
+            inside = start + rows < 160
+            nisa.dma_copy(src=x[start:start + 128, 0:16], dst=tile[:, 0:16], mask=inside)
+            nl.store(out[start + rows, columns], tile, mask=inside)
+        return out
+
+    x = RNG.random((160, 16), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x)
+
+
+def test_a_slice_beyond_the_tensor_without_a_mask_is_an_error():
+    def kernel(x):
+        out = nl.ndarray((128, 16), dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x[100:228, 0:16]))
+        return out
+
+    with pytest.raises(nkisim.Error, match="out of bounds in dimension 0"):
+        run(kernel, np.zeros((160, 16), np.float32))
+
+
+def test_allocation_callbacks_take_their_arguments_by_name():
+    def place(banks, idx, pdim_size, fdim_size):
+        return banks[idx], 0, 0
+
+    def kernel(x):
+        out = nl.ndarray((2, 128, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+        tiles = nl.ndarray((2, par_dim(128), 128), dtype=nl.float32, buffer=nki.compiler.psum.alloc(
+            functools.partial(place, banks={(0,): 3, (1,): 6})))
+        data = nl.load(x)
+        for i in range(2):
+            tiles[i] = nisa.nc_matmul(data, data)
+            nl.store(out[i], nl.copy(tiles[i]))
+        return out
+
+    x = RNG.random((128, 128), np.float32)
+    result = nkisim.run(nki.jit(kernel), x)
+    np.testing.assert_allclose(result.outputs[1], x.T @ x, rtol=1e-5)
+    starts = {st.address for st in result.recorder.storages if st.address is not None}
+    assert starts == {3 * 2048, 6 * 2048}
+
+
+@pytest.mark.parametrize("taken", [True, False, np.True_])
+def test_masks_that_python_decided(taken):
+    def kernel(x):
+        out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+        data = nl.load(x)
+        product = nl.zeros((par_dim(128), 512), dtype=nl.float32, buffer=nl.psum)
+        product[:, :] += nisa.nc_matmul(data[:, 0:128], data, mask=taken)
+        nl.store(out, nl.copy(product))
+        return out
+
+    x = RNG.random((128, 512), np.float32)
+    expected = x[:, :128].T @ x if taken else np.zeros((128, 512))
+    np.testing.assert_allclose(run(kernel, x), expected, rtol=1e-5)
+
+
+def test_affine_select_of_a_masked_tile_in_psum():
+    def kernel(x):
+        out = nl.ndarray((64, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+        data = nl.load(x)
+        product = nl.matmul(data, data, transpose_x=True)
+        rows, columns = nl.mgrid[0:64, 0:128]
+        kept = nl.zeros((par_dim(64), 128), dtype=nl.float32)
+        kept[rows, columns] = nisa.affine_select(
+            pred=rows >= columns, on_true_tile=product[0:64, 0:128], on_false_value=-1.0,
+            mask=columns >= 3)
+        nl.store(out, kept)
+        return out
+
+    x = RNG.random((128, 128), np.float32)
+    expected = np.where(np.arange(64)[:, None] >= np.arange(128), (x.T @ x)[:64], -1.0)
+    expected[:, :3] = 0
+    np.testing.assert_allclose(run(kernel, x), expected, rtol=1e-5)
+
+
+def test_a_bfloat16_tile_is_transposed_into_float32_in_psum():
+    def kernel(x):
+        out = nl.ndarray((64, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+        turned = nl.ndarray((par_dim(64), 128), dtype=nl.float32, buffer=nl.psum)
+        turned[:, :] = nisa.nc_transpose(nl.load(x))
+        nl.store(out, nl.copy(turned))
+        return out
+
+    x = RNG.random((128, 64), np.float32).astype(BF16)
+    np.testing.assert_array_equal(run(kernel, x), x.T.astype(np.float32))
+
+
+def test_an_fp8_tile_is_transposed_through_psum():
+    def kernel(x):
+        out = nl.ndarray((64, 128), dtype=x.dtype, buffer=nl.shared_hbm)
+        turned = nl.ndarray((par_dim(64), 128), dtype=x.dtype, buffer=nl.sbuf)
+        turned[:, :] = nisa.nc_transpose(nl.load(x))
+        nl.store(out, turned)
+        return out
+
+    x = RNG.random((128, 64), np.float32).astype(ml_dtypes.float8_e4m3)
+    np.testing.assert_array_equal(run(kernel, x).astype(np.float32), x.T.astype(np.float32))
+
+
+def test_a_transposed_tile_is_an_operand_of_the_next_matmul():
+    def kernel(x):
+        out = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+        data = nl.load(x)
+        nl.store(out, nl.copy(nisa.nc_matmul(nisa.nc_transpose(data), data)))
+        return out
+
+    x = RNG.random((128, 128), np.float32)
+    np.testing.assert_allclose(run(kernel, x), x @ x, rtol=1e-5)
+
+
+def test_integers_divide_to_float_so_that_floor_can_round():
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.int32, buffer=nl.shared_hbm)
+        nl.store(out, nl.floor(nl.load(x) / 38, dtype=nl.int32))
+        return out
+
+    x = np.arange(128 * 20, dtype=np.int32).reshape(128, 20)
+    np.testing.assert_array_equal(run(kernel, x), x // 38)
+
+
+@pytest.mark.parametrize("a, b, expected", [
+    (np.float16, BF16, "float32"), (ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2, "bfloat16"),
+    (ml_dtypes.float8_e4m3, np.float16, "float16"), (np.int8, np.uint8, "int16"),
+    (np.int8, np.uint16, "int32"), (np.int32, np.uint32, "float32"), (np.int16, np.int32, "int32"),
+    (np.uint16, np.int32, "int32"), (np.int32, np.float16, "float16"),
+])
+def test_types_are_promoted_as_documented(a, b, expected):
+    def kernel(x, y):
+        out = nl.ndarray((128, 4), dtype=nl.float32, buffer=nl.shared_hbm)
+        total = nl.add(nl.load(x), nl.load(y))
+        assert total.dtype == expected
+        nl.store(out, nl.copy(total, dtype=nl.float32))
+        return out
+
+    run(kernel, np.ones((128, 4), a), np.ones((128, 4), b))
+
+
+def test_numbers_count_as_int32_or_float32():
+    def kernel(x):
+        out = nl.ndarray((128, 4), dtype=nl.float32, buffer=nl.shared_hbm)
+        data = nl.load(x)
+        assert (data * 0.5).dtype == nl.float32
+        assert (data * np.float16(0.5)).dtype == nl.float16
+        nl.store(out, data * 0.3)
+        return out
+
+    x = RNG.random((128, 4)).astype(np.float16)
+    np.testing.assert_allclose(run(kernel, x), x.astype(np.float32) * np.float32(0.3), rtol=1e-6)
+
+
+def test_loop_reduce_accumulates_into_the_tile_it_is_assigned_to():
+    def kernel(x):
+        out = nl.ndarray((2, 128, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        sums = nl.zeros((2, par_dim(128), 8), dtype=nl.float32)
+        for k in nl.affine_range(3):
+            for i in nl.affine_range(2):  # the second tile takes no part in the first iteration
+                data = nl.load(x[k])
+                sums[i] = nl.loop_reduce(data, op=np.add, loop_indices=(k,), mask=k >= i)
+        for i in range(2):
+            nl.store(out[i], sums[i])
+        return out
+
+    x = RNG.random((3, 128, 8), np.float32)
+    np.testing.assert_allclose(run(kernel, x), np.stack([x.sum(0), x[1:].sum(0)]), rtol=1e-6)
+
+
+def test_loop_reduce_assigned_to_a_name():
+    def kernel(x):
+        out = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        for k in nl.affine_range(3):
+            top = nl.loop_reduce(nl.load(x[k]), op=np.maximum, loop_indices=[k])
+        nl.store(out, top)
+        return out
+
+    x = RNG.standard_normal((3, 128, 8)).astype(np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x.max(0))
