@@ -19,6 +19,8 @@ def tick_fs(end_fs):
 def rows_of(start, end):
     """First-fit rows for slices sorted by start."""
     free, rows = [], np.zeros(len(start), np.int64)
+    if (start[1:] >= end[:-1]).all():
+        return rows
     for i, (a, b) in enumerate(zip(start.tolist(), end.tolist())):
         for row, until in enumerate(free):
             if until <= a:
@@ -83,10 +85,10 @@ def _critical_path(s, core, texts):
     path = s.path
     rows = np.flatnonzero(path.core == core)
     causes = np.array([texts[c.replace("_", " ")] for c in CAUSES])
-    queues = {q: texts[n] for (c, q), n in s.queue_names.items() if c == core}
-    where = np.array([queues.get(q, texts[""]) for q in path.where[rows].tolist()], np.int64)
+    numbers, where = np.unique(path.where[rows], return_inverse=True)
+    names = np.array([texts[s.queue_names.get((core, n), "")] for n in numbers.tolist()], np.int64)
     return {"start": getattr(path, "from")[rows], "end": path.to[rows],
-            "name": causes[path.cause[rows]], "detail": where, "inst": path.inst[rows],
+            "name": causes[path.cause[rows]], "detail": names[where], "inst": path.inst[rows],
             "cause": 0, "wait": 0, "event": -1}
 
 
