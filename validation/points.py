@@ -97,6 +97,9 @@ def _ladder():
         add(name + ("-mfu" if twin else ""), program, mfu(flops), bound, "2048^3 ladder")
         if twin:
             add(name + "-tensor", program, active("tensor"), bound)
+    program = partial(matmul.transposed_loads)
+    add("trn2-autotune-matmul-lhs_rhs-89.26", program, mfu(flops), TENSOR)
+    add("trn2-autotune-matmul-lhs_rhs-best", program, total(PROFILE["trn2"]), TENSOR)
     single = partial(matmul.resident)
     for engine in ("tensor", "vector"):
         add(f"trn2-autotune-single_bank-reprofile-{engine}_engine_active_percent", single,
@@ -151,6 +154,16 @@ def _mamba():
         one(f"trn1-doc-mamba-v3-seq{seq}", 3, seq)
 
 
+def _average_pool():
+    shapes = ((1, 64, 56, 7), (2, 128, 28, 7), (1, 256, 14, 7, "float16"), (4, 64, 56, 7),
+              (2, 128, 28, 14), (1, 512, 7, 1), (8, 64, 32, 4, "float16"), (2, 2048, 32, 3),
+              (2, 64, 256, 1))
+    for i, (n, c, size, out, *dtype) in enumerate(shapes):
+        program = partial(vector.average_pool, n=n, c=c, h=size, w=size, out=out,
+                          dtype=dtype[0] if dtype else "float32")
+        add(f"trn-nkisamples-adaptive_avgpool-{i}", program, total(BENCHMARK), DMA, "average pool")
+
+
 def _single_trn2():
     v, s = per_instruction("vector"), per_instruction("scalar")
     op = partial(partial, single.instruction)
@@ -203,6 +216,7 @@ _tutorial_matmul()
 _ladder()
 _vector_add()
 _mamba()
+_average_pool()
 _single_trn2()
 _single_trn1()
 REPLAYS = (  # profiles/: the traces are the chip's own instruction streams

@@ -15,7 +15,8 @@ from a screenshot, or a reference whose circumstances are partly inferred.
 [calibration.md](calibration.md) says how to fit a config to measurements of your own.
 
 What these numbers are worth: the trn2 configuration was calibrated on the two attention profiles,
-the software DMA constants on the vector additions, so these rows show fit. Nothing is fitted per
+the software DMA constants on the vector additions, trn1's cost of small descriptors on the average
+poolings (of unstated generation, taken to be trn1's), so these rows show fit. Nothing is fitted per
 kernel. There is no trn3 row: no trn3 latency is published with its kernel.
 """
 
@@ -48,6 +49,7 @@ kernel family only, so these latencies are partly a fit of the compiler's part:
 | 2048^3 with resident operands (the compiler's scheduling was on): slices of both operands arrive in turn, and products of the rows that have an accumulator run as they do; an accumulator is cleared by VectorE right after it was emptied | tensor engine idle until the last slice: 75 % MFU instead of 81 (measured 82.9) |
 | elsewhere the first product of a sum overwrites PSUM, `memset` before it costs nothing | hand-written kernel 36 % MFU |
 | trn1 matmuls with hoisted loads (first API): a block of tiles is waited for and released as a whole, and SBUF holds none twice | -33 % and -31 % instead of -17 % and -2 % |
+| average pooling: one buffer per window instead of one for all | a load's way there and back per window, 2.5 us instead of 1.1 |
 | Mamba: `delta * u` leaves the loop over states, as its zoomed profile with 8192 steps shows | one VectorE instruction of five more |
 | Mamba: B and C broadcast by the tensor engine into PSUM; where a row fits a bank VectorE reads it there and two states are interleaved, else ScalarE copies it to SBUF | 512 steps: +10 % without interleaving |
 | Mamba: source order, tiles in 192 KiB per partition by one general rule (`validation/programs/memory.py`): what is used last leaves, is stored if HBM does not hold it, and comes back before its next use | v2 with 8192 steps 34 % too fast |
@@ -94,9 +96,7 @@ throttle, and the phase of that throttle's window, which differs from run to run
 REASONS = (
     ("trn2-nkilib-", "nki-library MLP references: to be run from a checkout through the front end; "
                      "many share one stale value for different options"),
-    ("trn-nkisamples-", "generation not stated by the source; not written yet"),
     ("trn2-autotune-compiler", "the compiler's own kernel, no source"),
-    ("trn2-autotune-matmul-lhs_rhs", "needs the cost of dma_transpose in a matmul; not written yet"),
     ("trn1-doc-layernorm", "2.3 ms for 1.2 MB contradicts the stated shape"),
     ("trn1-doc-mamba-torch", "compiled from PyTorch, no kernel"),
     ("trn1-doc-prof-kernel", "shape not stated"),

@@ -11,9 +11,9 @@ is replayed, and total time, mean duration per opcode and DMA packet time are co
 relative to the file. `weight` (default 1) counts a row more or less, `id` names it.
 """
 
+import hashlib
 import json
 import math
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def read(path):
 def split(rows, fraction, seed):
     """(fitted, held back): whole programs, in an order that depends on their names and `seed`."""
     programs = sorted({r.program for r in rows},
-                      key=lambda p: (zlib.crc32(f"{seed} {p.name}".encode()), str(p)))
+                      key=lambda p: (hashlib.sha256(f"{seed} {p.name}".encode()).hexdigest(), str(p)))
     count = round(fraction * len(programs))
     if fraction > 0:
         count = max(1, count)

@@ -2,11 +2,15 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+from nkisim_validation import measurements  # noqa: E402
+
 NKISIM = os.environ.get("NKISIM", str(ROOT / "build" / "release" / "nkisim"))
 TRACES = ("softmax", "flash_attention", "matmul_psum", "layernorm", "rmsnorm_rope")
 BANDWIDTH, WAKE = "dma.bytes_per_ns", "engines.vector.wake"  # 27.2 B/ns and 23.5 ns in trn2
@@ -95,6 +99,24 @@ def test_a_profile_is_replayed(tmp_path):
     out = calibrate(file, "--config", wrong, "--param", "rules.activate.fixed=100:800")
     # The profile's own ACTIVATEs: 258.3 ns around the stream (configs/trn2.json).
     assert json.loads(out.stdout)["parameters"][0]["after"] == pytest.approx(258.3, rel=0.1)
+
+
+def test_the_seed_chooses_what_is_held_back(tmp_path):
+    for i in range(8):
+        (tmp_path / f"{i}.jsonl").write_text("")
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps({"measurements": [
+        {"trace": f"{i}.jsonl", "metric": m, "value": 1} for i in range(8)
+        for m in ("total_time", "dma_packet_time")]}))
+    rows = measurements.read(file)
+    chosen = set()
+    for seed in range(10):
+        fitted, held = measurements.split(rows, 0.25, seed)
+        assert len(held) == 4 and len({r.program for r in held}) == 2  # both rows of two programs
+        assert not {r.program for r in held} & {r.program for r in fitted}
+        assert measurements.split(rows, 0.25, seed) == (fitted, held)
+        chosen.add(tuple(r.name for r in held))
+    assert len(chosen) > 3
 
 
 def test_nothing_to_gain(tmp_path):

@@ -275,3 +275,46 @@ def two_stage(target="trn2", size=2048):
         for i in range(rows):
             t.store(t.out[i * P:(i + 1) * P, j * N:(j + 1) * N], output[j][i])
     return t
+
+
+def transposed_loads(target="trn2", size=2048):
+    """lhs @ rhs: lhs arrives through dma_transpose; K in two halves, added up in SBUF.
+
+    Blocks of 1024 x 1024 of lhs, loaded again for every 512 columns of rhs, as the source does.
+    """
+    dtype, tiles = "bfloat16", 8
+    t = _Product("matmul transposed loads", target, size, size, size, dtype, dtype)
+    half = tiles * P
+    left = [[[t.sbuf(f"l{d}{h}_{c}", (P, half), dtype) for c in range(tiles)] for h in range(2)]
+            for d in range(2)]
+    right = t.ring("r", 4 * tiles, (P, N), dtype)
+    output = [t.sbuf(f"out{x}", (P, size), dtype) for x in range(tiles)]
+    partial = t.ring("part", 4, (P, N), dtype)
+
+    def products(d, h, j, moving):
+        for x in range(tiles):
+            bank = t.bank()
+            for c in range(tiles):
+                t.nc_matmul(dst=bank, stationary=left[d][h][c][:, x * P:(x + 1) * P],
+                            moving=moving[c], accumulate=c > 0)
+            part, total = partial(), output[x][:, j * N:(j + 1) * N]
+            t.tensor_copy(dst=part, src=bank)
+            t.tensor_tensor(dst=total, data1=total, data2=part, op="add")
+
+    for d in range(size // half):
+        for tile in output:
+            t.memset(dst=tile, value=0.0, engine="gpsimd")
+        for j in range(size // N):
+            for h in range(2):
+                for c in range(tiles):
+                    t.dma_transpose(dst=left[d][h][c], engine="sync",
+                                    src=t.lhs[d * half:(d + 1) * half,
+                                              h * half + c * P:h * half + (c + 1) * P])
+                moving = [right() for _ in range(tiles)]
+                for c in range(tiles):
+                    t.load_rhs(moving[c], h * tiles + c, j)
+                products(d, h, j, moving)
+            for x in range(tiles):
+                t.store(t.out[(d * tiles + x) * P:(d * tiles + x + 1) * P, j * N:(j + 1) * N],
+                        output[x][:, j * N:(j + 1) * N])
+    return t
