@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path.append(str(ROOT / "python"))  # behind the built package
 from nkisim_validation import measurements  # noqa: E402
 
 NKISIM = os.environ.get("NKISIM", str(ROOT / "build" / "release" / "nkisim"))
