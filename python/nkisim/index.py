@@ -419,11 +419,11 @@ def _view(tensor, exprs, extents, nd, dyn, vector):
     view = NkiTensor(tensor.st, part, tensor.off + off * tensor.dtype.itemsize, shape,
                      tuple(strides), tensor.dtype, ((tensor.dyn or ()) + tuple(dyn)) or None)
     if limits:
-        view._ref = _OutOfBounds(tensor, limits)
+        view._ref = OutOfBounds(tensor, limits)
     return view
 
 
-class _OutOfBounds:
+class OutOfBounds:
     """Stands in a view's operand slot until a mask has cut the view to fit."""
 
     __slots__ = ("tensor", "limits")
@@ -467,6 +467,11 @@ def apply_mask(view, box, shape):
         at = a - lead
         if at < 0 or view.shape[at] == 1:
             continue
+        if view.shape[at] != shape[a]:
+            if (low, high) == (0, shape[a]):
+                continue
+            fail(f"a mask over {tuple(shape)} cuts dimension {at} of {view!r}, which is of another "
+                 "size; slice the operands instead", kind=KernelValueError)
         if at == 0 and view.st.on_chip:
             part += low
         else:
@@ -478,7 +483,7 @@ def apply_mask(view, box, shape):
                     for kind, i, s, n, g in dyn)
     out = NkiTensor(view.st, part, off, tuple(new), view.strides, view.dtype, dyn)
     bad = view._ref
-    if isinstance(bad, _OutOfBounds):
+    if isinstance(bad, OutOfBounds):
         _check_limits(bad, box, lead, new, out)
     return out
 

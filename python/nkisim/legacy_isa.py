@@ -10,7 +10,7 @@ from . import isa
 from .dtypes import float32, resolve, uint32
 from .enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
 from .errors import KernelTypeError, KernelValueError, fail
-from .index import Expr, Mask, as_mask, box_of
+from .index import Expr, Mask, OutOfBounds, apply_mask, as_mask, box_of
 from .isa import get_nc_sub_version, get_nc_version  # noqa: F401
 from .isa import gpsimd_engine, scalar_engine, sync_engine, tensor_engine  # noqa: F401
 from .isa import unknown_engine, vector_engine  # noqa: F401
@@ -131,12 +131,43 @@ def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onez
     stationary, moving = in_sbuf(stationary), in_sbuf(moving)
     shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
     dtype = stationary.dtype if is_transpose else float32
-    return _call(isa.nc_matmul, dst, shape, dtype, mask,
-                 dict(stationary=stationary, moving=moving), PSUM, (PSUM,), "matmul",
-                 is_stationary_onezero=is_stationary_onezero or None,
-                 is_moving_onezero=is_moving_onezero or None, is_transpose=is_transpose or None,
-                 tile_position=tile_position or None, tile_size=tile_size or None,
-                 perf_mode=perf_mode, name=name)
+    settings = dict(is_stationary_onezero=bool(is_stationary_onezero),
+                    is_moving_onezero=bool(is_moving_onezero), is_transpose=bool(is_transpose),
+                    tile_position=tile_position or (), tile_size=tile_size or (),
+                    perf_mode=perf_mode, name=name)
+    mask = as_mask(mask)
+
+    def build(out):
+        parts = (out, stationary, moving) if mask is None else _masked_matmul(
+            mask, out, stationary, moving)
+        if parts is not None:
+            isa.nc_matmul(*parts, **settings)
+
+    if dst is not None:
+        build(dst)
+        return dst
+    return produce(shape, dtype, build, space=PSUM, spaces=(PSUM,), kind="matmul")
+
+
+def _masked_matmul(mask, out, stationary, moving):
+    """What a mask leaves of a product: of its result, or, where rows of the operands reach beyond
+    their tensors, of those rows (index tiles of a mask do not say which they mean)."""
+    current().allow_unwritten = True
+    rows, columns = product(out.shape[:-1]), out.shape[-1]
+    beyond = [v for v in (stationary, moving) if isinstance(v._ref, OutOfBounds)]
+    box = box_of(mask, (stationary.shape[0] if beyond else rows, columns))
+    if box is None:
+        return None
+    (low, high), edge = box
+    if beyond:
+        stationary = apply_mask(stationary, [(low, high), *((0, n) for n in stationary.shape[1:])],
+                                stationary.shape)
+        between = [(0, n) for n in moving.shape[1:-1]]
+        moving = apply_mask(moving, [(low, high), *between, edge], moving.shape)
+        return out[..., slice(*edge)], stationary, moving
+    if (low, high) != (0, rows):
+        out, stationary = out[low:high], stationary[:, low:high]
+    return out[..., slice(*edge)], stationary, moving[..., slice(*edge)]
 
 
 def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None, name=None,
@@ -145,9 +176,23 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None
     shape = (product(data.shape[1:]), data.shape[0])
     # 8-bit elements do not fit PSUM one for one: they stay float32 until they are copied from it.
     kept = float32 if data.dtype.itemsize == 1 and not on_vector else data.dtype
-    tile = _call(transpose_into, dst, shape, kept, mask, dict(data=data),
-                 SBUF if on_vector else PSUM, (SBUF, PSUM) if on_vector else (PSUM,),
-                 engine=engine, name=name)
+    mask = as_mask(mask)
+
+    def build(out):
+        part = data
+        if mask is not None:
+            (rows, *free) = box_of(mask, data.shape) or (None,)
+            if rows is None:
+                return
+            part = cut([data], mask, data.shape)[0]
+            out = out[slice(*free[0]) if len(free) == 1 else slice(None), slice(*rows)]
+        transpose_into(out, part, engine=engine, name=name)
+
+    if dst is not None:
+        build(dst)
+        return dst
+    tile = produce(shape, kept, build, space=SBUF if on_vector else PSUM,
+                   spaces=(SBUF, PSUM) if on_vector else (PSUM,))
     if dtype is not None and resolve(dtype) is not data.dtype:
         return tensor_copy(tile, dtype=dtype)
     return tile
@@ -264,49 +309,61 @@ def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdi
 
 
 def tensor_partition_reduce(op, data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
-    return _call(isa.tensor_partition_reduce, dst, (1, *data.shape[1:]),
-                 _dtype(dtype, data.dtype), mask, dict(data=in_sbuf(data)), spaces=(SBUF,), op=op,
-                 name=name)
-
-
-def bn_stats(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
-    return _call(isa.bn_stats, dst, (data.shape[0], 6), _dtype(dtype, data.dtype), mask,
-                 dict(data=data), name=name)
-
-
-def bn_aggr(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
-    return _call(isa.bn_aggr, dst, (data.shape[0], 2), _dtype(dtype, data.dtype), mask,
-                 dict(data=data), name=name)
-
-
-def max8(*, src, mask=None, dtype=None, dst=None, name=None, **_ignored):
-    return _eight(isa.max8, src, mask, _dtype(dtype, src.dtype), dst, dict(src=src), name)
-
-
-def nc_find_index8(*, data, vals, mask=None, dtype=None, dst=None, name=None, **_ignored):
-    return _eight(isa.nc_find_index8, data, mask, _dtype(dtype, uint32), dst,
-                  dict(data=data, vals=vals), name)
-
-
-def _eight(function, data, mask, dtype, dst, operands, name):
-    """A result of eight columns; the mask cuts `data` and leaves the columns alone."""
-    rows = (0, data.shape[0])
-    if mask is not None:
-        current().allow_unwritten = True
-        box = box_of(mask, data.shape)
-        if box is not None:
-            rows = box[0]
-            part = cut([data], mask, data.shape)[0]
-            operands = {k: part if v is data else v[rows[0]:rows[1]] for k, v in operands.items()}
-    shape = (data.shape[0], 8)
+    data, mask = in_sbuf(data), as_mask(mask)
 
     def build(out):
-        function(out[rows[0]:rows[1]], **operands, name=name)
+        part = data if mask is None else cut([data], mask, data.shape)
+        if mask is not None and part is not None:
+            box = box_of(mask, data.shape)
+            part, out = part[0], out[(slice(None), *(slice(*edge) for edge in box[1:]))]
+        if part is not None:
+            isa.tensor_partition_reduce(out, op, part, name=name)
 
     if dst is not None:
         build(dst)
         return dst
-    return produce(shape, dtype, build)
+    return produce((1, *data.shape[1:]), _dtype(dtype, data.dtype), build, spaces=(SBUF,))
+
+
+def bn_stats(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _columns(isa.bn_stats, data, mask, _dtype(dtype, data.dtype), dst, dict(data=data), name,
+                    6)
+
+
+def bn_aggr(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _columns(isa.bn_aggr, data, mask, _dtype(dtype, data.dtype), dst, dict(data=data), name,
+                    2)
+
+
+def max8(*, src, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _columns(isa.max8, src, mask, _dtype(dtype, src.dtype), dst, dict(src=src), name)
+
+
+def nc_find_index8(*, data, vals, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _columns(isa.nc_find_index8, data, mask, _dtype(dtype, uint32), dst,
+                  dict(data=data, vals=vals), name)
+
+
+def _columns(function, data, mask, dtype, dst, operands, name, columns=8):
+    """A result of a fixed number of columns; the mask cuts `data`, and the rows with it."""
+    mask = as_mask(mask)
+
+    def build(out):
+        given = operands
+        if mask is not None:
+            current().allow_unwritten = True
+            box = box_of(mask, data.shape)
+            if box is None:
+                return
+            (low, high), part = box[0], cut([data], mask, data.shape)[0]
+            given = {k: part if v is data else v[low:high] for k, v in operands.items()}
+            out = out[low:high]
+        function(out, **given, name=name)
+
+    if dst is not None:
+        build(dst)
+        return dst
+    return produce((data.shape[0], columns), dtype, build)
 
 
 def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, dst=None, name=None,

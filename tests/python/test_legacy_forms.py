@@ -214,3 +214,62 @@ def test_loop_reduce_assigned_to_a_name():
 
     x = RNG.standard_normal((3, 128, 8)).astype(np.float32)
     np.testing.assert_array_equal(run(kernel, x), x.max(0))
+
+
+def test_a_mask_cuts_the_data_of_bn_stats():
+    def kernel(x):
+        out = nl.ndarray((128, 6), dtype=nl.float32, buffer=nl.shared_hbm)
+        data = nl.load(x)
+        rows, columns = nl.arange(128)[:, None], nl.arange(512)[None, :]
+        stats = nl.ndarray((par_dim(128), 6), dtype=nl.float32)
+        stats[rows, nl.arange(6)[None, :]] = nisa.bn_stats(data[rows, columns], mask=columns < 100)
+        nl.store(out, stats)
+        return out
+
+    def whole(x):
+        out = nl.ndarray((128, 6), dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nisa.bn_stats(nl.load(x)))
+        return out
+
+    x = RNG.random((128, 100), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), run(whole, x))
+
+
+def test_a_mask_cuts_both_sides_of_a_transpose_and_a_partition_reduction():
+    def kernel(x):
+        turned = nl.ndarray((32, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+        total = nl.ndarray((1, 32), dtype=nl.float32, buffer=nl.shared_hbm)
+        data = nl.load(x)
+        rows, columns = nl.arange(128)[:, None], nl.arange(32)[None, :]
+        tile = nl.zeros((par_dim(32), 128), dtype=nl.float32, buffer=nl.psum)
+        tile[:, :] = nisa.nc_transpose(data[rows, columns], mask=columns < 20)
+        nl.store(turned, nl.copy(tile))
+        sums = nl.zeros((par_dim(1), 32), dtype=nl.float32)
+        sums[:, :] = nisa.tensor_partition_reduce(np.add, data[rows, columns],
+                                                  mask=(columns < 20) & (rows < 60))
+        nl.store(total, sums)
+        return turned, total
+
+    x = RNG.random((128, 20), np.float32)
+    turned, total = run(kernel, x)
+    np.testing.assert_array_equal(turned[:20], x.T)
+    assert not turned[20:].any() and not total[0, 20:].any()
+    np.testing.assert_allclose(total[0, :20], x[:60].sum(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("cut", ["rows", "contraction"])
+def test_a_mask_of_a_matmul(cut):
+    def kernel(x):
+        out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+        data = nl.load(x)
+        p, m, n = nl.arange(128)[:, None], nl.arange(128)[None, :], nl.arange(64)[None, :]
+        tile = nl.zeros((par_dim(128), 64), dtype=nl.float32, buffer=nl.psum)
+        tile[:, :] = nisa.nc_matmul(data[p, m], data[p, n], mask=p < 96)
+        nl.store(out, nl.copy(tile))
+        return out
+
+    x = RNG.random((96 if cut == "contraction" else 128, 128), np.float32)
+    expected = x.T @ x[:, :64]
+    if cut == "rows":
+        expected[96:] = 0
+    np.testing.assert_allclose(run(kernel, x), expected, rtol=1e-5)

@@ -92,7 +92,7 @@ def load(src, dtype=None, mask=None):
     shape = src.shape if len(src.shape) > 1 else src.shape + (1,)
     view = src if len(src.shape) > 1 else NkiTensor(src.st, src.part, src.off, shape,
                                                      src.strides + (1,), src.dtype, src.dyn)
-    view._ref = src._ref if isinstance(src._ref, index._OutOfBounds) else view._ref
+    view._ref = src._ref if isinstance(src._ref, index.OutOfBounds) else view._ref
     return produce(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
 
 
