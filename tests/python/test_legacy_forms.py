@@ -273,3 +273,21 @@ def test_a_mask_of_a_matmul(cut):
     if cut == "rows":
         expected[96:] = 0
     np.testing.assert_allclose(run(kernel, x), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("other", ["tile", "number"])
+def test_a_mask_cuts_where(other):
+    def kernel(x, y):
+        out = nl.ndarray((128, 16), dtype=nl.float32, buffer=nl.shared_hbm)
+        a, b = nl.load(x), nl.load(y)
+        kept = nl.full((par_dim(128), 16), 7.0, dtype=nl.float32)
+        rows, columns = nl.arange(128)[:, None], nl.arange(16)[None, :]
+        kept[rows, columns] = nl.where(a > b, a, b if other == "tile" else -1.0,
+                                       mask=(columns < 9) & (rows < 96))
+        nl.store(out, kept)
+        return out
+
+    x, y = RNG.random((2, 128, 16), np.float32)
+    expected = np.full((128, 16), 7.0, np.float32)
+    expected[:96, :9] = np.where(x > y, x, y if other == "tile" else -1.0)[:96, :9]
+    np.testing.assert_array_equal(run(kernel, x, y), expected)

@@ -189,12 +189,15 @@ def where(condition, x, y, dtype=None, mask=None):
             x = copy(x, dtype=out)
             recorder.flush()
 
-    def build(dst, *_views):
-        assign(dst, y if not isinstance(y, NkiTensor) else operand(on_chip(y), shape))
-        recorder.flush()
-        isa.tensor_copy_predicated(dst, x, predicate)
+    if isinstance(y, NkiTensor):
+        y = operand(on_chip(y), shape)
 
-    return produce(shape, out, build)
+    def build(dst, which, yes, no):
+        assign(dst, no)
+        recorder.flush()
+        isa.tensor_copy_predicated(dst, yes, which)
+
+    return produce(shape, out, build, mask, (predicate, x, y))
 
 
 FUNCTIONS = {name: _binary(name) for name in (
