@@ -55,7 +55,7 @@ def _numpy_to_torch(array):
     torch = sys.modules["torch"]
     for torch_name, (bits, name) in _TORCH_BITS.items():
         if array.dtype.name == name and hasattr(torch, torch_name[6:]):
-            raw = torch.from_numpy(np.ascontiguousarray(array).view(bits))
+            raw = torch.from_numpy(np.ascontiguousarray(array).view(bits).copy())
             return raw.view(getattr(torch, torch_name[6:]))
     return torch.from_numpy(np.ascontiguousarray(array).copy())
 
