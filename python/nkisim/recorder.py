@@ -6,6 +6,7 @@ import numpy as np
 
 from . import _core, dtypes
 from .errors import Error, KernelValueError, PACKAGE_DIRS, fail, kernel_frame
+from .naming import assigned_name
 from .register import VirtualRegister
 from .storage import (HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, psum, row_major, sbuf)
 from .tensor import NkiTensor
@@ -116,7 +117,7 @@ class Recorder:
         """A tile that the instruction made by emit(dst) will fill; see Pending."""
         if self.pending is not None:
             self.flush()
-        tensor = self._tensor(tuple(shape), dtype, psum if space == PSUM else sbuf, "")
+        tensor = self._tensor(tuple(shape), dtype, psum if space == PSUM else sbuf, assigned_name())
         tensor.st.compared = kind == "compare"
         self.pending = Pending(tensor, emit, self.program.location(), spaces, kind)
         return tensor
@@ -163,10 +164,10 @@ class Recorder:
                          f"{list(twin.shape)} {twin.dtype} in the first program instance; all "
                          "instances must allocate alike", "ndarray")
                 return NkiTensor(twin, 0, 0, shape, row_major(shape), dtype)
-            tensor = self._tensor(shape, dtype, buffer, name)
+            tensor = self._tensor(shape, dtype, buffer, name or assigned_name())
             self.shared[key] = tensor.st
         else:
-            tensor = self._tensor(shape, dtype, buffer, name)
+            tensor = self._tensor(shape, dtype, buffer, name or assigned_name())
         if address is not None:
             self._set_address(tensor.st, address)
         self._register(tensor.st)
@@ -220,6 +221,11 @@ class Recorder:
         st.id = self.program.add_tensor(name, st.space, st.dtype.code, list(st.shape), role,
                                         self.core if st.on_chip else 0, st.partition, address)
         self.storages.append(st)
+
+    def set_role(self, st, role):
+        """Says what the program does with a tensor in HBM."""
+        st.role = role
+        self.program.set_role(st.id, role)
 
     def host_tensor(self, array, name, role=ROLE_INPUT, buffer=None):
         """HBM tensor filled from a NumPy array before the program starts."""

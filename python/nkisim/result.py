@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from .execution import execute, restart
+from .recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 
 
 class Result:
@@ -38,16 +39,24 @@ class Result:
     def instructions(self):
         return len(self.recorder.program)
 
-    def save(self, path, expected=True):
-        """Writes the program as a trace (.nisa binary, else JSON Lines), its inputs beside it."""
+    def save(self, path):
+        """Writes the program as a trace (.nisa binary, else JSON Lines).
+
+        Beside STEM.nisa go the inputs, STEM.npz, and what this run gave, STEM.expected.npz, with
+        which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
+        """
         path = os.fspath(path)
         archive = f"{_stem(path)}.npz"
-        arrays, keys = {}, {}
+        arrays, expected, keys = {}, {}, {}
         for st in self.recorder.storages:
             if st.array is not None:
                 keys[st.id] = st.name
                 arrays[st.name] = st.array
-        np.savez(os.path.join(os.path.dirname(path) or ".", archive), **arrays)
+            if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT):
+                expected[st.name] = self.recorder.read_storage(st)
+        folder = os.path.dirname(path) or "."
+        np.savez(os.path.join(folder, archive), **arrays)
+        np.savez(os.path.join(folder, f"{_stem(path)}.expected.npz"), **expected)
         self.recorder.program.save(path, self.name, archive, keys)
         return path
 

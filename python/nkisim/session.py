@@ -52,10 +52,9 @@ def _set_roles(function, recorder, outputs, written):
         if t.st.on_chip:
             raise located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is "
                           "required")
-        recorder.program.set_role(t.st.id, ROLE_INPUT_OUTPUT if t.st.array is not None
-                                  else ROLE_OUTPUT)
+        recorder.set_role(t.st, ROLE_INPUT_OUTPUT if t.st.array is not None else ROLE_OUTPUT)
     for t in written:
-        recorder.program.set_role(t.st.id, ROLE_INPUT_OUTPUT)
+        recorder.set_role(t.st, ROLE_INPUT_OUTPUT)
 
 
 def _definition(function):

@@ -1,0 +1,64 @@
+"""A saved run: nkisim run gives its values and its latency, and --expect compares with it."""
+
+import json
+import os
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+PROGRAM = os.environ.get("NKISIM_PROGRAM", "nkisim")
+
+
+@nki.jit
+def step(x, cache):
+    """Returns x + 1 and adds x to its second argument."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    held = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(tile, x)
+    nisa.dma_copy(held, cache)
+    nisa.tensor_tensor(held, held, tile, nl.add)
+    nisa.dma_copy(cache, held)
+    nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def run_program(*words):
+    return subprocess.run([PROGRAM, "run", *map(str, words)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("ending", ["nisa", "jsonl"])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
+def test_a_saved_run_meets_its_own_outputs(tmp_path, ending, dtype):
+    x = (np.arange(64 * 16) % 8).reshape(64, 16).astype(dtype)
+    cache = np.ones_like(x)
+    result = nkisim.run(step, x, cache)
+    trace, archive = tmp_path / f"k.{ending}", tmp_path / "k.expected.npz"
+    result.save(trace)
+    done = run_program(trace, "--expect", archive, "--summary-json", tmp_path / "s.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("equal") == 2
+    assert json.loads((tmp_path / "s.json").read_text()) == result.summary
+
+
+def test_a_difference_is_seen(tmp_path):
+    x = np.ones((64, 16), np.float32)
+    result = nkisim.run(step, x, x.copy())
+    result.save(tmp_path / "k.nisa")
+    archive = dict(np.load(tmp_path / "k.expected.npz"))
+    name = next(k for k in archive if k.startswith("out"))
+    archive[name][3, 5] += 1
+    np.savez(tmp_path / "other.npz", **archive)
+    done = run_program(tmp_path / "k.nisa", "--expect", tmp_path / "other.npz")
+    assert done.returncode == 1 and "worst at 53" in done.stderr
