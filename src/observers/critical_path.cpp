@@ -10,6 +10,8 @@ using models::Fs;
 using models::kNoQueue;
 using models::QueueIndex;
 
+constexpr int kInFlight = 8;  // more parts than an engine has at a time
+
 class Tracer {
  public:
   Tracer(const Accounting::Core& core) : core_(core) {}
@@ -83,13 +85,20 @@ class Tracer {
     return false;
   }
 
-  // The engine's latest part that started before `at_`.
+  // What the engine worked on until `at_`: of the parts that started before, the latest that was
+  // not done by then, else the one that was done last. The weights of a matmul are loaded while the
+  // one before it runs: the latest start need not be what an instruction waited for.
   bool go_to_earlier(QueueIndex engine) {
     const auto& parts = core_.engines.at(engine).parts;
     auto p = std::lower_bound(parts.begin(), parts.end(), at_,
                               [](const PartRecord& part, Fs t) { return part.start < t; });
     if (p == parts.begin()) return false;
-    go_to(*std::prev(p), engine);
+    auto best = --p;
+    for (int i = 0; i < kInFlight && p != parts.begin() && best->end < at_; ++i) {
+      --p;
+      if (p->end > best->end) best = p;
+    }
+    go_to(*best, engine);
     return true;
   }
 

@@ -52,11 +52,21 @@ void check_engine(const Accounting::Engine& engine, std::vector<Interval> interv
         merge_intervals(intervals));
 }
 
-void check_path(const Accounting& accounting, int core, Fs end) {
+// What an engine is said to spend on issuing is time in which nothing ran on it.
+void check_issue(const PathItem& item,
+                 const std::array<std::vector<Interval>, isa::kEngineCount>& engines) {
+  if (item.cause != Cause::kIssue || item.inst == nullptr) return;
+  const auto& busy = engines.at(item.where);
+  CHECK(std::none_of(busy.begin(), busy.end(),
+                     [&](const Interval& i) { return i.start < item.to && i.end > item.from; }));
+}
+
+void check_path(const Accounting& accounting, const Intervals& intervals, int core, Fs end) {
   Fs at = 0;
   for (const PathItem& item : critical_path(accounting, core)) {
     CHECK(item.from == at);
     CHECK(item.to > item.from);
+    check_issue(item, intervals.engines.at(static_cast<std::size_t>(core)));
     at = item.to;
   }
   CHECK(at <= end);
@@ -81,7 +91,7 @@ void check_trace(const std::string& path, const std::string& config) {
     for (const Accounting::Queue& q : core.queues) {
       if (!q.transfers.empty()) CHECK(sum(q.total) == r.end);
     }
-    check_path(accounting, static_cast<int>(c), r.end);
+    check_path(accounting, intervals, static_cast<int>(c), r.end);
   }
 }
 
