@@ -5,7 +5,11 @@ import importlib.util
 import os
 import sys
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = os.path.dirname(os.path.abspath(__file__))
+#: An installation has our packages a second time, out of the way of others with the same names.
+_ROOT = os.path.join(_HERE, "packages")
+if not os.path.isdir(_ROOT):
+    _ROOT = os.path.dirname(_HERE)
 _OURS = ("nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
 
 

@@ -7,6 +7,7 @@ Skipped otherwise, as it builds everything and fetches the build requirements.
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -45,6 +46,14 @@ def test_installed_package_runs_a_kernel(tmp_path):
     run(programs / "pip", "install", what)
     (tmp_path / "kernel.py").write_text(KERNEL)
     run(programs / "python", "kernel.py")
+    placeholder = tmp_path / "placeholder" / "nki"
+    placeholder.mkdir(parents=True)
+    (placeholder / "__init__.py").write_text("raise ImportError('a placeholder')")
+    shutil.rmtree(next((tmp_path / "venv").glob("lib/*/site-packages")) / "nki")
+    env["PYTHONPATH"] = str(placeholder.parent)
+    env["NKI_SIMULATOR"] = "1"
+    run(programs / "python", "kernel.py")
+    del env["PYTHONPATH"], env["NKI_SIMULATOR"]
     run(programs / "nkisim", "kernel", "kernel.py:double", "--arg", "x=f32[128,16]")
     run(programs / "nkisim", "validate", "--only", "vector_add_stream-3")
     assert not list((tmp_path / "venv").glob("lib/*/site-packages/nkisim/configs"))
