@@ -70,6 +70,10 @@ void Device::count_one() {
 }
 
 bool Device::meet(int id, Operation& op, Fs now, Fs& since) {
+  if (op.met != kNever) {  // its issue waits for something else since then
+    since = std::max(since, op.met);
+    return true;
+  }
   const auto me = static_cast<std::size_t>(id);
   Meeting& meeting = meetings_[op.rendezvous];
   meeting.arrived.resize(cores_.size(), nullptr);
@@ -81,7 +85,8 @@ bool Device::meet(int id, Operation& op, Fs now, Fs& since) {
     }
   }
   if (meeting.count < cores_.size()) return false;
-  since = std::max(since, meeting.complete);
+  op.met = meeting.complete;
+  since = std::max(since, op.met);
   if (cores_.size() > 1) op.peer = meeting.arrived.at(me ^ 1U);
   if (++meeting.passed == cores_.size()) meetings_.erase(op.rendezvous);
   return true;
