@@ -15,6 +15,13 @@ Error& Error::at(std::string_view instruction, SourceLoc loc) {
   return *this;
 }
 
+Error& Error::of(std::string_view operand, const std::string& found, const std::string& required) {
+  operand_ = operand;
+  found_ = found;
+  required_ = required;
+  return *this;
+}
+
 Error& Error::in(std::string_view trace_file, std::string_view kernel_file) {
   if (trace_file_.empty()) trace_file_ = trace_file;
   if (kernel_file_.empty()) kernel_file_ = kernel_file;
@@ -39,8 +46,9 @@ void Error::rebuild() {
 }
 
 void fail(std::string_view operand, const std::string& found, const std::string& required) {
-  throw Error(ErrorCode::kBadInput,
+  Error error(ErrorCode::kBadInput,
               std::string(operand) + " is " + found + "; " + required + " is required");
+  throw error.of(operand, found, required);
 }
 
 void fail(const std::string& message) { throw Error(ErrorCode::kBadInput, message); }

@@ -37,10 +37,17 @@ class Error : public std::runtime_error {
   [[nodiscard]] const std::string& instruction() const { return instruction_; }
   [[nodiscard]] const SourceLoc& loc() const { return loc_; }
   [[nodiscard]] const std::string& kernel_file() const { return kernel_file_; }
+  [[nodiscard]] const std::string& trace_file() const { return trace_file_; }
   [[nodiscard]] bool located() const { return located_; }
+  // The parts of "<operand> is <found>; <required> is required"; empty for other messages.
+  [[nodiscard]] const std::string& operand() const { return operand_; }
+  [[nodiscard]] const std::string& found() const { return found_; }
+  [[nodiscard]] const std::string& required() const { return required_; }
 
   /// Adds the instruction name and its numeric location (done where the Inst is known).
   Error& at(std::string_view instruction, SourceLoc loc);
+  /// Keeps the parts of the message (done by fail).
+  Error& of(std::string_view operand, const std::string& found, const std::string& required);
   /// Adds the file names (done where the Program is known).
   Error& in(std::string_view trace_file, std::string_view kernel_file);
 
@@ -48,6 +55,7 @@ class Error : public std::runtime_error {
   void rebuild();
   ErrorCode code_;
   std::string message_, instruction_, trace_file_, kernel_file_, full_;
+  std::string operand_, found_, required_;
   SourceLoc loc_;
   bool located_ = false;
 };
