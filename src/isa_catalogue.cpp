@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <sstream>
 
 #include "isa/act.hpp"
 #include "isa/alu.hpp"
+#include "src/trace_names.hpp"
 
 namespace nkisim {
 namespace {
@@ -150,21 +150,6 @@ void markdown_op(const OpSpec& op, std::ostringstream& out) {
         << (tensor ? join(space_names(p.spaces), ", ") : "") << " | "
         << (tensor ? dtypes_text(p.dtypes) : "") << " | " << notes << " |\n";
   }
-}
-
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ template <std::size_t N>
 
 /// "a, b or c".
 [[nodiscard]] std::string list_names(const std::vector<std::string_view>& names);
+/// Letters to change, insert or delete to get from one to the other.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 /// The name closest to `wrong`, if any is close enough to be meant; otherwise empty.
 [[nodiscard]] std::string_view nearest(std::string_view wrong,
                                        const std::vector<std::string_view>& names);
