@@ -1,0 +1,14 @@
+// An error as JSON, for programs that read what nkisim says.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "isa/error.hpp"
+
+namespace nkisim {
+
+/// {"code", "kind", "message", "text"} and, where known, "file", "line", "instruction", "operand",
+/// "found", "required", "kernel_file", "kernel_line". `kind` is one of `nkisim explain`.
+[[nodiscard]] nlohmann::ordered_json error_json(const isa::Error& error);
+
+}  // namespace nkisim
