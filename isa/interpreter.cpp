@@ -7,7 +7,7 @@
 namespace nkisim::isa {
 namespace {
 
-constexpr std::uint64_t kProgressEvery = 4096;
+constexpr std::uint64_t kProgressEvery = 256;
 
 // One core being interpreted.
 struct Core {

@@ -5,7 +5,7 @@
 namespace nkisim::models {
 namespace {
 
-constexpr std::uint64_t kProgressEvery = 4096;
+constexpr std::uint64_t kProgressEvery = 256;
 
 // "vector waits for S[5]>=4 (it is 3) at trace line 12 (tensor_tensor)"
 std::string describe(const Engine& engine, const Core& core, int core_id, bool several_cores) {
@@ -106,7 +106,7 @@ RunResult run(const isa::Program& program, const Config& config, isa::Memory* me
     session.run();
     device.check_finished();
     const RunResult result = device.result();
-    observers.end(result.end);
+    observers.end({result.end, result.stopped});
     return result;
   } catch (isa::Error& e) {
     program.locate(e);

@@ -94,6 +94,13 @@ struct SemaphoreEvent {
   const isa::Inst* inst = nullptr;
 };
 
+/// The run is over; `partial` if it was stopped before the program's end. Transfers still under way
+/// are then never announced.
+struct RunEnd {
+  Fs time = 0;
+  bool partial = false;
+};
+
 struct QueueName {
   int core = 0;
   QueueIndex index = 0;
@@ -110,7 +117,7 @@ class Observer {
   virtual void on_event(const DmaPacketEvent&) {}
   virtual void on_event(const DmaEvent&) {}
   virtual void on_event(const SemaphoreEvent&) {}
-  virtual void on_end(Fs /*end*/) {}
+  virtual void on_end(const RunEnd&) {}
   /// Packets are many: they are announced one by one only to who asks.
   [[nodiscard]] virtual bool wants_packets() const { return false; }
 };
@@ -136,7 +143,7 @@ class ObserverList {
   void queue(const QueueName& queue) const {
     for (Observer* o : observers_) o->on_queue(queue);
   }
-  void end(Fs end) const {
+  void end(const RunEnd& end) const {
     for (Observer* o : observers_) o->on_end(end);
   }
 

@@ -19,7 +19,7 @@ struct RunOptions {
 };
 
 struct RunResult {
-  Fs end = 0;                      // last instruction or transfer
+  Fs end = 0;                      // last instruction or transfer; of a stopped run, the last begun
   std::uint64_t instructions = 0;  // dynamic
   bool stopped = false;            // by the progress callback
 };

@@ -2,7 +2,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -10,9 +9,11 @@
 #include "isa/alu.hpp"
 #include "isa/interpreter.hpp"
 #include "python/recorder.hpp"
+#include "src/budget.hpp"
 #include "src/config_json.hpp"
-#include "src/observers/perfetto.hpp"
-#include "src/observers/summary.hpp"
+#include "src/explain.hpp"
+#include "src/glossary.hpp"
+#include "src/reports.hpp"
 #include "src/simulation.hpp"
 #include "src/trace_writer.hpp"
 
@@ -92,39 +93,126 @@ std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Progra
   return out;
 }
 
+nkisim::ReportFiles report_files(const py::dict& files) {
+  const auto text = [&](const char* key) {
+    return files.contains(key) ? files[key].cast<std::string>() : std::string();
+  };
+  return {.accounting_json = text("accounting_json"),
+          .session = text("session"),
+          .perfetto = text("perfetto"),
+          .chrome = text("chrome"),
+          .flows = false,
+          .accounting = files.contains("explain"),
+          .events = false};
+}
+
+using Inputs = std::map<std::uint32_t, std::vector<std::byte>>;
+
+// The bytes a run starts from, to run again.
+Inputs copy_inputs(Recorder& r) {
+  Inputs inputs;
+  std::uint32_t id = 0;
+  for (const Tensor& t : r.program.tensors()) {
+    using enum TensorRole;
+    if (t.role == kInput || t.role == kInputOutput || t.role == kConstant) {
+      inputs[id] = r.live_memory().read(id);
+    }
+    ++id;
+  }
+  return inputs;
+}
+
+// Ctrl-C stops the run; with keep_partial what is done so far is the result, else
+// KeyboardInterrupt is raised.
+bool interrupted(bool keep_partial) {
+  if (PyErr_Occurred() == nullptr) return false;
+  if (!keep_partial || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0) {
+    throw py::error_already_set();
+  }
+  PyErr_Clear();
+  return true;
+}
+
+// `files` has the names of reports to write (accounting_json, session, perfetto, chrome), and
+// "explain" if their text is wanted as well.
 py::dict simulate(Recorder& r, const std::string& config_name,
-                  const std::vector<std::string>& overrides, const std::string& timeline,
-                  bool allow_unwritten, const py::object& print) {
+                  const std::vector<std::string>& overrides, const py::dict& files,
+                  bool allow_unwritten, const py::object& print, bool keep_partial) {
   const auto config = nkisim::load_config(config_name, overrides);
   const InterpretOptions services = options_for(allow_unwritten, print);
+  const bool explain = files.contains("explain");
   nkisim::SimOptions options;
   nkisim::Summary summary;
-  std::ofstream file;
-  std::optional<nkisim::Perfetto> perfetto;
+  nkisim::Reports reports(report_files(files));
   options.observers.push_back(&summary);
-  if (!timeline.empty()) {
-    file.open(timeline, std::ios::binary);
-    if (!file) fail("cannot write " + timeline);
-    options.observers.push_back(&perfetto.emplace(file));
-  }
+  reports.observe(options.observers);
   options.unwritten = services.unwritten;
   options.print = services.print;
   options.progress = [&](std::uint64_t n, nkisim::models::Fs) { return services.progress(n); };
   Memory& memory = r.live_memory();
+  const std::string session = report_files(files).session;
+  const Inputs inputs = explain ? copy_inputs(r) : Inputs();
+  const auto fresh = [&] {
+    auto copy = std::make_unique<Memory>(r.program);
+    for (const auto& [id, bytes] : inputs) copy->load(id, bytes);
+    return copy;
+  };
   nkisim::SimResult result;
+  std::vector<nkisim::WhatIf> changes;
   {
     const py::gil_scoped_release release;
     result = nkisim::simulate(r.program, config, &memory, options);
   }
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  interrupted(keep_partial);
+  {
+    const py::gil_scoped_release release;
+    reports.write_files();
+    if (explain && !result.partial) {
+      changes = nkisim::what_if(r.program, config, result.end, fresh,
+                                [&](int, int) { return services.progress(0); });
+    }
+    if (!session.empty()) reports.write_session(session, summary, result, changes);
+  }
+  interrupted(keep_partial);
   py::dict out;
   out["latency_ns"] = static_cast<double>(result.end) * 1e-6;
   out["instructions"] = result.instructions;
+  out["partial"] = result.partial;
   out["json"] = summary.json().dump();
   std::ostringstream text;
   summary.print(text);
   out["text"] = text.str();
+  if (explain) {
+    std::ostringstream said;
+    nkisim::print_explanation(said, *reports.accounting(), changes);
+    out["explanation"] = said.str();
+  }
   return out;
+}
+
+// Checks limits against a summary in JSON: (text, kept, message) each.
+std::vector<std::tuple<std::string, bool, std::string>> check_budgets(
+    const std::vector<std::string>& texts, const std::string& summary) {
+  const auto metrics = nlohmann::ordered_json::parse(summary);
+  std::vector<std::tuple<std::string, bool, std::string>> rows;
+  for (const std::string& text : texts) {
+    const nkisim::BudgetResult result = nkisim::check_budget(nkisim::parse_budget(text), metrics);
+    rows.emplace_back(text, result.kept, result.message);
+  }
+  return rows;
+}
+
+std::string junit_xml(const std::string& suite,
+                      const std::vector<std::tuple<std::string, bool, std::string>>& rows,
+                      double seconds) {
+  std::vector<nkisim::TestCase> cases;
+  for (const auto& [name, passed, message] : rows) cases.push_back({name, passed, message});
+  return nkisim::junit_xml(suite, cases, seconds);
+}
+
+std::string error_kind(const std::string& message) {
+  const nkisim::ErrorEntry* entry = nkisim::find_error(message);
+  return entry == nullptr ? "operand" : std::string(entry->kind);
 }
 
 // Writes the trace; the data of input `id` is array `keys[id]` of the .npz file beside it.
@@ -213,6 +301,9 @@ PYBIND11_MODULE(_core, m) {
   });
   m.def("register", &register_front);
   m.def("ops", &describe_ops);
+  m.def("check_budgets", &check_budgets);
+  m.def("junit_xml", &junit_xml);
+  m.def("error_kind", &error_kind);
   m.def("alu", [](const std::string& s) {
     const auto v = parse_alu(s);
     return v ? static_cast<int>(*v) : -1;

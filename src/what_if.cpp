@@ -90,22 +90,37 @@ std::vector<Change> changes(const isa::Program& program, const Config& config) {
   return list;
 }
 
+// Whether time does not depend on values: no branch, loop or address is loaded from memory.
+bool timing_only_suffices(const isa::Program& program, const Config& config, models::Fs end,
+                          const SimOptions& options) {
+  try {
+    const SimResult r = simulate(program, config, nullptr, options);
+    return r.partial || r.end == end;
+  } catch (const isa::Error&) {
+    return false;  // it needs a value
+  }
+}
+
 }  // namespace
 
 std::vector<WhatIf> what_if(const isa::Program& program, const Config& config, models::Fs end,
                             const MakeMemory& make_memory,
-                            const std::function<void(int, int)>& progress) {
+                            const std::function<bool(int, int)>& progress) {
   std::vector<WhatIf> results;
   const std::vector<Change> list = changes(program, config);
+  SimOptions options{.timing_only = true};
+  options.progress = [&](std::uint64_t, models::Fs) {
+    return !progress || progress(static_cast<int>(results.size()), static_cast<int>(list.size()));
+  };
+  options.timing_only = !make_memory || timing_only_suffices(program, config, end, options);
   for (const Change& change : list) {
     Config changed = config;
     change.apply(changed);
-    std::unique_ptr<isa::Memory> memory = make_memory ? make_memory() : nullptr;
-    SimOptions options{.timing_only = memory == nullptr};
+    std::unique_ptr<isa::Memory> memory = options.timing_only ? nullptr : make_memory();
     const SimResult r = simulate(program, changed, memory.get(), options);
+    if (r.partial) break;
     results.push_back({change.text, r.end,
                        end > 0 ? 1 - static_cast<double>(r.end) / static_cast<double>(end) : 0});
-    if (progress) progress(static_cast<int>(results.size()), static_cast<int>(list.size()));
   }
   std::stable_sort(results.begin(), results.end(),
                    [](const WhatIf& a, const WhatIf& b) { return a.end < b.end; });

@@ -23,9 +23,11 @@ struct WhatIf {
 using MakeMemory = std::function<std::unique_ptr<isa::Memory>()>;
 
 /// Every change the chip's config can express, best first. `end` is the unchanged run's.
-/// `make_memory` may be empty: then runs are timing-only. `progress` is told runs done and all.
+/// The runs compute nothing where the unchanged program takes the same time without values; else
+/// `make_memory` gives each its data. `progress` is told runs done and all, now and then, and
+/// returns false to stop: the changes simulated so far are then the result.
 [[nodiscard]] std::vector<WhatIf> what_if(const isa::Program& program, const models::Config& config,
                                           models::Fs end, const MakeMemory& make_memory,
-                                          const std::function<void(int, int)>& progress = {});
+                                          const std::function<bool(int, int)>& progress = {});
 
 }  // namespace nkisim

@@ -44,12 +44,15 @@ def _attempt(recorder, options, result, allow):
         if options.timing:
             overrides = [f"{k}={v}" for k, v in options.overrides.items()]
             found = recorder.program.simulate(options.config or options.target, overrides,
-                                              result.timeline, allow, recorder.print)
+                                              result.files, allow, recorder.print,
+                                              options.keep_partial)
             result.executed = found["instructions"]
             result.summary = json.loads(found["json"])
             # As `nkisim run` says it: from the first start to the last end, on the slowest core.
             result.latency_ns = 1e9 * max(_total_times(result.summary), default=0.0)
             result.summary_text = found["text"]
+            result.partial = found["partial"]
+            result.explanation = found.get("explanation", "")
         else:
             recorder.program.interpret(allow, recorder.print)
     except Error as problem:

@@ -37,7 +37,7 @@ class Options:
     """How to run. Environment variables give the defaults."""
 
     def __init__(self, target=None, over_capacity=None, allow_unwritten=None, timing=None,
-                 config=None, overrides=None):
+                 config=None, overrides=None, files=None, keep_partial=False):
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more room than on the device
@@ -48,3 +48,5 @@ class Options:
         self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
         self.config = config or env("NKISIM_CONFIG")
         self.overrides = dict(overrides or {})
+        self.files = dict(files or {})  # reports to write with the run: see Result.write
+        self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt

@@ -18,7 +18,9 @@ class Result:
         self.summary = {}          # the profiler's metrics, one entry per core
         self.summary_text = ""
         self.executed = 0          # dynamic instructions
-        self.timeline = ""
+        self.files = options.files  # reports that the run writes (see _core's simulate)
+        self.explanation = ""      # where the time went, if files has "explain"
+        self.partial = False       # interrupted: everything is about what ran until then
         self.options = options
         self.record_seconds = 0.0
         self.run_seconds = 0.0
@@ -62,17 +64,21 @@ class Result:
 
     def perfetto(self, path):
         """Writes the run's timeline for ui.perfetto.dev (runs the program again)."""
-        restart(self.recorder, self.options)
-        self.timeline = os.fspath(path)
-        try:
-            execute(self.recorder, self.options, self)
-        finally:
-            self.timeline = ""
+        self.write(perfetto=path)
         return path
+
+    def write(self, **files):
+        """Runs the program again and writes reports: perfetto=, chrome=, accounting_json=, or
+        session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
+        restart(self.recorder, self.options)
+        self.files = {key: os.fspath(path) for key, path in files.items()}
+        execute(self.recorder, self.options, self)
 
     def report(self):
         """A few lines for people."""
         lines = [f"kernel        {self.name} on {self.recorder.target}"]
+        if self.partial:
+            lines.append("PARTIAL       interrupted: all figures are of what ran until then")
         if self.latency_ns is not None:
             lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
         lines.append(f"instructions  {self.instructions}")

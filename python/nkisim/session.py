@@ -36,6 +36,8 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     result.record_seconds = time.perf_counter() - begin
     execute(recorder, options, result)
     result.run_seconds = time.perf_counter() - begin - result.record_seconds
+    if result.partial:  # no output is complete
+        return result
     for host, t in written:
         hostarrays.write_back(host, recorder.read_storage(t.st))
     result.outputs = _to_host(returned, recorder, arguments)

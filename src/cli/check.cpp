@@ -14,8 +14,7 @@ void options(po::options_description& named, po::positional_options_description&
              po::options_description& hidden) {
   named.add_options()("target,t", po::value<std::string>(),
                       "check against this target instead of the trace's")(
-      "allow-over-capacity", "do not fail when SBUF or PSUM is exceeded")(
-      "json", "machine-readable result");
+      "allow-over-capacity", "do not fail when SBUF or PSUM is exceeded");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
@@ -30,11 +29,13 @@ int run(const Args& args) {
   const TraceFile trace = read_trace(required(args, "trace"), read);
   progress.clear();
   const isa::Program& p = *trace.program;
-  if (args.count("json") != 0) {
-    std::cout << "{\"ok\": true, \"target\": \"" << p.machine().target
-              << "\", \"tensors\": " << p.tensors().size()
-              << ", \"instructions\": " << p.insts().size() << ", \"cores\": " << p.cores()
-              << "}\n";
+  if (wants_json(args)) {
+    print_json({{"file", p.trace_file()},
+                {"target", p.machine().target},
+                {"tensors", p.tensors().size()},
+                {"instructions", p.insts().size()},
+                {"cores", p.cores()},
+                {"explicit_semaphores", p.explicit_semaphores()}});
   } else {
     std::cout << p.trace_file() << ": ok, " << p.insts().size() << " instructions, "
               << p.tensors().size() << " tensors, " << p.machine().target

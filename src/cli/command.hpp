@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,10 +14,12 @@ inline constexpr int kDiffers = 1;
 inline constexpr int kUsage = 2;
 inline constexpr int kBadInput = 3;
 inline constexpr int kInternal = 4;
+inline constexpr int kSignalled = 128;  // plus the signal: 130 after Ctrl-C
 
 using Args = boost::program_options::variables_map;
 
-/// A subcommand: what it is called, what it takes, and what it does.
+/// A subcommand: what it is called, what it takes, and what it does. Every one also takes --help
+/// and --json, which makes its result, and any error, JSON on standard output.
 struct Command {
   std::string name;
   std::string summary;   // one line for `nkisim --help`
@@ -30,6 +33,12 @@ struct Command {
 };
 
 [[nodiscard]] std::span<const Command> commands();
+/// The options every command has.
+void add_common_options(boost::program_options::options_description& named);
+/// Whether --json was given.
+[[nodiscard]] bool wants_json(const Args& args);
+/// Prints {"ok": true, ...what}.
+void print_json(nlohmann::ordered_json what);
 
 const Command& run_command();
 const Command& check_command();
@@ -40,13 +49,14 @@ const Command& convert_command();
 const Command& completion_command();
 const Command& import_profile_command();
 const Command& diff_profile_command();
+const Command& explain_command();
 
 /// Throws a usage Error (exit 2).
 [[noreturn]] void usage(const std::string& message);
-/// The value of a required option or positional argument; a usage Error if it is missing.
 /// The value of an option, empty if it was not given.
 [[nodiscard]] std::string text(const Args& args, const std::string& option);
 [[nodiscard]] std::vector<std::string> texts(const Args& args, const std::string& option);
+/// The value of a required option or positional argument; a usage Error if it is missing.
 [[nodiscard]] std::string required(const Args& args, const std::string& option);
 
 }  // namespace nkisim::cli

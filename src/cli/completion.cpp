@@ -1,8 +1,10 @@
 // nkisim completion: shell completion scripts made from the commands' own options.
 #include <iostream>
+#include <sstream>
 
 #include "src/cli/command.hpp"
 #include "src/cli/python_command.hpp"
+#include "src/glossary.hpp"
 
 namespace nkisim::cli {
 namespace {
@@ -19,33 +21,45 @@ std::string long_options(const Command& c) {
   po::options_description named, hidden;
   po::positional_options_description positional;
   c.options(named, positional, hidden);
-  std::string text = "--help";
-  for (const auto& option : named.options()) text += " --" + option->long_name();
+  add_common_options(named);
+  std::string text;
+  for (const auto& option : named.options())
+    text += (text.empty() ? "--" : " --") + option->long_name();
   return text;
 }
 
-void print_bash() {
+void print_bash(std::ostream& out) {
   std::string names;
   for (const Command& c : commands()) names += c.name + " ";
   for (const PythonCommand& c : python_commands()) names += c.name + " ";
-  std::cout << "_nkisim() {\n  local cur=${COMP_WORDS[COMP_CWORD]} options=--help\n"
-               "  if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W \""
-            << names << "\" -- \"$cur\")); return; fi\n  case ${COMP_WORDS[1]} in\n";
+  out << "_nkisim() {\n  local cur=${COMP_WORDS[COMP_CWORD]} options=--help\n"
+         "  if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W \""
+      << names << "\" -- \"$cur\")); return; fi\n  case ${COMP_WORDS[1]} in\n";
   for (const Command& c : commands())
-    std::cout << "    " << c.name << ") options=\"" << long_options(c) << "\" ;;\n";
-  std::cout
-      << "  esac\n  if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+    out << "    " << c.name << ") options=\"" << long_options(c) << "\" ;;\n";
+  out << "  esac\n  if [[ ${COMP_WORDS[1]} == explain && $cur != -* ]]; then\n    "
+         "COMPREPLY=($(compgen -W "
+         "\"";
+  for (const Metric& m : metrics()) out << m.name << ' ';
+  for (const ErrorEntry& e : error_table()) out << e.kind << ' ';
+  out << "\" -- \"$cur\")); return; fi\n  if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "
+         "\"$options\" -- \"$cur\"))\n"
          "  else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n}\ncomplete -o filenames -F _nkisim "
          "nkisim\n";
 }
 
 int run(const Args& args) {
   const std::string shell = required(args, "shell");
+  std::ostringstream script;
   if (shell == "zsh")
-    std::cout << "autoload -U +X bashcompinit && bashcompinit\n";
+    script << "autoload -U +X bashcompinit && bashcompinit\n";
   else if (shell != "bash")
     usage("completion knows bash and zsh, not '" + shell + "'");
-  print_bash();
+  print_bash(script);
+  if (wants_json(args))
+    print_json({{"shell", shell}, {"script", script.str()}});
+  else
+    std::cout << script.str();
   return kOk;
 }
 

@@ -14,7 +14,7 @@ using nlohmann::json;
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
   named.add_options()("set", po::value<std::vector<std::string>>(),
-                      "path=value: override one number")("json", "machine-readable difference");
+                      "path=value: override one number");
   hidden.add_options()("words", po::value<std::vector<std::string>>());
   positional.add("words", -1);
 }
@@ -60,14 +60,21 @@ int run(const Args& args) {
     if (words.size() != n + 1) usage("config " + action + " takes " + what);
   };
   if (action == "list") {
-    for (const std::string& name : config_names()) std::cout << name << '\n';
+    if (wants_json(args)) {
+      print_json({{"configs", config_names()}});
+    } else {
+      for (const std::string& name : config_names()) std::cout << name << '\n';
+    }
   } else if (action == "show") {
     need(1, "one config name or file");
     std::cout << resolved(args, words[1]).dump(1) << '\n';
   } else if (action == "validate") {
     need(1, "one config name or file");
     static_cast<void>(resolved(args, words[1]));
-    std::cout << words[1] << ": ok\n";
+    if (wants_json(args))
+      print_json({{"config", words[1]}});
+    else
+      std::cout << words[1] << ": ok\n";
   } else if (action == "diff") {
     need(2, "two config names or files");
     return diff(args, words[1], words[2]);

@@ -24,11 +24,16 @@ int run(const Args& args) {
   const TraceFile trace = read_trace(required(args, "trace"));
   const std::string output = required(args, "output");
   if (output == "-") {
+    if (wants_json(args)) usage("--json and a trace on standard output exclude each other");
     std::cout << format_trace(trace, TraceForm::kText);
     return kOk;
   }
   write_trace(trace, output);
-  std::cout << output << ": " << trace.program->insts().size() << " instructions\n";
+  const std::size_t instructions = trace.program->insts().size();
+  if (wants_json(args))
+    print_json({{"file", output}, {"instructions", instructions}});
+  else
+    std::cout << output << ": " << instructions << " instructions\n";
   return kOk;
 }
 

@@ -29,8 +29,7 @@ void options(po::options_description& named, po::positional_options_description&
       "throttle-from-profile",
       "take the phase of the PE throttle's windows from the profile (default: the config's)")(
       "top", po::value<std::size_t>()->default_value(0), "list the N worst instructions")(
-      "all", "list every instruction in the order of its measured start")(
-      "json", "machine-readable result");
+      "all", "list every instruction in the order of its measured start");
   hidden.add_options()("sim", po::value<std::string>())("hw", po::value<std::string>());
   positional.add("sim", 1).add("hw", 1);
 }

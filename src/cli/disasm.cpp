@@ -20,10 +20,29 @@ void options(po::options_description& named, po::positional_options_description&
   positional.add("trace", 1);
 }
 
+nlohmann::ordered_json rows(const TraceFile& trace, bool parts) {
+  const isa::Program& p = *trace.program;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const isa::Inst& inst : p.insts()) {
+    nlohmann::ordered_json row = {{"line", inst.loc.trace_line},
+                                  {"core", inst.core},
+                                  {"engine", isa::name(inst.engine)},
+                                  {"instruction", isa::spec(inst).name},
+                                  {"text", isa::disasm(p, inst, trace.semaphore_names)}};
+    if (parts) row["parts"] = isa::disasm_parts(p, inst, trace.semaphore_names);
+    all.push_back(std::move(row));
+  }
+  return all;
+}
+
 int run(const Args& args) {
   const TraceFile trace =
       read_trace(required(args, "trace"), {.target = text(args, "target"), .progress = {}});
   const isa::Program& p = *trace.program;
+  if (wants_json(args)) {
+    print_json({{"instructions", rows(trace, args.count("parts") != 0)}});
+    return kOk;
+  }
   for (const isa::Inst& inst : p.insts()) {
     const std::string engine(isa::name(inst.engine));
     const std::string margin = engine + std::string(engine.size() < 8 ? 8 - engine.size() : 1, ' ');

@@ -1,152 +1,112 @@
-#include "src/cli/explain.hpp"
-
-#include <algorithm>
-#include <iomanip>
+// nkisim explain: what a metric or an error means.
+#include <iostream>
 #include <sstream>
+
+#include "src/cli/command.hpp"
+#include "src/glossary.hpp"
 
 namespace nkisim::cli {
 namespace {
 
-using models::Fs;
+namespace po = boost::program_options;
+using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kChanges = 3;     // of the verdict
-constexpr double kWorthSaying = 0.005;  // a gain below this helps nobody
-constexpr std::size_t kPathRows = 12;
-
-double percent(Fs part, Fs all) {
-  return all > 0 ? 100 * static_cast<double>(part) / static_cast<double>(all) : 0;
+void options(po::options_description& named, po::positional_options_description& positional,
+             po::options_description& hidden) {
+  named.add_options()("markdown", "the whole table as Markdown (docs/glossary.md)");
+  hidden.add_options()("words", po::value<std::vector<std::string>>());
+  positional.add("words", -1);
 }
 
-std::string fixed(double value, int digits) {
-  std::ostringstream s;
-  s << std::fixed << std::setprecision(digits) << value;
-  return s.str();
+void print_list() {
+  constexpr std::size_t kColumn = 44;
+  const auto line = [](std::string_view name, std::string_view text) {
+    std::cout << "  " << name << std::string(name.size() < kColumn ? kColumn - name.size() : 1, ' ')
+              << text << '\n';
+  };
+  std::cout << "metrics of the summary ({engine}: tensor, vector, scalar, gpsimd, sync;\n"
+               "{dma}: static, software_dynamic, hardware_dynamic; {core}: nc0, nc1)\n";
+  for (const MetricEntry& e : metric_table()) line(e.name, e.meaning);
+  std::cout << "\nkinds of errors\n";
+  for (const ErrorEntry& e : error_table()) line(e.kind, e.meaning);
+  std::cout << "\n`nkisim explain NAME` says more; a whole error message works, too.\n";
 }
 
-void print_charges(std::ostream& out, const Accounting& a, int core, const std::string& title,
-                   const Charges& total) {
-  std::vector<std::pair<Charge, Fs>> rows(total.begin(), total.end());
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& x, const auto& y) { return x.second > y.second; });
-  out << title << '\n';
-  for (const auto& [charge, fs] : rows) {
-    if (fs == 0) continue;
-    out << "  " << std::setw(6) << fixed(percent(fs, a.end()), 2) << " %  " << std::setw(12)
-        << fixed(models::to_ns(fs), 1) << " ns  " << a.describe(core, charge) << '\n';
+void print_markdown() {
+  std::cout << "# Glossary\n\nWritten by `nkisim explain --markdown`; regenerate with "
+               "`scripts/fresh --write`.\n\n## Metrics of the summary\n\nIn JSON and Parquet "
+               "every `*_percent` is a fraction. `{engine}` is tensor, vector, scalar, gpsimd or "
+               "sync; `{dma}` static, software_dynamic or hardware_dynamic; `{core}` nc0 or "
+               "nc1.\n\n| Metric | Unit | Meaning | How nkisim obtains it | Name from |\n"
+               "|---|---|---|---|---|\n";
+  for (const MetricEntry& e : metric_table()) {
+    std::cout << "| `" << e.name << "` | " << e.unit << " | " << e.meaning << " | " << e.how
+              << " | " << e.source << " |\n";
+  }
+  std::cout << "\n## Errors\n\n`--json` names the kind of an error; so does `nkisim explain "
+               "'MESSAGE'`.\n\n| Kind | Meaning | Usual cause | What to do |\n|---|---|---|---|\n";
+  for (const ErrorEntry& e : error_table()) {
+    std::cout << "| `" << e.kind << "` | " << e.meaning << " | " << e.cause << " | " << e.fix
+              << " |\n";
   }
 }
 
-// Critical time by what it was spent on, largest first.
-struct Share {
+void print(const Metric& metric) {
+  const MetricEntry& e = *metric.entry;
+  std::cout << metric.name << "\n  unit     " << e.unit << "\n  meaning  " << e.meaning
+            << "\n  nkisim   " << e.how << "\n  source   " << e.source << '\n';
+}
+
+void print(const ErrorEntry& e) {
+  std::cout << "error: " << e.kind << "\n  meaning  " << e.meaning << "\n  cause    " << e.cause
+            << "\n  fix      " << e.fix << '\n';
+}
+
+int show(const std::string& what, bool json) {
+  const auto say = [json](const auto& found) {
+    if (json)
+      std::cout << to_json(found).dump(1) << '\n';
+    else
+      print(found);
+    return kOk;
+  };
+  if (const Metric* metric = find_metric(what)) return say(*metric);
+  if (const ErrorEntry* error = find_error(what)) return say(*error);
+  std::string near;
+  for (const std::string& name : near_metrics(what)) near += (near.empty() ? "" : ", ") + name;
+  usage("'" + what + "' is neither a metric nor an error" +
+        (near.empty() ? "; `nkisim explain` lists all" : "; did you mean " + near + "?"));
+}
+
+int run(const Args& args) {
   std::string what;
-  Fs time = 0;
-};
-std::vector<Share> shares(const Accounting& a, int core) {
-  const auto& queues = a.cores().at(static_cast<std::size_t>(core)).queues;
-  std::map<std::string, Fs> sums;
-  for (const PathItem& item : critical_path(a, core)) {
-    std::string what = item.where < queues.size() ? queues[item.where].name : "";
-    switch (item.cause) {
-      case Cause::kBusy:
-        what += " at work";
-        break;
-      case Cause::kWaitDma:
-        what += " moving data";
-        break;
-      case Cause::kDmaLatency:
-        what += " starting transfers";
-        break;
-      case Cause::kDmaEngines:
-        what = "DMA engines serving other queues";
-        break;
-      case Cause::kSemaphore:
-        what = "semaphores";
-        break;
-      default:
-        what = "issue and start-up";
-    }
-    sums[what] += item.to - item.from;
+  for (const std::string& word : texts(args, "words")) what += (what.empty() ? "" : " ") + word;
+  if (!what.empty()) return show(what, wants_json(args));
+  if (args.count("markdown") != 0) {
+    print_markdown();
+  } else if (wants_json(args)) {
+    Json all = {{"metrics", Json::array()}, {"errors", Json::array()}};
+    for (const Metric& m : metrics()) all["metrics"].push_back(to_json(m));
+    for (const ErrorEntry& e : error_table()) all["errors"].push_back(to_json(e));
+    std::cout << all.dump(1) << '\n';
+  } else {
+    print_list();
   }
-  std::vector<Share> list;
-  for (const auto& [what, time] : sums) list.push_back({what, time});
-  std::sort(list.begin(), list.end(),
-            [](const Share& x, const Share& y) { return x.time > y.time; });
-  return list;
-}
-
-std::string where(const Accounting& a, const isa::Inst& inst) {
-  const auto& files = a.program().files();
-  if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > files.size()) {
-    return "trace line " + std::to_string(inst.loc.trace_line);
-  }
-  return files[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
-}
-
-void print_path(std::ostream& out, const Accounting& a, int core) {
-  std::vector<PathItem> path = critical_path(a, core);
-  out << "critical path, " << path.size() << " pieces; the longest:\n";
-  std::stable_sort(path.begin(), path.end(), [](const PathItem& x, const PathItem& y) {
-    return x.to - x.from > y.to - y.from;
-  });
-  path.resize(std::min(path.size(), kPathRows));
-  std::sort(path.begin(), path.end(),
-            [](const PathItem& x, const PathItem& y) { return x.from < y.from; });
-  const auto& queues = a.cores().at(static_cast<std::size_t>(core)).queues;
-  for (const PathItem& item : path) {
-    out << "  " << std::setw(12) << fixed(models::to_ns(item.from), 1) << " ns +" << std::left
-        << std::setw(10) << fixed(models::to_ns(item.to - item.from), 1) << std::right << ' '
-        << std::left << std::setw(12) << name(item.cause) << std::right << ' '
-        << (item.where < queues.size() ? queues[item.where].name : "");
-    if (item.inst != nullptr) {
-      out << "  " << isa::spec(*item.inst).name << " #" << item.sequence << "  "
-          << where(a, *item.inst);
-    }
-    out << '\n';
-  }
+  return kOk;
 }
 
 }  // namespace
 
-std::vector<std::string> verdict(const Accounting& a, const std::vector<WhatIf>& changes) {
-  std::vector<std::string> lines;
-  for (std::size_t c = 0; c < a.cores().size(); ++c) {
-    const auto list = shares(a, static_cast<int>(c));
-    std::string line = "Until the last semaphore the run takes " +
-                       fixed(models::to_ns(a.end()) / 1000, 3) + " us.";
-    if (a.cores().size() > 1) line += " On core " + std::to_string(c) + " the";
-    line += a.cores().size() > 1 ? " critical path is " : " Its critical path is ";
-    for (std::size_t i = 0; i < std::min(list.size(), kChanges); ++i) {
-      line +=
-          (i == 0 ? "" : ", ") + fixed(percent(list[i].time, a.end()), 0) + " % " + list[i].what;
-    }
-    lines.push_back(line + ".");
-  }
-  for (std::size_t i = 0; i < std::min(changes.size(), kChanges); ++i) {
-    if (changes[i].gain < kWorthSaying) continue;
-    lines.push_back("If " + changes[i].change + ": -" + fixed(100 * changes[i].gain, 1) + " % (" +
-                    fixed(models::to_ns(changes[i].end) / 1000, 3) + " us).");
-  }
-  return lines;
-}
-
-void print_explanation(std::ostream& out, const Accounting& a, const std::vector<WhatIf>& changes) {
-  for (std::size_t c = 0; c < a.cores().size(); ++c) {
-    const Accounting::Core& core = a.cores()[c];
-    const std::string prefix =
-        a.cores().size() > 1 ? "core " + std::to_string(c) + " " : std::string();
-    for (std::size_t e = 0; e < core.engines.size(); ++e) {
-      if (core.engines.at(e).parts.empty()) continue;
-      print_charges(out, a, static_cast<int>(c), prefix + core.queues.at(e).name + " Engine",
-                    core.engines.at(e).total);
-    }
-    for (const Accounting::Queue& q : core.queues) {
-      if (!q.transfers.empty())
-        print_charges(out, a, static_cast<int>(c), prefix + q.name, q.total);
-    }
-    print_path(out, a, static_cast<int>(c));
-  }
-  out << "verdict\n";
-  for (const std::string& line : verdict(a, changes)) out << "  " << line << '\n';
+const Command& explain_command() {
+  static const Command kCommand = {"explain",
+                                   "what a metric of the summary or an error means",
+                                   "nkisim explain [METRIC | ERROR]",
+                                   "  nkisim explain                          # lists both\n"
+                                   "  nkisim explain mfu_estimated_percent\n"
+                                   "  nkisim explain 'data is in HBM; SBUF or PSUM is required'\n",
+                                   options,
+                                   run};
+  return kCommand;
 }
 
 }  // namespace nkisim::cli

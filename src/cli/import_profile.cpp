@@ -35,6 +35,21 @@ void print_phase(const ImportResult& result) {
   std::cout << text << '\n';
 }
 
+nlohmann::ordered_json to_json(const ImportResult& result, const std::string& output) {
+  const isa::Program& p = *result.trace.program;
+  nlohmann::ordered_json j = {{"file", output},
+                              {"target", p.machine().target},
+                              {"instructions", p.insts().size()},
+                              {"transfers", result.transfers},
+                              {"packets", result.packets},
+                              {"left_out", result.left_out},
+                              {"warnings", result.warnings}};
+  j["unknown_opcodes"] = nlohmann::ordered_json::object();
+  for (const auto& [opcode, count] : result.unknown_opcodes) j["unknown_opcodes"][opcode] = count;
+  if (result.throttle_phase) j["throttle_phase_ns"] = *result.throttle_phase;
+  return j;
+}
+
 int run(const Args& args) {
   const std::string input = required(args, "profile");
   const std::string output = required(args, "output");
@@ -49,6 +64,10 @@ int run(const Args& args) {
   }
   write_trace(result.trace, output);
   const isa::Program& p = *result.trace.program;
+  if (wants_json(args)) {
+    print_json(to_json(result, output));
+    return kOk;
+  }
   std::cout << output << ": " << p.insts().size() << " instructions, " << result.transfers
             << " DMA transfers of " << result.packets << " packets, " << p.machine().target
             << ", timing only; " << result.left_out << " runtime instructions left out\n";

@@ -13,8 +13,7 @@ namespace po = boost::program_options;
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
   named.add_options()("target,t", po::value<std::string>(), "show what this target allows")(
-      "json", "the table as JSON (isa/isa.json)")("markdown",
-                                                  "the table as Markdown (docs/instructions.md)")(
+      "markdown", "the table as Markdown (docs/instructions.md)")(
       "coverage", "state of every function of the public nki.isa API per target");
   hidden.add_options()("words", po::value<std::vector<std::string>>());
   positional.add("words", -1);

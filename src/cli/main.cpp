@@ -1,13 +1,17 @@
 // Entry point: finds the subcommand, parses its options and maps failures to exit codes.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 
 #include "isa/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/interrupt.hpp"
 #include "src/cli/python_command.hpp"
+#include "src/error_json.hpp"
 
 extern "C" int sc_main(int, char*[]) { return 0; }
 
@@ -27,7 +31,8 @@ void print_overview(std::ostream& out) {
   for (const Command& c : commands()) line(c.name, c.summary);
   for (const PythonCommand& c : python_commands()) line(c.name, c.summary);
   out << "\n`nkisim COMMAND --help` describes a command, with examples.\n"
-         "exit codes: 0 ok, 1 results differ, 2 usage, 3 bad input, 4 internal error\n";
+         "exit codes: 0 ok, 1 results differ or over budget, 2 usage, 3 bad input, 4 internal\n"
+         "error, 130 interrupted (Ctrl-C)\n";
 }
 
 void print_help(const Command& c, const po::options_description& named) {
@@ -38,7 +43,7 @@ void print_help(const Command& c, const po::options_description& named) {
 int run(const Command& c, const std::vector<std::string>& words) {
   po::options_description named("options"), hidden, all;
   po::positional_options_description positional;
-  named.add_options()("help,h", "show this help");
+  add_common_options(named);
   c.options(named, positional, hidden);
   all.add(named).add(hidden);
   Args args;
@@ -88,7 +93,34 @@ int exit_code(isa::ErrorCode code) {
   return kInternal;
 }
 
+// Errors are for people on standard error, and with --json for programs on standard output.
+int report(const isa::Error& error, int code, bool json) {
+  std::cout.flush();
+  if (json) {
+    std::cout << nlohmann::ordered_json{{"ok", false},
+                                        {"exit_code", code},
+                                        {"error", error_json(error)}}
+                     .dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+              << '\n';
+  }
+  std::cerr << "nkisim: " << error.what() << '\n';
+  return code;
+}
+
 }  // namespace
+
+void add_common_options(po::options_description& named) {
+  named.add_options()("help,h", "show this help")("json",
+                                                  "result and errors as JSON on standard output");
+}
+
+bool wants_json(const Args& args) { return args.count("json") != 0; }
+
+void print_json(nlohmann::ordered_json what) {
+  nlohmann::ordered_json out = {{"ok", true}};
+  out.update(what);
+  std::cout << out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
 
 void usage(const std::string& message) { throw isa::Error(isa::ErrorCode::kUsage, message); }
 
@@ -110,15 +142,18 @@ std::string required(const Args& args, const std::string& option) {
 
 int main(int argc, char* argv[]) {
   setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
+  const bool json = std::any_of(argv + 1, argv + std::max(argc, 1),
+                                [](const char* word) { return std::strcmp(word, "--json") == 0; });
   try {
     return nkisim::cli::dispatch(argc, argv);
   } catch (const nkisim::isa::Error& e) {
-    std::cout.flush();
-    std::cerr << "nkisim: " << e.what() << '\n';
-    return nkisim::cli::exit_code(e.code());
+    return nkisim::cli::report(e, nkisim::cli::exit_code(e.code()), json);
+  } catch (const nkisim::cli::Interrupted& e) {
+    std::cerr << "nkisim: interrupted before anything was simulated\n";
+    return nkisim::cli::kSignalled + e.signal;
   } catch (const std::exception& e) {
-    std::cout.flush();
-    std::cerr << "nkisim: internal error: " << e.what() << '\n';
-    return nkisim::cli::kInternal;
+    const nkisim::isa::Error error(nkisim::isa::ErrorCode::kInternal,
+                                   "internal error: " + std::string(e.what()));
+    return nkisim::cli::report(error, nkisim::cli::kInternal, json);
   }
 }

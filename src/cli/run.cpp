@@ -1,20 +1,17 @@
 // nkisim run: simulates a trace, values and time.
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <chrono>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
 
 #include "isa/interpreter.hpp"
-#include "src/atomic_file.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/interrupt.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/run_reports.hpp"
+#include "src/cli/run_result.hpp"
 #include "src/config_json.hpp"
-#include "src/golden.hpp"
-#include "src/observers/summary.hpp"
-#include "src/simulation.hpp"
 #include "src/trace_reader.hpp"
 
 namespace nkisim::cli {
@@ -32,19 +29,12 @@ void options(po::options_description& named, po::positional_options_description&
   add("set", po::value<std::vector<std::string>>(),
       "path=value: override one number of the config");
   add("inputs", po::value<std::string>(), "NPZ with input tensors, by name");
-  add("outputs", po::value<std::string>(), "write the output tensors to this NPZ");
-  add("expect", po::value<std::string>(),
-      "compare the outputs with this NPZ; exit 1 if they differ");
-  add("rtol", po::value<double>()->default_value(1e-5), "relative tolerance of --expect");
-  add("atol", po::value<double>()->default_value(1e-8), "absolute tolerance of --expect");
   add("functional", "values only, in program order, without time");
   add("timing-only", "time only, without values");
   add("allow-unwritten", "reading memory nobody wrote gives zeros instead of an error");
   add("allow-over-capacity", "do not fail when SBUF or PSUM is exceeded");
-  add("summary-json", po::value<std::string>(), "write neuron-profile's summary here");
-  add("summary-text", "print every metric of neuron-profile's summary instead of the short one");
+  add_result_options(named);
   add_report_options(named);
-  add("json", "print the summary as JSON on standard output");
   add("quiet,q", "print nothing but errors and differences");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
@@ -54,11 +44,13 @@ bool given(const Args& args, const char* option) { return args.count(option) != 
 
 TraceFile read(const Args& args, const std::string& target) {
   Progress progress("reading");
-  return read_trace(
-      required(args, "trace"),
-      {.target = target,
-       .allow_over_capacity = given(args, "allow-over-capacity"),
-       .progress = [&](std::uint64_t done, std::uint64_t all) { progress.update(done, all); }});
+  return read_trace(required(args, "trace"),
+                    {.target = target,
+                     .allow_over_capacity = given(args, "allow-over-capacity"),
+                     .progress = [&](std::uint64_t done, std::uint64_t all) {
+                       if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
+                       progress.update(done, all);
+                     }});
 }
 
 models::Config config_for(const Args& args, const isa::Program& program) {
@@ -80,14 +72,6 @@ std::unique_ptr<isa::Memory> load_memory(const Args& args, const TraceFile& trac
   return memory;
 }
 
-// One finished run and its reports.
-struct Outcome {
-  TraceFile trace;
-  std::unique_ptr<isa::Memory> memory;
-  Summary summary;
-  SimResult result;
-};
-
 isa::Unwritten unwritten(const Args& args) {
   return given(args, "allow-unwritten") ? isa::Unwritten::kAllow : isa::Unwritten::kError;
 }
@@ -100,7 +84,8 @@ void run_functional(const Args& args, Outcome& out) {
       *out.trace.program, *out.memory,
       {.unwritten = unwritten(args), .print = print_line, .progress = [&](std::uint64_t n) {
          progress.update(n, 0);
-         return true;
+         out.result.partial = Interrupts::signal() != 0;
+         return !out.result.partial;
        }});
 }
 
@@ -110,156 +95,84 @@ void run_timed(const Args& args, Outcome& out) {
   Progress progress("simulating");
   SimOptions sim{
       .timing_only = out.memory == nullptr, .unwritten = unwritten(args), .print = print_line};
-  RunReports reports(args);
+  out.reports = std::make_unique<Reports>(report_files(args));
   sim.observers.push_back(&out.summary);
-  reports.observe(sim.observers);
+  out.reports->observe(sim.observers);
   sim.progress = [&](std::uint64_t n, models::Fs) {
     progress.update(std::min(n, total), total);
-    return true;
+    return Interrupts::signal() == 0;
   };
   out.result = simulate(*out.trace.program, config, out.memory.get(), sim);
   progress.clear();
   MakeMemory fresh;  // a timing-only run needs none
   if (out.memory != nullptr) fresh = [&] { return load_memory(args, out.trace); };
-  reports.finish(config, out.summary, out.result, fresh);
+  out.changes = finish_reports(args, *out.reports, config, out.summary, out.result, fresh);
 }
 
 std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target) {
+  std::vector<Budget> budgets;  // a bad one is said before the run
+  for (const std::string& b : texts(args, "budget")) budgets.push_back(parse_budget(b));
+  const auto started = std::chrono::steady_clock::now();
   auto out = std::make_unique<Outcome>();
   out->trace = read(args, target);
   const bool timing_only = given(args, "timing-only") || out->trace.program->timing_only();
-  if (!timing_only) out->memory = load_memory(args, out->trace);
-  if (given(args, "functional")) {
-    if (timing_only) usage("--functional needs a trace with data and excludes --timing-only");
-    run_functional(args, *out);
-  } else {
-    run_timed(args, *out);
+  out->timed = !given(args, "functional");
+  if (!out->timed && timing_only) {
+    usage("--functional needs a trace with data and excludes --timing-only");
   }
+  if (!out->timed && !budgets.empty()) usage("--budget needs time; drop --functional");
+  if (!timing_only) out->memory = load_memory(args, out->trace);
+  if (out->timed)
+    run_timed(args, *out);
+  else
+    run_functional(args, *out);
+  out->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  conclude(args, budgets, *out);
   return out;
 }
 
-// What the run is bound by, in words: "TensorEngine (93 % active)".
-std::string bottleneck(const Summary& summary) {
-  constexpr double kBound = 0.6;  // busy for less than this explains nothing
-  constexpr std::array<std::pair<const char*, const char*>, 5> kCandidates = {
-      {{"TensorEngine", "tensor_engine_active_time_percent"},
-       {"VectorEngine", "vector_engine_active_time_percent"},
-       {"ScalarEngine", "scalar_engine_active_time_percent"},
-       {"GpSimdEngine", "gpsimd_engine_active_time_percent"},
-       {"DMA", "dma_active_time_percent"}}};
-  const auto metrics = summary.metrics();
-  const auto share = [&metrics](const auto& c) {
-    return metrics.at(c.second).template get<double>();
-  };
-  const auto& best =
-      *std::max_element(kCandidates.begin(), kCandidates.end(),
-                        [&](const auto& a, const auto& b) { return share(a) < share(b); });
-  std::ostringstream text;
-  text << (share(best) < kBound ? "latency; busiest is " : "") << best.first << " ("
-       << std::lround(share(best) * 100) << " % active)";
-  return text.str();
-}
-
-// The lines most runs are looked at for.
-void print_brief(const Summary& summary) {
-  const auto m = summary.metrics();
-  const auto number = [&m](const char* key) { return m.at(key).get<double>(); };
-  std::cout << std::fixed << std::setprecision(3) << "latency      " << number("total_time") * 1e6
-            << " us (" << m.at("neuroncore_cycle_count") << " cycles)\n"
-            << std::setprecision(1) << "engines      ";
-  for (const char* engine : {"tensor", "vector", "scalar", "gpsimd", "sync"}) {
-    std::cout << engine << ' '
-              << number((std::string(engine) + "_engine_active_time_percent").c_str()) * 100
-              << " %  ";
-  }
-  std::cout << "\nDMA          active " << number("dma_active_time_percent") * 100 << " %, "
-            << m.at("dma_transfer_count") << " transfers, HBM read "
-            << number("hbm_read_bytes") / 1024 << " KiB, written "
-            << number("hbm_write_bytes") / 1024 << " KiB, " << number("mbu_estimated_percent") * 100
-            << " % of HBM bandwidth\n";
-  std::cout << "flops        " << number("hardware_flops") / 1e9 << " GFLOP, MFU "
-            << number("mfu_estimated_percent") * 100 << " %\nbottleneck   " << bottleneck(summary)
-            << '\n';
-}
-
-std::string short_number(double x) {
-  std::ostringstream s;
-  s << std::setprecision(4) << x;
-  return s.str();
-}
-
-bool compare_outputs(const Args& args, const Outcome& out) {
-  if (out.memory == nullptr) usage("--expect needs values; drop --timing-only");
-  const double rtol = args["rtol"].as<double>(), atol = args["atol"].as<double>();
-  const auto rows =
-      compare(*out.trace.program, *out.memory, read_npz(text(args, "expect")), rtol, atol);
-  for (const Comparison& row : rows) {
-    std::ostream& stream = row.mismatches == 0 ? std::cout : std::cerr;
-    if (row.mismatches == 0 && (given(args, "quiet") || given(args, "json"))) continue;
-    stream << "output " << row.tensor << ": ";
-    if (row.mismatches == 0)
-      stream << "equal, " << row.elements << " elements";
-    else
-      stream << row.mismatches << " of " << row.elements << " elements differ";
-    stream << " (rtol " << rtol << ", atol " << atol << "; largest error "
-           << short_number(row.max_abs_error) << " absolute, " << short_number(row.max_rel_error)
-           << " relative";
-    if (row.mismatches != 0) {
-      stream << "; worst at " << row.worst << ": got " << short_number(row.got) << ", expected "
-             << short_number(row.expected);
-    }
-    stream << ")\n";
-  }
-  return all_match(rows);
-}
-
-int finish(const Args& args, const Outcome& out) {
-  const bool timed = !given(args, "functional");
-  if (given(args, "outputs")) {
-    if (out.memory == nullptr) usage("--outputs needs values; drop --timing-only");
-    write_npz(text(args, "outputs"), output_arrays(*out.trace.program, *out.memory));
-  }
-  if (timed && given(args, "summary-json")) {
-    AtomicFile file(text(args, "summary-json"));
-    file.write(out.summary.json().dump(1) + "\n");
-    file.commit();
-  }
-  const bool matches = !given(args, "expect") || compare_outputs(args, out);
-  if (given(args, "json") && timed)
-    std::cout << out.summary.json().dump(1) << '\n';
-  else if (!given(args, "quiet") && timed) {
-    given(args, "summary-text") ? out.summary.print(std::cout) : print_brief(out.summary);
-  } else if (!given(args, "quiet"))
-    std::cout << out.result.instructions << " instructions executed\n";
-  return matches ? kOk : kDiffers;
-}
-
-std::string latency(const Summary& summary) {
-  std::ostringstream s;
-  s << std::fixed << std::setprecision(3) << summary.metrics().at("total_time").get<double>() * 1e6
-    << " us";
-  return s.str();
+void print_row(const std::string& target, const Outcome& out) {
+  const double seconds = out.summary.metrics().at("total_time").get<double>();
+  std::ostringstream latency;
+  latency << std::fixed << std::setprecision(3) << seconds * 1e6 << " us";
+  std::cout << std::left << std::setw(9) << target << std::setw(16) << latency.str()
+            << bottleneck(out.summary) << '\n';
 }
 
 int run_targets(const Args& args) {
+  for (const char* one : {"perfetto", "chrome", "session", "html", "accounting-json", "outputs",
+                          "summary-json", "junit", "explain", "functional"}) {
+    if (given(args, one)) usage("--targets prints one row per target; drop --" + std::string(one));
+  }
   std::istringstream list(text(args, "targets"));
-  std::cout << "target   total_time      bottleneck\n";
+  const bool json = given(args, "json");
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  if (!json) std::cout << "target   total_time      bottleneck\n";
   int code = kOk;
   for (std::string target; std::getline(list, target, ',');) {
     const auto out = run_one(args, target);
-    std::cout << std::left << std::setw(9) << target << std::setw(16) << latency(out->summary)
-              << bottleneck(out->summary) << '\n';
-    if (given(args, "expect") && !compare_outputs(args, *out)) code = kDiffers;
+    if (json)
+      rows.push_back(to_json(*out));
+    else
+      print_row(target, *out);
+    print_failures(args, *out);
+    code = std::max(code, exit_code(*out));
+    if (out->result.partial) break;
   }
+  if (json)
+    std::cout << nlohmann::ordered_json{{"ok", code == kOk}, {"targets", rows}}.dump(1) << '\n';
   return code;
 }
 
 int run(const Args& args) {
+  const Interrupts interrupts;
   if (given(args, "targets")) return run_targets(args);
   const std::string config = text(args, "config");
   std::string target = text(args, "target");
   if (target.empty() && !config.empty()) target = load_config(config).target;
-  return finish(args, *run_one(args, target));
+  const auto out = run_one(args, target);
+  print_result(args, *out);
+  return exit_code(*out);
 }
 
 }  // namespace
@@ -273,7 +186,10 @@ const Command& run_command() {
       "    --expect traces/flash_attention.npz --rtol 2e-2 --atol 2e-2\n"
       "  nkisim run k.nisa --summary-json k.json --perfetto k.pftrace\n"
       "  nkisim run k.nisa --set dma.bytes_per_ns=54.4 --timing-only\n"
-      "  nkisim run k.nisa --targets trn1,trn2,trn3\n",
+      "  nkisim run k.nisa --budget 'total_time<=250us' --budget 'mfu_estimated_percent>=40%'\n"
+      "  nkisim run k.nisa --targets trn1,trn2,trn3\n\n"
+      "Ctrl-C ends a run early: every report is written of what ran until then, says that it is\n"
+      "partial, and the exit code is 130 (SIGTERM: 143). A second Ctrl-C ends at once.\n",
       options,
       run};
   return kCommand;

@@ -43,7 +43,7 @@ std::string Accounting::describe(int core_id, Charge charge) const {
     case Cause::kIssue:
       return "issue";
     case Cause::kEnd:
-      return "idle after the end";
+      return partial_ ? "unfinished when the run was interrupted" : "idle after the end";
   }
   return {};
 }
@@ -218,8 +218,10 @@ void Accounting::charge_queue(Queue& queue) const {
   queue.total[{Cause::kEnd, kNoQueue}] = end_ - at;
 }
 
-void Accounting::on_end(Fs end) {
+void Accounting::on_end(const models::RunEnd& run) {
+  const Fs end = run.time;
   end_ = end;
+  partial_ = run.partial;
   for (Core& c : cores_) {
     for (Engine& engine : c.engines) {
       if (engine.charged < engine.cover) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -79,10 +80,12 @@ class Accounting : public models::Observer {
   void on_queue(const models::QueueName& queue) override;
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
-  void on_end(models::Fs end) override;
+  void on_end(const models::RunEnd& run) override;
 
   [[nodiscard]] const std::vector<Core>& cores() const { return cores_; }
   [[nodiscard]] models::Fs end() const { return end_; }
+  /// The run was stopped: kEnd then also holds what was never seen to finish.
+  [[nodiscard]] bool partial() const { return partial_; }
   [[nodiscard]] const isa::Program& program() const { return *program_; }
   /// "waiting for Vector", "waiting for DMA queue qSyncDynamicHW", "issue", ...
   [[nodiscard]] std::string describe(int core, Charge charge) const;
@@ -100,6 +103,7 @@ class Accounting : public models::Observer {
   std::unique_ptr<models::CostTable> costs_;
   std::vector<Core> cores_;
   models::Fs end_ = 0;
+  bool partial_ = false;
 };
 
 /// A piece of the critical path: what ran, or what was waited for, from `from` to `to`.
@@ -113,7 +117,11 @@ struct PathItem {
 /// From time zero to the end of `core` without a gap, earliest first.
 [[nodiscard]] std::vector<PathItem> critical_path(const Accounting& accounting, int core);
 
-/// Everything as JSON; `rows` adds one row per executed part and per piece of the critical path.
-[[nodiscard]] nlohmann::ordered_json accounting_json(const Accounting& accounting, bool rows);
+/// The time of every engine and DMA queue by cause, as JSON.
+[[nodiscard]] nlohmann::ordered_json accounting_json(const Accounting& accounting);
+/// The same as text, further by opcode and source line, with a row per executed part and per piece
+/// of the critical path; the rows are written as they come and never held together.
+void write_accounting(const Accounting& accounting,
+                      const std::function<void(std::string_view)>& out);
 
 }  // namespace nkisim

@@ -138,6 +138,21 @@ std::int64_t Session::operands(const models::PartEvent& event, std::int64_t row)
   return part < texts.size() ? texts[part] : texts_.add("");
 }
 
+std::int64_t Session::opcode_text(isa::Opcode opcode) {
+  const auto index = static_cast<std::size_t>(opcode);
+  if (index >= opcode_texts_.size()) opcode_texts_.resize(index + 1, -1);
+  std::int64_t& text = opcode_texts_[index];
+  if (text < 0) text = texts_.add(program_->opcode_name(opcode));
+  return text;
+}
+
+// Modes are names in the config: the same one has the same address.
+std::int64_t Session::mode_text(std::string_view mode) {
+  const auto [at, is_new] = mode_texts_.try_emplace(mode.data(), 0);
+  if (is_new) at->second = texts_.add(mode);
+  return at->second;
+}
+
 void Session::on_event(const models::PartEvent& e) {
   const isa::Part& p = *e.part;
   const std::int64_t row = inst_row(*e.inst);
@@ -146,7 +161,7 @@ void Session::on_event(const models::PartEvent& e) {
               signed_number(e.sequence),
               e.core,
               static_cast<std::int64_t>(p.unit),
-              texts_.add(program_->opcode_name(p.opcode)),
+              opcode_text(p.opcode),
               e.part_index,
               e.start,
               e.end,
@@ -165,7 +180,7 @@ void Session::on_event(const models::PartEvent& e) {
               w.producer_end,
               w.visible,
               w.semaphore,
-              texts_.add(e.mode),
+              mode_text(e.mode),
               operands(e, row),
               static_cast<std::int64_t>(engine_of(p.unit))});
 }
@@ -244,7 +259,7 @@ void Session::save(const std::filesystem::path& path, const Accounting& accounti
   facts["session_version"] = kSessionVersion;
   facts["trace"] = program_->trace_file();
   facts["machine"] = describe_machine();
-  facts["accounting"] = accounting_json(accounting, false);
+  facts["accounting"] = accounting_json(accounting);
   Json sources = Json::object();
   for (const std::string& file : program_->files()) {
     std::ifstream in(file);

@@ -58,6 +58,8 @@ class Session : public models::Observer {
  private:
   std::int64_t inst_row(const isa::Inst& inst);
   std::int64_t operands(const models::PartEvent& event, std::int64_t row);
+  std::int64_t opcode_text(isa::Opcode opcode);
+  std::int64_t mode_text(std::string_view mode);
   void add_tensors();
   [[nodiscard]] nlohmann::ordered_json describe_machine() const;
 
@@ -67,6 +69,8 @@ class Session : public models::Observer {
   Columns insts_, parts_, transfers_, lanes_, semaphores_, queues_, tensors_, uses_;
   std::unordered_map<const isa::Inst*, std::int64_t> rows_;
   std::vector<std::vector<std::int64_t>> operand_texts_;  // per instruction, per part
+  std::vector<std::int64_t> opcode_texts_;
+  std::unordered_map<const char*, std::int64_t> mode_texts_;
 };
 
 }  // namespace nkisim

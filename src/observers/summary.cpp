@@ -25,6 +25,23 @@ double bf16_equivalent(const isa::Part& part, isa::Generation generation) {
   return 1;
 }
 
+// Set-up and clean-up, which total_exec_time leaves out (profile schema).
+bool is_setup(isa::Opcode opcode) {
+  using enum isa::Opcode;
+  constexpr std::array kSetup = {
+      kNOP,         kSET_ORDERING_MODE, kEVENT_SEMAPHORE, kEVENT_SEMAPHORE_RANGE_CLEAR,
+      kNOTIFY,      kCOMPARE_BRANCH,    kDRAIN,           kWRITE,
+      kTENSOR_LOAD, kMODIFY_POOL_CONFIG};
+  return std::find(kSetup.begin(), kSetup.end(), opcode) != kSetup.end();
+}
+
+void cover(Interval& span, Fs start, Fs end) {
+  span.start = std::min(span.start, start);
+  span.end = std::max(span.end, end);
+}
+
+Fs length(const Interval& span) { return std::max<Fs>(0, span.end - span.start); }
+
 }  // namespace
 
 Fs merge_intervals(std::vector<Interval>& intervals) {
@@ -56,6 +73,7 @@ void Summary::on_start(const isa::Program& program, const models::Config& config
     if (t.role == kInput || t.role == kConstant || t.role == kInputOutput) {
       input_bytes_ += t.extent_bytes();
     }
+    if (t.role == kConstant) weight_bytes_ += t.extent_bytes();
     if (t.role == kOutput || t.role == kInputOutput) output_bytes_ += t.extent_bytes();
   }
 }
@@ -83,14 +101,17 @@ void Summary::on_event(const models::PartEvent& event) {
   e.active.push_back({event.start, event.end});
   e.time += event.end - event.start;
   ++e.count;
-  ++c.events;
-  c.first = std::min(c.first, event.start);
-  c.last = std::max(c.last, event.end);
+  cover(c.span, event.start, event.end);
+  if (!is_setup(part.opcode)) cover(c.exec_span, event.start, event.end);
   c.throttled += event.throttled;
   c.sbuf_read += part.sbuf_read_bytes;
   c.sbuf_write += part.sbuf_write_bytes;
   c.psum_read += part.psum_read_bytes;
   c.psum_write += part.psum_write_bytes;
+  if (part.psum_read_bytes > 0 && part.sbuf_write_bytes > 0) {
+    ++c.evictions;
+    c.evicted_bytes += part.psum_read_bytes;
+  }
   if (part.unit == isa::Unit::kTensorMatrix) {
     ++c.matmuls;
     c.matmul_time += event.busy_to - event.busy_from;
@@ -105,9 +126,13 @@ void Summary::on_event(const models::PartEvent& event) {
 void Summary::on_event(const models::DmaLaneEvent& event) {
   CoreTotals& c = core(event.core);
   c.packet_time += event.end - event.start;
-  c.first = std::min(c.first, event.start);
-  c.last = std::max(c.last, event.end);
-  ++c.events;
+  cover(c.span, event.start, event.end);
+  cover(c.exec_span, event.start, event.end);
+  ++c.lanes;
+}
+
+void Summary::on_event(const models::SemaphoreEvent& event) {
+  ++core(event.core).semaphore_updates;
 }
 
 void Summary::on_event(const models::DmaEvent& event) {
@@ -123,11 +148,29 @@ void Summary::on_event(const models::DmaEvent& event) {
   };
   count(event.work->src, c.hbm_read, c.sbuf_read);
   count(event.work->dst, c.hbm_write, c.sbuf_write);
+  if (event.mode == isa::DgeMode::kNone) add_static_bytes(c, event);
 }
 
-void Summary::on_end(Fs /*end*/) {
+// Queues prepared before the run are of a kind: inputs, outputs or data (weights).
+void Summary::add_static_bytes(CoreTotals& c, const models::DmaEvent& event) const {
+  std::int64_t* kind = nullptr;
+  isa::for_each_tensor(*event.inst, [&](const isa::TensorRef& ref, const auto&, bool write) {
+    using enum isa::TensorRole;
+    if (ref.tensor >= program_->tensors().size()) return;
+    const isa::TensorRole role = program_->tensors()[ref.tensor].role;
+    if (write && (role == kOutput || role == kInputOutput)) kind = &c.output_queue;
+    if (!write && (role == kInput || role == kInputOutput)) kind = &c.input_queue;
+    if (!write && role == kConstant) kind = &c.weight_queue;
+  });
+  if (kind != nullptr) *kind += event.work->bytes;
+}
+
+void Summary::on_end(const models::RunEnd& run) {
+  partial_ = run.partial;
   for (CoreTotals& c : cores_) {
-    if (c.first == models::kNever) c.first = 0;
+    for (Interval* span : {&c.span, &c.exec_span}) {
+      if (span->start == models::kNever) *span = {};
+    }
   }
 }
 
@@ -137,12 +180,16 @@ void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const 
   for (const auto& d : c.dma) all.insert(all.end(), d.active.begin(), d.active.end());
   const double active = seconds_of(merge_intervals(all));
   out["total_time"] = seconds;
-  out["total_exec_time"] = seconds;
+  out["total_exec_time"] = seconds_of(length(c.exec_span));
   out["total_active_time"] = active;
   out["total_active_time_percent"] = ratio(active, seconds);
   out["neuroncore_cycle_count"] =
       static_cast<std::int64_t>(std::llround(seconds * config_.base_clock_ghz * 1e9));
-  out["event_count"] = c.events;
+  std::int64_t instructions = 0;
+  for (const auto& e : c.engines) instructions += e.count;
+  out["trace_count"] = instructions + c.semaphore_updates + c.transfers;
+  out["event_count"] = c.semaphore_updates;
+  out["total_row_count"] = instructions + c.transfers + c.lanes + c.semaphore_updates;
 }
 
 void Summary::put_flops(Json& out, const CoreTotals& c, double seconds) const {
@@ -243,16 +290,31 @@ void Summary::put_memory(Json& out, const CoreTotals& c) const {
   out["sbuf_write_bytes"] = c.sbuf_write;
   out["psum_read_bytes"] = c.psum_read;
   out["psum_write_bytes"] = c.psum_write;
+  out["psum_read_sbuf_write_count"] = c.evictions;
+  out["psum_read_sbuf_write_bytes"] = c.evicted_bytes;
+  out["input_queue_bytes"] = c.input_queue;
+  out["output_queue_bytes"] = c.output_queue;
+  out["weight_queue_bytes"] = c.weight_queue;
   out["spill_save_bytes"] = 0;  // kernels place their tensors: nothing is spilled
   out["spill_reload_bytes"] = 0;
   out["inputs_outputs_weights_size_bytes"] = input_bytes_ + output_bytes_;
   out["inputs_and_weights_size_bytes"] = input_bytes_;
+  out["weight_size_bytes"] = weight_bytes_;
+  // Collectives run on cores of their own, which are not modelled; sendrecv is a DMA.
+  for (const char* key :
+       {"cc_op_time", "cc_op_active_time", "cc_op_active_time_percent", "cc_cores_instruction_time",
+        "cc_cores_instruction_active_time", "cc_cores_instruction_active_time_percent"}) {
+    out[key] = 0.0;
+  }
+  out["cc_op_count"] = 0;
+  out["cc_cores_instruction_count"] = 0;
 }
 
 nlohmann::ordered_json Summary::metrics(int id) const {
   const CoreTotals& c = cores_.at(static_cast<std::size_t>(id));
-  const double seconds = seconds_of(std::max<Fs>(0, c.last - c.first));
+  const double seconds = seconds_of(length(c.span));
   Json out;
+  if (partial_) out["partial"] = true;
   put_overall(out, c, seconds);
   put_flops(out, c, seconds);
   put_engines(out, c, seconds);

@@ -28,10 +28,13 @@ class Summary : public models::Observer {
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaLaneEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
-  void on_end(models::Fs end) override;
+  void on_event(const models::SemaphoreEvent& event) override;
+  void on_end(const models::RunEnd& run) override;
 
-  /// The metrics of one core, flat. Valid after the run.
+  /// The metrics of one core, flat; "partial": true leads those of a run that was stopped. Valid
+  /// after the run.
   [[nodiscard]] nlohmann::ordered_json metrics(int core = 0) const;
+  [[nodiscard]] bool partial() const { return partial_; }
   /// summary-json: one node per core, {"nc_0": {...}}.
   [[nodiscard]] nlohmann::ordered_json json() const;
   /// summary-text: grouped, human units, percentages.
@@ -55,13 +58,17 @@ class Summary : public models::Observer {
     std::int64_t matmuls = 0, activates = 0, transfers = 0;
     std::int64_t hbm_read = 0, hbm_write = 0, sbuf_read = 0, sbuf_write = 0;
     std::int64_t psum_read = 0, psum_write = 0;
+    std::int64_t evictions = 0, evicted_bytes = 0;  // PSUM to SBUF
+    std::int64_t input_queue = 0, output_queue = 0, weight_queue = 0;
     double flops = 0, transpose_flops = 0, adjusted_flops = 0, adjusted_transpose_flops = 0;
     std::set<models::QueueIndex> queues;
-    models::Fs first = models::kNever, last = 0;
-    std::int64_t events = 0;
+    Interval span{models::kNever, 0};       // of everything
+    Interval exec_span{models::kNever, 0};  // ... without set-up opcodes
+    std::int64_t semaphore_updates = 0, lanes = 0;
   };
   using Json = nlohmann::ordered_json;
   CoreTotals& core(int id);
+  void add_static_bytes(CoreTotals& c, const models::DmaEvent& event) const;
   void add_flops(CoreTotals& c, const isa::Part& part) const;
   void put_overall(Json& out, const CoreTotals& c, double seconds) const;
   void put_flops(Json& out, const CoreTotals& c, double seconds) const;
@@ -72,7 +79,8 @@ class Summary : public models::Observer {
   const isa::Program* program_ = nullptr;
   models::Config config_;
   std::vector<CoreTotals> cores_;
-  std::int64_t input_bytes_ = 0, output_bytes_ = 0;
+  std::int64_t input_bytes_ = 0, output_bytes_ = 0, weight_bytes_ = 0;
+  bool partial_ = false;
 };
 
 }  // namespace nkisim

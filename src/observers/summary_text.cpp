@@ -42,6 +42,7 @@ std::string human(const std::string& key, const nlohmann::ordered_json& value) {
   constexpr std::array<Scale, 4> kFlops = {
       {{1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1, "FLOP"}}};
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   const double v = value.get<double>();
   if (ends_with(key, "_percent")) return format("%.2f %s", v * 100, "%");
   if (ends_with(key, "_time")) return scaled(v, kTime);
@@ -53,7 +54,7 @@ std::string human(const std::string& key, const nlohmann::ordered_json& value) {
 }
 
 std::string_view group_of(std::string_view key) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kGroups = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kGroups = {{
       {"tensor_engine", "tensor_engine"},
       {"matmul_", "tensor_engine"},
       {"vector_engine", "vector_engine"},
@@ -61,8 +62,10 @@ std::string_view group_of(std::string_view key) {
       {"activate_", "scalar_engine"},
       {"sync_engine", "sync_engine"},
       {"gpsimd_engine", "gpsimd_engine"},
+      {"cc_", "cc_engine"},
       {"throttle_", "throttling_nc0"},
       {"dma_", "data_movement"},
+      {"psum_", "data_movement"},
       {"_bytes", "data_movement"},
   }};
   for (const auto& [part, group] : kGroups) {
@@ -75,9 +78,9 @@ std::string_view group_of(std::string_view key) {
 }  // namespace
 
 void Summary::print(std::ostream& out) const {
-  constexpr std::array<std::string_view, 9> kOrder = {
+  constexpr std::array<std::string_view, 10> kOrder = {
       "overall_stats", "data_movement", "tensor_engine", "vector_engine", "scalar_engine",
-      "sync_engine",   "gpsimd_engine", "system",        "throttling_nc0"};
+      "sync_engine",   "gpsimd_engine", "cc_engine",     "system",        "throttling_nc0"};
   constexpr int kWidth = 44;
   for (std::size_t c = 0; c < cores_.size(); ++c) {
     const Json values = metrics(static_cast<int>(c));

@@ -77,7 +77,7 @@ def test_every_point_is_the_single_run(tmp_path):
         single = subprocess.run([PROGRAM, "run", SOFTMAX, "--target", target, "--set",
                                  f"{SETTING}={value}", "--timing-only", "--json"], check=True,
                                 capture_output=True, text=True)
-        assert summary == next(iter(json.loads(single.stdout).values()))
+        assert summary == next(iter(json.loads(single.stdout)["summary"].values()))
     with open(tmp_path / "s.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(r["target"], r[SETTING]) for r in rows] == list(found)
@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_a_valid_journal(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
-    assert (process.returncode, out) == (130, "")
+    assert process.returncode == json.loads(out)["exit_code"] == 130
     done = len(lines(journal)) - 1
     assert 2 <= done < 12 and f"interrupted; {done} of 12 points" in err and "Traceback" not in err
     (tmp_path / "calls").unlink()

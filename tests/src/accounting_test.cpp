@@ -124,7 +124,7 @@ TEST_CASE("waits are charged in the order of their milestones") {
   e.wait.port_holder = isa::Engine::kVector;
   e.wait.pipe_free = 80;
   a.on_event(e);
-  a.on_end(400);
+  a.on_end({400});
   const auto& total = a.cores()[0].engines.at(static_cast<std::size_t>(isa::Engine::kGpSimd)).total;
   CHECK(of(total, Cause::kWaitEngine) == 40);
   CHECK(of(total, Cause::kSemaphore) == 20);
@@ -135,19 +135,59 @@ TEST_CASE("waits are charged in the order of their milestones") {
   CHECK(of(total, Cause::kEnd) == 250);
 }
 
-TEST_CASE("a predicted gain is that of the changed config") {
+namespace {
+
+Fs end_of(const TraceFile& trace, const models::Config& config) {
+  return simulate(*trace.program, config, nullptr, {.timing_only = true}).end;
+}
+
+const WhatIf& predicted(const std::vector<WhatIf>& changes, const std::string& words) {
+  const auto found = std::find_if(changes.begin(), changes.end(), [&](const WhatIf& w) {
+    return w.change.find(words) != std::string::npos;
+  });
+  REQUIRE(found != changes.end());
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("predicted gains are those of the changed config") {
   const TraceFile trace = read_trace(NKISIM_SOURCE_DIR "/traces/matmul_psum.jsonl");
-  const models::Config config = load_config(std::string(trace.program->machine().target));
-  const Fs end = simulate(*trace.program, config, nullptr, {.timing_only = true}).end;
+  const models::Config config = load_config("trn2");
+  const Fs end = end_of(trace, config);
   const auto changes = what_if(*trace.program, config, end, {});
   REQUIRE(changes.size() > 3);
   CHECK(std::is_sorted(changes.begin(), changes.end(),
                        [](const WhatIf& a, const WhatIf& b) { return a.gain > b.gain; }));
+  // As a user would change it: by --set.
+  const auto check = [&](const std::string& words, const std::vector<std::string>& set) {
+    INFO(words);
+    const WhatIf& w = predicted(changes, words);
+    CHECK(w.end == end_of(trace, load_config("trn2", set)));
+    CHECK(w.gain == Approx(1 - static_cast<double>(w.end) / static_cast<double>(end)));
+  };
+  check("four queues", {"compiler.dma_queues_per_engine=4"});
+  check("utilisation limit", {"throttle.enabled=false"});
+  check("DMA were twice as fast",
+        {"dma.bytes_per_ns=" + std::to_string(2 * config.dma.bytes_per_ns),
+         "dma.packet_gap=" + std::to_string(models::to_ns(config.dma.packet_gap) / 2),
+         "dma.store_floor=" + std::to_string(models::to_ns(config.dma.store_floor) / 2),
+         "dma.load_floor=" + std::to_string(models::to_ns(config.dma.load_floor) / 2)});
+}
+
+TEST_CASE("a run whose time depends on values is simulated with them") {
+  const TraceFile trace = read_trace(NKISIM_SOURCE_DIR "/traces/gather_loop.jsonl");
+  const models::Config config = load_config("trn2");
+  const MakeMemory fresh = [&] {
+    auto memory = std::make_unique<isa::Memory>(*trace.program);
+    load_inputs(trace, *memory);
+    return memory;
+  };
+  const auto memory = fresh();
+  const Fs end = simulate(*trace.program, config, memory.get()).end;
   models::Config four = config;
   four.compiler.dma_queues_per_engine = 4;
-  const auto found = std::find_if(changes.begin(), changes.end(), [](const WhatIf& w) {
-    return w.change.find("four queues") != std::string::npos;
-  });
-  REQUIRE(found != changes.end());
-  CHECK(found->end == simulate(*trace.program, four, nullptr, {.timing_only = true}).end);
+  const auto again = fresh();
+  const Fs with_four = simulate(*trace.program, four, again.get()).end;
+  CHECK(predicted(what_if(*trace.program, config, end, fresh), "four queues").end == with_four);
 }

@@ -4,7 +4,8 @@
 #include <sstream>
 
 #include "src/config_json.hpp"
-#include "src/observers/perfetto.hpp"
+#include "src/simulation.hpp"
+#include "src/trace_reader.hpp"
 
 using namespace nkisim;
 
@@ -38,7 +39,7 @@ TEST_CASE("the summary speaks the profiler's units") {
   d.last_packet = models::from_ns(400);
   d.packets = 16;
   summary.on_event(d);
-  summary.on_end(0);
+  summary.on_end({});
   const auto m = summary.metrics();
   CHECK(m["total_time"] == Approx(1e-6));
   CHECK(m["tensor_engine_active_time_percent"] == Approx(1.0));
@@ -64,6 +65,61 @@ TEST_CASE("trn1's compute to bandwidth ratio is the profiler's 223.78") {
   isa::Program program(*isa::find_machine("trn1"));
   Summary summary;
   summary.on_start(program, load_config("trn1"));
-  summary.on_end(0);
+  summary.on_end({});
   CHECK(summary.metrics()["peak_flops_bandwidth_ratio"] == Approx(223.78).epsilon(1e-4));
+}
+
+TEST_CASE("bytes by kind of queue, and moves out of PSUM") {
+  // 128 x 16 fp32: 8 KiB by a prepared queue, 8 KiB dynamic; a copy of 128 x 16 fp32 from PSUM.
+  const TraceFile trace = read_trace_text(R"({"nisa": 1, "target": "trn2", "name": "t"}
+{"tensor": {"name": "x", "space": "hbm", "shape": [128, 16], "dtype": "float32", "role": "input"}}
+{"tensor": {"name": "w", "space": "hbm", "shape": [128, 16], "dtype": "float32", "role": "constant"}}
+{"tensor": {"name": "y", "space": "hbm", "shape": [128, 16], "dtype": "float32", "role": "output"}}
+{"tensor": {"name": "t", "space": "sbuf", "shape": [128, 16], "dtype": "float32", "address": 0}}
+{"tensor": {"name": "u", "space": "sbuf", "shape": [128, 16], "dtype": "float32", "address": 64}}
+{"tensor": {"name": "p", "space": "psum", "shape": [128, 16], "dtype": "float32", "address": 0}}
+{"i": "dma_copy", "dst": "t", "src": "x", "dge_mode": "none"}
+{"i": "dma_copy", "dst": "t", "src": "x"}
+{"i": "dma_copy", "dst": "u", "src": "w", "dge_mode": "none"}
+{"i": "tensor_copy", "dst": "p", "src": "t", "engine": "vector"}
+{"i": "tensor_copy", "dst": "t", "src": "p", "engine": "vector"}
+{"i": "dma_copy", "dst": "y", "src": "t", "dge_mode": "none"}
+)",
+                                          "t");
+  Summary summary;
+  const SimResult r = simulate(*trace.program, load_config("trn2"), nullptr,
+                               {.timing_only = true, .observers = {&summary}});
+  const auto m = summary.metrics();
+  constexpr int kBytes = 128 * 16 * 4;
+  CHECK(m["input_queue_bytes"] == kBytes);
+  CHECK(m["weight_queue_bytes"] == kBytes);
+  CHECK(m["output_queue_bytes"] == kBytes);
+  CHECK(m["weight_size_bytes"] == kBytes);
+  CHECK(m["hbm_read_bytes"] == 3 * kBytes);
+  CHECK(m["psum_read_sbuf_write_count"] == 1);
+  CHECK(m["psum_read_sbuf_write_bytes"] == kBytes);
+  CHECK(m["trace_count"] == r.instructions + 4);  // and the four transfers
+  CHECK(m["event_count"] == 0);
+  CHECK(m["total_exec_time"] == m["total_time"]);
+  CHECK_FALSE(m.contains("partial"));
+}
+
+TEST_CASE("set-up opcodes are outside total_exec_time, and a stopped run says so") {
+  isa::Program program(*isa::find_machine("trn2"));
+  Summary summary;
+  summary.on_start(program, load_config("trn2"));
+  isa::Inst inst;
+  isa::Part part{.opcode = isa::Opcode::kDRAIN, .unit = isa::Unit::kVector};
+  models::PartEvent p{.inst = &inst, .part = &part};
+  p.end = models::from_ns(50);
+  summary.on_event(p);
+  part.opcode = isa::Opcode::kTENSOR_TENSOR;
+  p.start = models::from_ns(100);
+  p.end = models::from_ns(400);
+  summary.on_event(p);
+  summary.on_end({models::from_ns(400), true});
+  const auto m = summary.metrics();
+  CHECK(m["total_time"] == Approx(400e-9));
+  CHECK(m["total_exec_time"] == Approx(300e-9));
+  CHECK(m["partial"] == true);
 }

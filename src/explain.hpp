@@ -1,4 +1,4 @@
-// `nkisim run --explain`: where the time went, what was critical, what would help.
+// Where the time went, what was critical, what would help, in words.
 #pragma once
 
 #include <ostream>
@@ -7,12 +7,13 @@
 #include "src/observers/accounting.hpp"
 #include "src/what_if.hpp"
 
-namespace nkisim::cli {
+namespace nkisim {
 
+/// Per engine and DMA queue its time by cause, then the critical path and the verdict.
 void print_explanation(std::ostream& out, const Accounting& accounting,
                        const std::vector<WhatIf>& changes);
 /// The verdict alone, one sentence per line.
 [[nodiscard]] std::vector<std::string> verdict(const Accounting& accounting,
                                                const std::vector<WhatIf>& changes);
 
-}  // namespace nkisim::cli
+}  // namespace nkisim

@@ -1,7 +1,7 @@
-#include "src/observers/perfetto.hpp"
+#include "src/observers/timeline.hpp"
 
 #include <catch2/catch.hpp>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "src/config_json.hpp"
 
@@ -49,29 +49,31 @@ struct Event {
 
 TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
   isa::Program program(*isa::find_machine("trn2"));
-  std::ostringstream out;
-  Perfetto perfetto(out);
-  perfetto.on_start(program, load_config("trn2"));
-  perfetto.on_queue({0, 5, "qSyncDynamicHW"});
+  std::string out, json;
+  Timeline::Writers writers;
+  writers.push_back(std::make_unique<PerfettoWriter>([&](std::string_view b) { out += b; }));
+  writers.push_back(std::make_unique<ChromeWriter>([&](std::string_view b) { json += b; }));
+  Timeline timeline(std::move(writers));
+  timeline.on_start(program, load_config("trn2"));
+  timeline.on_queue({0, 5, "qSyncDynamicHW"});
   isa::Inst inst;
   isa::Part part{.opcode = isa::Opcode::kTENSOR_TENSOR, .unit = isa::Unit::kVector};
   models::PartEvent p{.inst = &inst, .part = &part};
   p.start = models::from_ns(100);
   p.end = models::from_ns(600);
-  perfetto.on_event(p);
+  timeline.on_event(p);
   p.start = models::from_ns(500);  // overlaps: a second row
   p.end = models::from_ns(1100);
-  perfetto.on_event(p);
+  timeline.on_event(p);
   models::DmaLaneEvent lane{.queue = 5, .inst = &inst};
   lane.end = models::from_ns(100);
   lane.bytes = 2720;
-  perfetto.on_event(lane);
-  perfetto.on_end(0);
+  timeline.on_event(lane);
+  timeline.on_end({models::from_ns(1100), true});
 
   std::vector<Event> events;
   std::map<std::uint64_t, std::string> tracks;
-  const std::string bytes = out.str();
-  Reader{bytes}.each([&](auto field, auto, auto packet) {
+  Reader{out}.each([&](auto field, auto, auto packet) {
     REQUIRE(field == 1);
     Event event;
     Reader{packet}.each([&](auto f, auto integer, auto text) {
@@ -92,7 +94,7 @@ TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
     });
     if (event.type != 0) events.push_back(event);
   });
-  REQUIRE(events.size() == 6 + 2);  // three slices, two counter values
+  REQUIRE(events.size() == 6 + 2 + 1);  // three slices, two counter values, the interruption
   CHECK(events[0].name == "TENSOR_TENSOR");
   CHECK(events[0].time == 100);
   CHECK(events[1].time == 600);
@@ -100,4 +102,19 @@ TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
   CHECK(tracks[events[2].track] == "Vector Engine - Row 1");
   CHECK(tracks[events[4].track] == "DMA Engine 0 - Row 0");
   CHECK(tracks[events[6].track] == "DMA Throughput");
+  CHECK(events[8].name.find("partial") != std::string::npos);
+  CHECK(events[8].time == 1100);
+
+  // The same as Chrome trace events, in microseconds.
+  std::vector<nlohmann::json> slices;
+  const auto document = nlohmann::json::parse(json);
+  for (const auto& e : document.at("traceEvents")) {
+    if (e.at("ph") == "X") slices.push_back(e);
+  }
+  REQUIRE(slices.size() == 3);
+  CHECK(slices[0].at("name") == "TENSOR_TENSOR");
+  CHECK(slices[0].at("ts") == Approx(0.1));
+  CHECK(slices[0].at("dur") == Approx(0.5));
+  CHECK(slices[0].at("tid") != slices[1].at("tid"));
+  CHECK(slices[0].at("args").at("label") == "Vector");
 }

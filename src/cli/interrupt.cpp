@@ -1,0 +1,29 @@
+#include "src/cli/interrupt.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+volatile std::sig_atomic_t noted = 0;
+
+void note(int signal) { noted = signal; }
+
+}  // namespace
+
+Interrupts::Interrupts() {
+  noted = 0;
+  struct sigaction action {};
+  action.sa_handler = note;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  sigaction(SIGINT, &action, &interrupt_);
+  sigaction(SIGTERM, &action, &terminate_);
+}
+
+Interrupts::~Interrupts() {
+  sigaction(SIGINT, &interrupt_, nullptr);
+  sigaction(SIGTERM, &terminate_, nullptr);
+}
+
+int Interrupts::signal() { return noted; }
+
+}  // namespace nkisim::cli

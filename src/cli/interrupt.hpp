@@ -1,0 +1,29 @@
+// Ctrl-C and SIGTERM during a long command: noted, so that what is done can be reported.
+#pragma once
+
+#include <csignal>
+
+namespace nkisim::cli {
+
+/// While it exists the first SIGINT or SIGTERM is only noted; the next one ends the program as
+/// usual. One at a time.
+class Interrupts {
+ public:
+  Interrupts();
+  ~Interrupts();
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+  /// The signal noted, or 0.
+  [[nodiscard]] static int signal();
+
+ private:
+  struct sigaction interrupt_ {
+  }, terminate_{};  // what was there before
+};
+
+/// Thrown where there is nothing to report yet; the program ends with code 128 + signal.
+struct Interrupted {
+  int signal = 0;
+};
+
+}  // namespace nkisim::cli

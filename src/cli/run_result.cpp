@@ -1,0 +1,248 @@
+#include "src/cli/run_result.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "src/atomic_file.hpp"
+#include "src/cli/interrupt.hpp"
+#include "src/explain.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+namespace po = boost::program_options;
+using Json = nlohmann::ordered_json;
+
+bool given(const Args& args, const char* option) { return args.count(option) != 0; }
+
+std::string short_number(double x) {
+  std::ostringstream s;
+  s << std::setprecision(4) << x;
+  return s.str();
+}
+
+// The lines most runs are looked at for.
+void print_brief(const Summary& summary) {
+  const auto m = summary.metrics();
+  const auto number = [&m](const char* key) { return m.at(key).get<double>(); };
+  std::cout << std::fixed << std::setprecision(3) << "latency      " << number("total_time") * 1e6
+            << " us (" << m.at("neuroncore_cycle_count") << " cycles)\n"
+            << std::setprecision(1) << "engines      ";
+  for (const char* engine : {"tensor", "vector", "scalar", "gpsimd", "sync"}) {
+    std::cout << engine << ' '
+              << number((std::string(engine) + "_engine_active_time_percent").c_str()) * 100
+              << " %  ";
+  }
+  std::cout << "\nDMA          active " << number("dma_active_time_percent") * 100 << " %, "
+            << m.at("dma_transfer_count") << " transfers, HBM read "
+            << number("hbm_read_bytes") / 1024 << " KiB, written "
+            << number("hbm_write_bytes") / 1024 << " KiB, " << number("mbu_estimated_percent") * 100
+            << " % of HBM bandwidth\n";
+  std::cout << "flops        " << number("hardware_flops") / 1e9 << " GFLOP, MFU "
+            << number("mfu_estimated_percent") * 100 << " %\nbottleneck   " << bottleneck(summary)
+            << '\n';
+}
+
+// "output o: 3 of 64 elements differ (rtol ...; worst at ...)".
+std::string describe(const Args& args, const Comparison& row) {
+  std::ostringstream text;
+  text << "output " << row.tensor << ": ";
+  if (row.mismatches == 0)
+    text << "equal, " << row.elements << " elements";
+  else
+    text << row.mismatches << " of " << row.elements << " elements differ";
+  text << " (rtol " << args["rtol"].as<double>() << ", atol " << args["atol"].as<double>()
+       << "; largest error " << short_number(row.max_abs_error) << " absolute, "
+       << short_number(row.max_rel_error) << " relative";
+  if (row.mismatches != 0) {
+    text << "; worst at " << row.worst << ": got " << short_number(row.got) << ", expected "
+         << short_number(row.expected);
+  }
+  text << ")";
+  return text.str();
+}
+
+Json to_json(const Comparison& row) {
+  return {{"output", row.tensor},
+          {"equal", row.mismatches == 0},
+          {"elements", row.elements},
+          {"mismatches", row.mismatches},
+          {"max_abs_error", row.max_abs_error},
+          {"max_rel_error", row.max_rel_error},
+          {"worst", row.worst},
+          {"got", row.got},
+          {"expected", row.expected}};
+}
+
+void write_text(const std::string& name, const std::string& bytes) {
+  AtomicFile file(name);
+  file.write(bytes);
+  file.commit();
+}
+
+void write_junit(const Args& args, const Outcome& out) {
+  std::vector<TestCase> cases;
+  if (out.result.partial) cases.push_back({"run", false, "the run was interrupted"});
+  for (const Comparison& row : out.outputs) {
+    cases.push_back({"output " + row.tensor, row.mismatches == 0, describe(args, row)});
+  }
+  for (const BudgetResult& b : out.budgets) {
+    cases.push_back({"budget " + b.budget.text, b.kept, b.message});
+  }
+  if (cases.empty()) cases.push_back({"run", true, ""});
+  write_text(text(args, "junit"),
+             junit_xml("nkisim run " + text(args, "trace"), cases, out.seconds));
+}
+
+void print_interruption(const Outcome& out) {
+  if (Interrupts::signal() == 0) return;
+  if (!out.result.partial) {
+    std::cerr << "nkisim: interrupted after the simulation; what-ifs may be missing\n";
+    return;
+  }
+  std::cerr << "nkisim: interrupted after " << out.result.instructions << " instructions"
+            << (out.timed ? ", " + short_number(models::to_ns(out.result.end) / 1e3) +
+                                " us of simulated time; every report is of this part"
+                          : "")
+            << '\n';
+}
+
+void print_outputs(const Args& args, const Outcome& out, bool quiet) {
+  for (const Comparison& row : out.outputs) {
+    if (row.mismatches != 0)
+      std::cerr << describe(args, row) << '\n';
+    else if (!quiet)
+      std::cout << describe(args, row) << '\n';
+  }
+}
+
+void print_budgets(const Outcome& out, bool quiet) {
+  for (const BudgetResult& b : out.budgets) {
+    if (!b.kept)
+      std::cerr << "nkisim: over budget: " << b.message << '\n';
+    else if (!quiet)
+      std::cout << "budget       " << b.budget.text << ": kept, " << b.message << '\n';
+  }
+}
+
+}  // namespace
+
+void add_result_options(po::options_description& named) {
+  auto add = named.add_options();
+  add("outputs", po::value<std::string>(), "write the output tensors to this NPZ");
+  add("expect", po::value<std::string>(),
+      "compare the outputs with this NPZ; exit 1 if they differ");
+  add("rtol", po::value<double>()->default_value(1e-5), "relative tolerance of --expect");
+  add("atol", po::value<double>()->default_value(1e-8), "absolute tolerance of --expect");
+  add("budget", po::value<std::vector<std::string>>(),
+      "a limit such as 'total_time<=250us'; exit 1 if it is broken; may be repeated");
+  add("junit", po::value<std::string>(),
+      "write the comparison and the budgets as JUnit XML test cases here");
+  add("summary-json", po::value<std::string>(), "write neuron-profile's summary here");
+  add("summary-text", "print every metric of neuron-profile's summary instead of the short one");
+}
+
+void print_failures(const Args& args, const Outcome& out) {
+  print_outputs(args, out, true);
+  print_budgets(out, true);
+}
+
+std::string bottleneck(const Summary& summary) {
+  constexpr double kBound = 0.6;  // busy for less than this explains nothing
+  constexpr std::array<std::pair<const char*, const char*>, 5> kCandidates = {
+      {{"TensorEngine", "tensor_engine_active_time_percent"},
+       {"VectorEngine", "vector_engine_active_time_percent"},
+       {"ScalarEngine", "scalar_engine_active_time_percent"},
+       {"GpSimdEngine", "gpsimd_engine_active_time_percent"},
+       {"DMA", "dma_active_time_percent"}}};
+  const auto metrics = summary.metrics();
+  const auto share = [&metrics](const auto& c) {
+    return metrics.at(c.second).template get<double>();
+  };
+  const auto& best =
+      *std::max_element(kCandidates.begin(), kCandidates.end(),
+                        [&](const auto& a, const auto& b) { return share(a) < share(b); });
+  std::ostringstream text;
+  text << (share(best) < kBound ? "latency; busiest is " : "") << best.first << " ("
+       << std::lround(share(best) * 100) << " % active)";
+  return text.str();
+}
+
+void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out) {
+  if (!out.result.partial && given(args, "outputs")) {
+    if (out.memory == nullptr) usage("--outputs needs values; drop --timing-only");
+    write_npz(text(args, "outputs"), output_arrays(*out.trace.program, *out.memory));
+  }
+  if (!out.result.partial && given(args, "expect")) {
+    if (out.memory == nullptr) usage("--expect needs values; drop --timing-only");
+    out.outputs = compare(*out.trace.program, *out.memory, read_npz(text(args, "expect")),
+                          args["rtol"].as<double>(), args["atol"].as<double>());
+  }
+  if (out.timed) {
+    const Json summary = out.summary.json();
+    for (const Budget& b : budgets) out.budgets.push_back(check_budget(b, summary));
+    if (given(args, "summary-json")) write_text(text(args, "summary-json"), summary.dump(1) + "\n");
+  }
+  if (given(args, "junit")) write_junit(args, out);
+}
+
+int exit_code(const Outcome& out) {
+  if (Interrupts::signal() != 0) return kSignalled + Interrupts::signal();
+  const bool kept = std::all_of(out.budgets.begin(), out.budgets.end(),
+                                [](const BudgetResult& b) { return b.kept; });
+  return all_match(out.outputs) && kept ? kOk : kDiffers;
+}
+
+Json to_json(const Outcome& out) {
+  const int code = exit_code(out);
+  Json j = {{"ok", code == kOk},
+            {"exit_code", code},
+            {"partial", out.result.partial},
+            {"target", out.trace.program->machine().target},
+            {"instructions", out.result.instructions}};
+  if (out.timed) j["summary"] = out.summary.json();
+  if (!out.outputs.empty()) {
+    j["outputs"] = Json::array();
+    for (const Comparison& row : out.outputs) j["outputs"].push_back(to_json(row));
+  }
+  if (!out.budgets.empty()) {
+    j["budgets"] = Json::array();
+    for (const BudgetResult& b : out.budgets) j["budgets"].push_back(nkisim::to_json(b));
+  }
+  return j;
+}
+
+void print_result(const Args& args, const Outcome& out) {
+  const Accounting* accounting =
+      given(args, "explain") && out.reports ? out.reports->accounting() : nullptr;
+  if (given(args, "json")) {
+    Json j = to_json(out);
+    if (accounting != nullptr) {
+      j["verdict"] = verdict(*accounting, out.changes);
+      j["accounting"] = accounting_json(*accounting);
+    }
+    std::cout << j.dump(1) << '\n';
+    print_interruption(out);
+    print_failures(args, out);
+    return;
+  }
+  if (accounting != nullptr) print_explanation(std::cout, *accounting, out.changes);
+  const bool quiet = given(args, "quiet");
+  print_interruption(out);
+  print_outputs(args, out, quiet);
+  if (!quiet) {
+    if (!out.timed)
+      std::cout << out.result.instructions << " instructions executed\n";
+    else if (given(args, "summary-text"))
+      out.summary.print(std::cout);
+    else
+      print_brief(out.summary);
+  }
+  print_budgets(out, quiet);
+}
+
+}  // namespace nkisim::cli

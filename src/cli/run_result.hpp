@@ -1,0 +1,44 @@
+// What `nkisim run` says about a run: in lines, as JSON, as test cases, and by its exit code.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "isa/memory.hpp"
+#include "src/budget.hpp"
+#include "src/cli/command.hpp"
+#include "src/golden.hpp"
+#include "src/reports.hpp"
+#include "src/trace_file.hpp"
+
+namespace nkisim::cli {
+
+/// One run and what came of it.
+struct Outcome {
+  TraceFile trace = {};
+  std::unique_ptr<isa::Memory> memory = nullptr;  // null: time only
+  bool timed = true;                              // false: --functional
+  Summary summary = {};
+  SimResult result = {};
+  std::unique_ptr<Reports> reports = nullptr;
+  std::vector<WhatIf> changes = {};
+  std::vector<Comparison> outputs = {};  // --expect
+  std::vector<BudgetResult> budgets = {};
+  double seconds = 0;  // of wall time
+};
+
+void add_result_options(boost::program_options::options_description& named);
+/// Compares outputs and budgets, writes --outputs, --summary-json and --junit. An interrupted run
+/// has no outputs to compare or write.
+void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out);
+/// Prints the result as lines, or one JSON object with --json.
+void print_result(const Args& args, const Outcome& out);
+/// Outputs that differ and budgets that are broken, on standard error.
+void print_failures(const Args& args, const Outcome& out);
+/// What the run is bound by, in words: "TensorEngine (93 % active)".
+[[nodiscard]] std::string bottleneck(const Summary& summary);
+[[nodiscard]] nlohmann::ordered_json to_json(const Outcome& out);
+/// 128 + signal after an interruption, kDiffers if outputs differ or a budget is broken, else kOk.
+[[nodiscard]] int exit_code(const Outcome& out);
+
+}  // namespace nkisim::cli
