@@ -5,7 +5,8 @@
 --arg NAME=DTYPE[SHAPE][:FILL] makes an array; FILL is uniform (0 to 1, the default), normal,
 arange, zeros, ones, integers(LOW,HIGH) or an .npy file. --arg NAME=VALUE passes a Python literal.
 
-Exit codes: 0 ok, 1 results differ, 2 usage, 3 the kernel or its input is wrong, 4 internal error.
+Exit codes: 0 ok, 1 results differ or over budget, 2 usage, 3 the kernel or its input is wrong,
+4 internal error, 130 interrupted (Ctrl-C): the reports are then of what ran until then.
 """
 
 import argparse
@@ -20,16 +21,24 @@ import traceback
 
 import numpy as np
 
-from . import dtypes
+from . import _core, dtypes
 from .errors import Error
 from .install import install
+from .kernel_report import (BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare,
+                            error_json)
 
 _SPEC = re.compile(r"^(?P<name>\w+)=(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?::(?P<fill>.+))?$")
 
 
 def _usage(message):
-    print(f"nkisim kernel: {message}", file=sys.stderr)
-    sys.exit(2)
+    raise Error(message, code="usage")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its complaints are errors like any other."""
+
+    def error(self, message):
+        _usage(f"{message}; see `nkisim kernel --help`")
 
 
 def _fill(kind, shape, rng):
@@ -85,8 +94,8 @@ def _load(path):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="nkisim kernel", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _Parser(prog="nkisim kernel", description=__doc__,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernel", help="FILE.py:FUNCTION")
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
     parser.add_argument("--target", default=None)
@@ -104,37 +113,25 @@ def _parser():
                         help="write neuron-profile's summary here")
     parser.add_argument("--perfetto", default=None, metavar="FILE",
                         help="write a timeline for ui.perfetto.dev here")
+    parser.add_argument("--chrome", default=None, metavar="FILE",
+                        help="write the timeline as Chrome trace events (JSON) here")
+    parser.add_argument("--session", default=None, metavar="FILE",
+                        help="save all events here (.npz) for nkisim view, report and compare")
+    parser.add_argument("--html", default=None, metavar="FILE",
+                        help="write a report to open in a browser here")
+    parser.add_argument("--accounting-json", default=None, metavar="FILE",
+                        help="write the full time accounting here")
+    parser.add_argument("--explain", action="store_true",
+                        help="print where all the time went and what would help most")
+    parser.add_argument("--budget", action="append", default=[], metavar="LIMIT",
+                        help="a limit such as 'total_time<=250us'; exit 1 if it is broken")
+    parser.add_argument("--junit", default=None, metavar="FILE",
+                        help="write the comparison and the budgets as JUnit XML here")
+    parser.add_argument("--json", action="store_true",
+                        help="result and errors as JSON on standard output")
     parser.add_argument("--over-capacity", action="store_true",
                         help="run even if SBUF or PSUM is too small")
     return parser
-
-
-def _tuple(value):
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
-
-
-def _compare(outputs, expected, args):
-    outputs, expected = _tuple(outputs), _tuple(expected)
-    if len(outputs) != len(expected):
-        print(f"{len(outputs)} outputs, {len(expected)} expected")
-        return False
-    return all([_matches(i, *pair, args) for i, pair in enumerate(zip(outputs, expected))])
-
-
-def _matches(number, found, want, args):
-    found, want = (np.asarray(a).astype(np.float64) for a in (found, want))
-    if found.shape != want.shape:
-        print(f"output {number}: shape {found.shape}, expected {want.shape}")
-        return False
-    good = np.isclose(found, want, args.rtol, args.atol, equal_nan=True)
-    worst = np.abs(found - want).max() if found.size else 0.0
-    text = f"output {number}: {'matches' if good.all() else 'DIFFERS'}, largest difference {worst:.3g}"
-    if not good.all():
-        first = tuple(int(i) for i in np.argwhere(~good)[0])
-        text += (f"; {np.count_nonzero(~good)} of {found.size} differ, first at {list(first)}: "
-                 f"{found[first]:.6g}, expected {want[first]:.6g}")
-    print(text)
-    return bool(good.all())
 
 
 def _bound(function, given, path, name):
@@ -161,33 +158,36 @@ def _function(module, path, name):
     return getattr(module, name)
 
 
+def _overrides(args):
+    return dict(s.split("=", 1) if "=" in s else _usage(f"--set {s!r}; PATH=VALUE is required")
+                for s in args.set)
+
+
 def _simulate(args, module, path, name):
     """Exit code of one run."""
-    from .kernel import Kernel, run
+    from .kernel import Kernel
+    from .options import Options
+    from .session import run_function
 
     rng = np.random.default_rng(args.seed)
     given = dict(argument(a, rng) for a in args.arg)
     function = _function(module, path, name)
     _bound(function, given, path, name)
+    _core.check_budgets(args.budget, "{}")  # a bad one is said before the run
     before = _copies(given)
     reference = _function(module, path, args.expect) if args.expect else None
     kernel = function if isinstance(function, Kernel) else Kernel(function)
-    result = run(kernel, target=args.target, grid=args.lnc, config=args.config,
-                 overrides=dict(s.split("=", 1) if "=" in s else _usage(f"--set {s!r}; PATH=VALUE "
-                                "is required") for s in args.set),
-                 over_capacity=args.over_capacity or None, **given)
-    print(result.report())
-    outputs = _written(before, given) if result.outputs is None else result.outputs
-    if args.save:
-        print(f"trace         {result.save(args.save)}")
-    if args.summary_json:
-        with open(args.summary_json, "w", encoding="utf-8") as file:
-            json.dump(result.summary, file, indent=1)
-    if args.perfetto:
-        print(f"timeline      {result.perfetto(args.perfetto)}")
-    if reference is None:
-        return 0
-    return 0 if _compare(outputs, reference(**_copies(before)), args) else 1
+    report = Report(args)
+    options = Options(args.target, args.over_capacity or None, None, None, args.config,
+                      _overrides(args), report.requested(), keep_partial=True)
+    result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
+                          options, kernel.legacy)
+    if reference is not None and not result.partial:
+        outputs = _written(before, given) if result.outputs is None else result.outputs
+        report.outputs = compare(outputs, reference(**_copies(before)), args.rtol, args.atol)
+    code = report.finish(result)
+    report.say(result, code)
+    return code
 
 
 def _traceback(problem):
@@ -199,26 +199,32 @@ def _traceback(problem):
     return "".join(lines).rstrip()
 
 
+def _complain(problem, code, words):
+    """Says an error, with --json on standard output as well; the exit code."""
+    if "--json" in (sys.argv[1:] if words is None else words):
+        print(json.dumps(error_json(problem, code), indent=1))
+    who = "nkisim kernel" if code == USAGE else "error"
+    said = problem if isinstance(problem, (Error, OSError)) else _traceback(problem)
+    print(f"{who}: {said}", file=sys.stderr)
+    return code
+
+
 def main(words=None):
-    args = _parser().parse_args(words)
-    install()
-    path, found, name = args.kernel.rpartition(":")
-    if not found or not os.path.exists(path):
-        _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
     try:
+        args = _parser().parse_args(words)
+        install()
+        path, found, name = args.kernel.rpartition(":")
+        if not found or not os.path.exists(path):
+            _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
         return _simulate(args, _load(path), path, name)
     except Error as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return {"usage": 2, "internal": 4}.get(problem.code, 3)
+        code = {"usage": USAGE, "internal": INTERNAL}.get(problem.code, BAD_INPUT)
+        return _complain(problem, code, words)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except OSError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 3
+        print("nkisim: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except Exception as problem:  # raised by the kernel, its file or its reference
-        print(f"error: {_traceback(problem)}", file=sys.stderr)
-        return 3
+        return _complain(problem, BAD_INPUT, words)
 
 
 if __name__ == "__main__":
