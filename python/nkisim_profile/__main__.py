@@ -1,16 +1,66 @@
 """python -m nkisim_profile view|report|compare|sweep ...: what `nkisim view`, ... run."""
 
+import contextlib
+import io
+import json
 import sys
 from importlib import import_module
 
 COMMANDS = ("view", "report", "compare", "sweep")
+JSON_RESULT = ("view", "compare", "sweep")  # print their result as JSON themselves
+CODES = {2: "usage", 3: "bad_input", 4: "internal", 130: "interrupted"}
+
+
+class _Copy(io.TextIOBase):
+    """Standard error that is also kept."""
+
+    def __init__(self):
+        self.stream, self.kept = sys.stderr, []
+
+    def write(self, text):
+        self.kept.append(text)
+        return self.stream.write(text)
+
+    def flush(self):
+        self.stream.flush()
+
+    def isatty(self):
+        return self.stream.isatty()
+
+
+def run(command, words):
+    """The exit code of a command."""
+    try:
+        return import_module(f"nkisim_profile.{command}").main(words)
+    except SystemExit as stop:  # argparse
+        return stop.code or 0
+    except KeyboardInterrupt:
+        print(f"nkisim {command}: interrupted", file=sys.stderr)
+        return 130
+
+
+def run_json(command, words):
+    """The same with the error, if any, as JSON on standard output as the native commands do."""
+    said = _Copy()
+    with contextlib.redirect_stderr(said):
+        code = run(command, words if command in JSON_RESULT else
+                   [w for w in words if w != "--json"])
+    if code in CODES:
+        lines = "".join(said.kept).strip().splitlines() or ["failed"]
+        text = lines[-1]
+        message = text.split(": ", 1)[1] if text.startswith("nkisim ") else text
+        print(json.dumps({"ok": False, "exit_code": code, "error": {
+            "code": CODES[code], "message": message, "text": text}}, indent=1))
+    elif command not in JSON_RESULT:
+        print(json.dumps({"ok": code == 0, "exit_code": code}))
+    return code
 
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         print("usage: python -m nkisim_profile " + "|".join(COMMANDS) + " ...", file=sys.stderr)
         return 2
-    return import_module(f"nkisim_profile.{sys.argv[1]}").main(sys.argv[2:])
+    return (run_json if "--json" in sys.argv[2:] else run)(sys.argv[1], sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+from . import timeline
 from .session import BadSession, Session
 from .tables import SCHEMA, TABLES
 
@@ -149,30 +150,41 @@ def summary_text(session):
     return "\n".join(lines) + "\n"
 
 
-FORMATS = ("summary-text", "summary-json", "json", "parquet", "csv")
+FORMATS = ("summary-text", "summary-json", "json", "parquet", "csv", "perfetto", "chrome")
+TIMELINES = {"perfetto": "profile.pftrace", "chrome": "profile.trace.json"}  # default names
 
 
 def write(session, output_format, output):
-    """Writes one format to a file, a folder (parquet, csv) or, without one, standard output."""
+    """Writes one format to a file, a folder (parquet, csv) or, without one, standard output.
+
+    Returns what was written, None for standard output."""
     if output_format in ("parquet", "csv"):
         folder = pathlib.Path(output or "profile_tables")
         (write_parquet if output_format == "parquet" else write_csv)(session, folder)
-        return
+        return str(folder)
+    if output_format in TIMELINES:
+        return _replace(output or TIMELINES[output_format],
+                        getattr(timeline, output_format)(session))
     text = {"summary-text": lambda: summary_text(session),
             "summary-json": lambda: json.dumps(session.summaries(), indent=1) + "\n",
             "json": lambda: json.dumps(events_json(session)) + "\n"}[output_format]()
-    write_text(text, output)
+    return write_text(text, output)
 
 
 def write_text(text, output):
     """To a file, or to standard output without one or for "-"."""
     if not output or output == "-":
         sys.stdout.write(text)
-        return
-    partial = f"{output}.partial"
-    with open(partial, "w") as out:
-        out.write(text)
-    os.replace(partial, output)
+        return None
+    return _replace(output, text.encode())
+
+
+def _replace(path, content):
+    partial = f"{path}.partial"
+    with open(partial, "wb") as out:
+        out.write(content)
+    os.replace(partial, path)
+    return path
 
 
 def main(words):
@@ -181,11 +193,17 @@ def main(words):
         epilog="example: nkisim run k.jsonl --session k.npz && "
                "nkisim view k.npz --output-format parquet -o tables")
     parser.add_argument("session")
-    parser.add_argument("--output-format", "-f", choices=FORMATS, default="summary-text")
+    parser.add_argument("--output-format", "-f", choices=FORMATS, default=None,
+                        help="default: summary-text")
     parser.add_argument("--output-file", "-o", help="file, or folder for parquet and csv")
+    parser.add_argument("--json", action="store_true",
+                        help="summary-json, or what was written, on standard output")
     args = parser.parse_args(words)
     try:
-        write(Session(args.session), args.output_format, args.output_file)
+        chosen = args.output_format or ("summary-json" if args.json else "summary-text")
+        written = write(Session(args.session), chosen, args.output_file)
+        if args.json and written:
+            print(json.dumps({"ok": True, "format": chosen, "output": written}))
     except (BadSession, OSError) as error:
         print(f"nkisim view: {error}", file=sys.stderr)
         return 3

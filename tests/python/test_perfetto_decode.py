@@ -29,7 +29,7 @@ def slices(path):
             assert event.track_uuid not in open_slices, "slices of a row overlap"
             args = {}
             for a in event.debug_annotations:
-                args[names[a.name_iid]] = a.string_value or a.int_value
+                args[names[a.name_iid] if a.name_iid else a.name] = a.string_value or a.int_value
             open_slices[event.track_uuid] = (packet.timestamp, event.name, args)
         elif event.type == event.TYPE_SLICE_END:
             start, name, args = open_slices.pop(event.track_uuid)
