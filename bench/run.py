@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures nkisim's own speed: reading, timing-only simulation, a large matmul, single operations.
+"""Measures nkisim's own speed: reading, timing-only simulation, profiles, a large matmul, single
+operations.
 
 Everything a ratio is made of is measured here, in one run, on the same processors. Times are
 processor time with one thread (a busy machine would distort the wall clock's), else elapsed time.
@@ -60,6 +61,40 @@ def bench_timing(build, trace, repeat):
           f"peak memory {row['peak_mib']:.0f} MiB (program included)")
 
 
+PROFILES = {"summary only": [], "session": ["--session", "s.npz"],
+            "Perfetto": ["--perfetto", "k.pftrace"], "Chrome": ["--chrome", "k.json"],
+            "accounting": ["--accounting-json", "a.json"],
+            "all four": ["--session", "s.npz", "--perfetto", "k.pftrace", "--chrome", "k.json",
+                         "--accounting-json", "a.json"],
+            "explain": ["--explain"], "HTML": ["--html", "r.html"]}
+
+
+def measured(command, cwd):
+    """Elapsed and processor seconds of a command with its children, and its peak memory in MiB."""
+    start = time.perf_counter()
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return (time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def bench_profile(build, folder, instructions, repeat):
+    trace = folder / "profile.jsonl"
+    subprocess.run([sys.executable, ROOT / "bench/million.py", trace, str(instructions)], check=True)
+    print(f"profile    {instructions:,} instructions, timing only; what reports add to the run:\n"
+          "           report          processor s   elapsed s   peak MiB")
+    base = None
+    for name, words in PROFILES.items():
+        runs = [measured([build / "nkisim", "run", trace, "--timing-only", "-q", *words], folder)
+                for _ in range(repeat)]
+        wall, cpu, memory = (min(column) for column in zip(*runs))
+        base = base or (wall, cpu)
+        print(f"           {name:14}{cpu - (base[1] if words else 0):12.1f}"
+              f"{wall - (base[0] if words else 0):12.1f}{memory:11.0f}")
+
+
 def sgemm(size, repeat):
     """Best seconds of a float32 product of that size; NumPy must be imported under the limits."""
     import numpy as np
@@ -109,7 +144,7 @@ def bench_ops(build, folder, repeat):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="read, time, matmul, ops (default: all)")
+    parser.add_argument("what", nargs="*", help="read, time, profile, matmul, ops (default: all)")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--instructions", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3, help="best of how many")
@@ -118,7 +153,7 @@ def main():
     global clock
     if args.threads > 1:
         clock = time.perf_counter
-    what = args.what or ["read", "time", "matmul", "ops"]
+    what = args.what or ["read", "time", "profile", "matmul", "ops"]
     os.environ["OPENBLAS_NUM_THREADS"] = str(args.threads)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
     with tempfile.TemporaryDirectory() as folder:
@@ -131,6 +166,8 @@ def main():
             bench_reading(args.build, trace, args.repeat)
         if "time" in what:
             bench_timing(args.build, trace, args.repeat)
+        if "profile" in what:
+            bench_profile(args.build, folder, args.instructions // 4, args.repeat)
         if "matmul" in what:
             bench_matmul(args.build, folder, args.repeat, args.threads)
         if "ops" in what:
