@@ -14,11 +14,6 @@ SPACES = ("HBM", "SB", "PSUM")
 CAUSES = ("busy", "throttle", "fixed_latency", "wait_engine", "wait_dma", "hbm", "dma_latency",
           "dma_engines", "port", "semaphore", "own_path", "issue", "end")
 
-ABSENT = ("input_queue_bytes", "output_queue_bytes", "weight_queue_bytes", "cc_op_time",
-          "cc_op_active_time", "cc_op_active_time_percent", "cc_op_count",
-          "cc_cores_instruction_time", "cc_cores_instruction_active_time",
-          "cc_cores_instruction_active_time_percent", "cc_cores_instruction_count")
-
 
 class BadSession(Exception):
     """The file is not a session, or of another version."""
@@ -102,24 +97,9 @@ class Session:
         return texts
 
     def summary(self, core=0):
-        """Every metric of a core: the run's own, and those that its events give."""
-        return {**self._event_metrics[core], **self.facts["summary"][f"nc_{core}"]}
+        """Every metric of a core."""
+        return self.facts["summary"][f"nc_{core}"]
 
     def summaries(self):
         """The summary of each core by its name, as summary-json has it."""
         return {f"nc_{core}": self.summary(core) for core in range(self.cores)}
-
-    @functools.cached_property
-    def _event_metrics(self):
-        return [self._metrics_of(core) for core in range(self.cores)]
-
-    def _metrics_of(self, core):
-        p = self.parts
-        mine = p.core == core
-        evicts = mine & (p.psum_read > 0) & (p.sbuf_write > 0)
-        rows = sum(len(x) for x in (self.parts, self.transfers, self.lanes, self.semaphores))
-        # Compilers name input, output and weight queues and collectives; programs here have none.
-        absent = {name: 0 for name in ABSENT}
-        return {"trace_count": int(mine.sum()), "total_row_count": rows, "weight_size_bytes": 0,
-                "psum_read_sbuf_write_count": int(evicts.sum()),
-                "psum_read_sbuf_write_bytes": int(p.psum_read[evicts].sum()), **absent}

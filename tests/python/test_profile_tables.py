@@ -103,7 +103,6 @@ QUERIES = {  # metric: query that gives it, exactly
     "psum_read_bytes": sums("Instruction", "psum_read_bytes"),
     "psum_read_sbuf_write_bytes": sums("Instruction", "psum_read_sbuf_write_bytes"),
     "psum_read_sbuf_write_count": counts("Instruction", "psum_read_sbuf_write_bytes > 0"),
-    "trace_count": counts("Instruction"),
     "dma_transfer_count": counts("DmaPacketAggregated"),
     "dma_transfer_total_bytes": sums("DmaPacketAggregated", "transfer_bytes"),
     "hbm_read_bytes": sums("DmaPacketAggregated", "read_bytes", "source like '[HBM]%'"),
@@ -135,6 +134,14 @@ def ask(run):
     for path in folder.glob("*.parquet"):
         database.sql(f"create view {path.stem} as select * from '{path}'")
     return lambda query: database.sql(query).fetchall()
+
+
+def test_trace_events_are_the_rows_of_their_tables(run, ask):
+    summary, folder, _ = run
+    rows = {table: ask(counts(table))[0][0] if (folder / f"{table}.parquet").exists() else 0
+            for table in ("Instruction", "DmaPacketAggregated", "SemaphoreUpdate")}
+    assert summary["trace_count"] == sum(rows.values()) > rows["SemaphoreUpdate"]
+    assert summary["event_count"] == rows["SemaphoreUpdate"]
 
 
 def test_duckdb_reproduces_the_summary(run, ask):
