@@ -111,3 +111,64 @@ def test_usage(kernel, capsys, words, text):
 def test_bad_input(kernel, capsys, words, text):
     assert kernel(*words) == 3
     assert text in capsys.readouterr().err
+
+
+def test_every_report_is_written(kernel, tmp_path, capsys):
+    names = ("session", "accounting-json", "perfetto", "chrome", "html", "junit")
+    files = {n: tmp_path / n for n in names}
+    words = [str(w) for n, f in files.items() for w in (f"--{n}", f)]
+    assert kernel("scale", *X, *words, "--explain", "--budget", "total_time<=1s") == 0
+    text = capsys.readouterr().out
+    assert "critical path" in text and "verdict" in text and "budget        total_time<=1s" in text
+    assert all(f.stat().st_size > 100 for f in files.values())
+    from nkisim_profile.session import Session
+
+    session = Session(files["session"])
+    assert session.facts["what_if"] and session.facts["partial"] is False
+    events = json.loads(files["chrome"].read_text())["traceEvents"]
+    assert sum(e["ph"] == "X" and e["name"] == "TENSOR_SCALAR" for e in events) == 1
+
+
+def test_what_ifs_of_a_kernel_are_changed_runs(kernel, tmp_path, capsys):
+    session = tmp_path / "s.npz"
+    assert kernel("scale", *X, "--explain", "--session", str(session)) == 0
+    from nkisim_profile.session import Session
+
+    facts = Session(session).facts
+    four = next(w for w in facts["what_if"] if "four queues" in w["change"])
+    assert kernel("scale", *X, "--set", "compiler.dma_queues_per_engine=4", "--accounting-json",
+                  str(tmp_path / "a.json")) == 0
+    assert json.loads((tmp_path / "a.json").read_text())["end_fs"] == four["end_fs"]
+
+
+def test_budgets(kernel, capsys, tmp_path):
+    junit = tmp_path / "j.xml"
+    assert kernel("scale", *X, "--budget", "total_time<=1ns", "--budget", "hbm_read_bytes<=1GiB",
+                  "--junit", str(junit)) == 1
+    assert "over budget: total_time is" in capsys.readouterr().err
+    assert 'tests="2" failures="1"' in junit.read_text()
+    assert kernel("scale", *X, "--budget", "totl_time<=1ns") == 2
+    assert "did you mean total_time" in capsys.readouterr().err
+
+
+def test_json(kernel, capsys):
+    assert kernel("scale", *X, "--expect", "expected", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["ok"] and result["summary"]["nc_0"]["total_time"] > 0
+    assert result["outputs"][0]["equal"] is True
+
+
+@pytest.mark.parametrize("words, code, expected", [
+    (("scale", *X, "--expect", "wrong"), 1, None),
+    (("scale", "--arg", "x=f77[2,2]"), 2, {"code": "usage", "kind": "usage"}),
+    (("scale", *X, "--no-such-option"), 2, {"code": "usage"}),
+    (("out_of_bounds", *X), 3, {"code": "bad_input", "kind": "bounds", "kernel_line": 41}),
+    (("broken", *X), 3, {"code": "bad_input"}),
+    (("scale", "--arg", "x=f32[256,64]"), 3, {"kind": "partitions"}),
+])
+def test_json_errors(kernel, capsys, words, code, expected):
+    assert kernel(*words, "--json") == code
+    result = json.loads(capsys.readouterr().out)
+    assert result["ok"] is False and result["exit_code"] == code
+    if expected:
+        assert expected.items() <= result["error"].items()
