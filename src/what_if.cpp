@@ -77,7 +77,8 @@ std::vector<Change> changes(const isa::Program& program, const Config& config) {
   if (!config.ports.empty()) {
     list.push_back({"engines never shared a memory port", [](Config& c) { c.ports.clear(); }});
   }
-  if (config.dma.hardware.available &&
+  // Only an imported profile leaves modes open: nki.isa's functions choose one by their engine.
+  if (program.timing_only() && config.dma.hardware.available &&
       std::any_of(config.dma.default_mode.begin(), config.dma.default_mode.end(),
                   [](isa::DgeMode m) { return m == isa::DgeMode::kSwdge; })) {
     list.push_back({"DMAs without a dge_mode used hardware descriptors (dge_mode.hwdge)",
