@@ -107,6 +107,19 @@ int report(const isa::Error& error, int code, bool json) {
   return code;
 }
 
+int report_interruption(int code, bool json) {
+  const std::string message = "interrupted before anything was simulated";
+  if (json) {
+    std::cout << nlohmann::ordered_json{{"ok", false},
+                                        {"exit_code", code},
+                                        {"error", {{"code", "interrupted"}, {"message", message}}}}
+                     .dump(1)
+              << '\n';
+  }
+  std::cerr << "nkisim: " << message << '\n';
+  return code;
+}
+
 }  // namespace
 
 void add_common_options(po::options_description& named) {
@@ -149,8 +162,7 @@ int main(int argc, char* argv[]) {
   } catch (const nkisim::isa::Error& e) {
     return nkisim::cli::report(e, nkisim::cli::exit_code(e.code()), json);
   } catch (const nkisim::cli::Interrupted& e) {
-    std::cerr << "nkisim: interrupted before anything was simulated\n";
-    return nkisim::cli::kSignalled + e.signal;
+    return nkisim::cli::report_interruption(nkisim::cli::kSignalled + e.signal, json);
   } catch (const std::exception& e) {
     const nkisim::isa::Error error(nkisim::isa::ErrorCode::kInternal,
                                    "internal error: " + std::string(e.what()));

@@ -1,6 +1,7 @@
 """Ctrl-C during a long run: every report is complete as a file and says that the run is partial."""
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -147,3 +148,23 @@ def test_kernel(tmp_path):
     assert result["partial"] is True and "interrupted after" in err
     check_reports(files)
     assert {p.name for p in folder.iterdir()} == {p.name for p in files.values()}
+
+
+def test_while_reading(tmp_path):
+    """A pipe that goes on and on: nothing is written, and the error is JSON like any other."""
+    pipe, out = tmp_path / "trace.jsonl", tmp_path / "out.npz"
+    os.mkfifo(pipe)
+    run = subprocess.Popen([PROGRAM, "run", pipe, "--session", out, "--json"], text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    head, line = ENDLESS[:4], json.dumps(ENDLESS[4]) + "\n"
+    with contextlib.suppress(BrokenPipeError), open(pipe, "w", encoding="utf-8") as feed:
+        feed.writelines(json.dumps(part) + "\n" for part in head)
+        feed.writelines([line] * 20_000)
+        feed.flush()
+        run.send_signal(signal.SIGINT)
+        while run.poll() is None:
+            feed.writelines([line] * 20_000)
+    said, err = run.communicate(timeout=60)
+    assert run.returncode == 130 and "interrupted before" in err
+    assert json.loads(said)["error"]["code"] == "interrupted"
+    assert not out.exists()
