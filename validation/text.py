@@ -15,8 +15,7 @@ from a screenshot, or a reference whose circumstances are partly inferred.
 [calibration.md](calibration.md) says how to fit a config to measurements of your own.
 
 What these numbers are worth: the trn2 configuration was calibrated on the two attention profiles,
-the software DMA constants on the vector additions, trn1's cost of small descriptors on the average
-poolings (of unstated generation, taken to be trn1's), so these rows show fit. Nothing is fitted per
+the software DMA constants on the vector additions, so these rows show fit. Nothing is fitted per
 kernel. There is no trn3 row: no trn3 latency is published with its kernel.
 """
 
@@ -49,7 +48,7 @@ kernel family only, so these latencies are partly a fit of the compiler's part:
 | 2048^3 with resident operands (the compiler's scheduling was on): slices of both operands arrive in turn, and products of the rows that have an accumulator run as they do; an accumulator is cleared by VectorE right after it was emptied | tensor engine idle until the last slice: 75 % MFU instead of 81 (measured 82.9) |
 | elsewhere the first product of a sum overwrites PSUM, `memset` before it costs nothing | hand-written kernel 36 % MFU |
 | trn1 matmuls with hoisted loads (first API): a block of tiles is waited for and released as a whole, and SBUF holds none twice | -33 % and -31 % instead of -17 % and -2 % |
-| average pooling: one buffer per window instead of one for all | a load's way there and back per window, 2.5 us instead of 1.1 |
+| average pooling (generation not stated: trn2 taken): software descriptors as in the vector additions, a buffer per window, stores behind the loads of 8 more groups of channels | a load's way there and back per window, 2.5 us instead of 1.1 |
 | Mamba: `delta * u` leaves the loop over states, as its zoomed profile with 8192 steps shows | one VectorE instruction of five more |
 | Mamba: B and C broadcast by the tensor engine into PSUM; where a row fits a bank VectorE reads it there and two states are interleaved, else ScalarE copies it to SBUF | 512 steps: +10 % without interleaving |
 | Mamba: source order, tiles in 192 KiB per partition by one general rule (`validation/programs/memory.py`): what is used last leaves, is stored if HBM does not hold it, and comes back before its next use | v2 with 8192 steps 34 % too fast |

@@ -10,7 +10,7 @@ from collections import deque
 
 from .common import LOAD, STORE
 
-SBUF_BYTES = {"trn1": 192 * 1024}  # per partition: trainium_inferentia2_arch.rst
+SBUF_BYTES = {"trn1": 192 * 1024, "trn2": 224 * 1024}  # per partition: architecture guides
 ALIGN = 32
 
 

@@ -142,9 +142,11 @@ class _Mamba(Program):
         return self
 
 
-def average_pool(target="trn1", n=1, c=64, h=56, w=56, out=7, dtype="float32"):
+def average_pool(target="trn2", n=1, c=64, h=56, w=56, out=7, dtype="float32", ahead=8):
     """Adaptive average pooling of nki-samples: a load, a sum and a division per window.
 
+    Measured times per window follow 0.57 us + 0.88 ns per row of the window and channel, whatever the
+    number of DMA engines: software descriptors, as the first API's other kernels have them.
     The source has one cleared buffer per 128 channels for the windows; it is renamed here for every
     window, as the compiler must have done: 1.3 us per window leave no time for a load's way and back.
     """
@@ -156,6 +158,12 @@ def average_pool(target="trn1", n=1, c=64, h=56, w=56, out=7, dtype="float32"):
     def window(k, size):
         return slice(k * size // out, ((k + 1) * size + out - 1) // out)
 
+    waiting = []  # stores, behind the loads of the next `ahead` groups of channels as in vector_add()
+
+    def store():
+        rows, result = waiting.pop(0)
+        t.dma_copy(dst=y[rows], src=result, engine="gpsimd")
+
     for first in range(0, channels, parts):
         rows, result = slice(first, first + parts), t.tile("out", (parts, out, out), dtype)
         t.memset(dst=result, value=0.0)
@@ -163,7 +171,11 @@ def average_pool(target="trn1", n=1, c=64, h=56, w=56, out=7, dtype="float32"):
             for j in range(out):
                 _pool(t, x[rows, window(i, h), window(j, w)], (window(i, h), window(j, w)),
                       result[:, i, j:j + 1], parts, dtype)
-        t.store(y[rows], result)
+        waiting.append((rows, result))
+        if len(waiting) > ahead:
+            store()
+    while waiting:
+        store()
     return fit(t)
 
 
@@ -181,7 +193,8 @@ def _pool(t, source, spans, result, parts, dtype, most=128):
     for a in heights:
         for b in widths:
             part = t.tile("sum", (parts, 1))
-            t.load(tile, f"{name}[{rows},{a.start}:{a.stop},{b.start}:{b.stop}]")
+            t.dma_copy(dst=tile, src=f"{name}[{rows},{a.start}:{a.stop},{b.start}:{b.stop}]",
+                       engine="gpsimd")
             t.tensor_reduce(dst=part, data=tile, op="add", axis=[1, 2])
             t.tensor_tensor(dst=total, data1=total, data2=part, op="add", engine="vector")
     count = (spans[0].stop - spans[0].start) * (spans[1].stop - spans[1].start)
