@@ -1,5 +1,6 @@
 """python -m nkisim_validation validate|calibrate ...: what `nkisim validate`, ... run."""
 
+import json
 import sys
 from importlib import import_module
 
@@ -7,6 +8,16 @@ from .program import Failed
 
 COMMANDS = ("validate", "calibrate")
 INTERRUPTED = 130
+CODES = {2: "usage", 3: "bad_input"}
+
+
+def say(command, problem):
+    """An error on standard error and, with --json, as JSON on standard output as elsewhere."""
+    text = f"nkisim {command}: {problem}"
+    print(text, file=sys.stderr)
+    if "--json" in sys.argv:
+        print(json.dumps({"ok": False, "exit_code": problem.code, "error": {
+            "code": CODES[problem.code], "message": str(problem), "text": text}}, indent=1))
 
 
 def main():
@@ -17,7 +28,7 @@ def main():
     try:
         return import_module(f"nkisim_validation.{command}").main(sys.argv[2:])
     except Failed as problem:
-        print(f"nkisim {command}: {problem}", file=sys.stderr)
+        say(command, problem)
         return problem.code
     except KeyboardInterrupt:
         print(f"nkisim {command}: interrupted", file=sys.stderr)

@@ -26,7 +26,7 @@ def nkisim(*words, code=0, env=None):
 def measured(trace, *changes):
     sets = [word for c in changes for word in ("--set", c)]
     file = ROOT / "traces" / f"{trace}.jsonl"
-    return json.loads(nkisim("run", file, "--timing-only", "--json", *sets).stdout)["nc_0"]
+    return json.loads(nkisim("run", file, "--timing-only", "--json", *sets).stdout)["summary"]["nc_0"]
 
 
 @pytest.fixture(name="file")
@@ -68,7 +68,7 @@ def test_known_numbers_are_found_again(file):
     assert "gpsimd" not in config["engines"]
     run = nkisim("run", ROOT / "traces" / "softmax.jsonl", "--timing-only", "--json", "--config",
                  file.parent / "new.json")
-    total = json.loads(run.stdout)["nc_0"]["total_time"]
+    total = json.loads(run.stdout)["summary"]["nc_0"]["total_time"]
     assert total == pytest.approx(measured("softmax", f"{BANDWIDTH}=19", f"{WAKE}=60")["total_time"],
                                   rel=0.005)
 

@@ -51,3 +51,9 @@ def test_bad_usage():
     assert "no measurement has" in validate("--only", "xyz", code=2).stderr
     assert "neither a file" in validate("--only", "act-table", "--config", "xyz", code=3).stderr
     assert "whole table" in validate("--write", "--only", "a", code=2).stderr
+
+
+def test_errors_as_json():
+    error = json.loads(validate("--only", "xyz", "--json", code=2).stdout)
+    assert not error["ok"] and error["exit_code"] == 2 and error["error"]["code"] == "usage"
+    assert "no measurement has" in error["error"]["message"]
