@@ -562,4 +562,7 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.modules["cases"] = sys.modules["__main__"]  # what retired.py adds to
+    import retired  # noqa: F401
+
     main()

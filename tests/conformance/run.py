@@ -3,7 +3,8 @@
     python tests/conformance/run.py --sdk DIR --samples DIR --autotune DIR --library DIR
 
 Each directory is a checkout of aws-neuron/aws-neuron-sdk, aws-neuron/nki-samples,
-awslabs/nki-autotune or aws-neuron/nki-library; those not given are skipped. The kernels run
+awslabs/nki-autotune or aws-neuron/nki-library; those not given are skipped. --retired is a checkout
+of nki-samples before its legacy kernels were removed. The kernels run
 unmodified; each file runs in a process of its own with nkisim's packages on the path.
 """
 
@@ -55,6 +56,7 @@ def sdk_tests(root):
 def cases(group, root):
     """The project's own cases (cases.py) with NumPy references."""
     sys.path.insert(0, str(HERE))
+    import retired  # noqa: F401  (adds to CASES)
     from cases import CASES
 
     for name in CASES.get(group, {}):
@@ -67,6 +69,7 @@ def main():
     parser.add_argument("--samples", type=Path)
     parser.add_argument("--autotune", type=Path)
     parser.add_argument("--library", type=Path)
+    parser.add_argument("--retired", type=Path, help="nki-samples at commit 0898a77")
     parser.add_argument("--only", default="", help="run what contains this text")
     parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("--verbose", action="store_true", help="print the output of failures")
@@ -74,7 +77,7 @@ def main():
     work = []
     if args.sdk:
         work += [("nki/test", *w) for w in sdk_tests(args.sdk)]
-    for name in ("sdk", "samples", "autotune", "library"):
+    for name in ("sdk", "samples", "autotune", "library", "retired"):
         root = getattr(args, name)
         if root:
             work += [(name, *w) for w in cases(name, root.absolute())]
