@@ -95,6 +95,7 @@ struct Inst {
   Op op = Op{};
   Engine engine = Engine::kAny;  // resolved by Program::append, never kAny for datapath ops
   std::uint8_t core = 0;
+  bool engine_open = false;  // the program named no engine: a compiler may choose another
   SourceLoc loc;
   std::span<const Arg> args;           // parallel to OpSpec::params
   const Sync* sync = nullptr;          // explicit semaphores, if the trace has them

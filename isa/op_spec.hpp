@@ -137,6 +137,11 @@ struct OpSpec {
   bool loads_register = false;
   /// Executed by the sequencer itself, in program order, with no memory operand (register moves).
   bool on_sequencer = false;
+  /// Whether it uses what its engine remembers besides memory (reduce registers, random generators)
+  /// or prints: such instructions keep their order. kIfReducing: if it names reduce_cmd or
+  /// reduce_res.
+  enum class State : std::uint8_t { kNone, kIfReducing, kAlways };
+  State state = State::kNone;
   /// Its operands are reached by the DMA engines, which know no start-partition rules; `engine`
   /// only triggers the transfer.
   bool dma = false;

@@ -1,7 +1,9 @@
 #include "isa/program.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "isa/check.hpp"
 
@@ -179,6 +181,7 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
       check_arg_kinds(inst);  // pick_engine reads the arguments
       inst.engine =
           op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
+      inst.engine_open = true;
     }
     check_inst(inst, *this);
     track_blocks(op, inst.core);
@@ -207,6 +210,48 @@ void Program::track_use(const OpSpec& op, const Inst& inst) {
 bool Program::uses(Engine engine, int core) const {
   const auto c = static_cast<std::size_t>(core);
   return c < engines_used_.size() && (engines_used_[c] >> static_cast<unsigned>(engine) & 1U) != 0;
+}
+
+void Program::set_engine(std::size_t i, Engine engine) {
+  Inst changed = insts_.at(i);
+  changed.engine = engine;
+  try {
+    check_inst(changed, *this);
+  } catch (Error& e) {
+    e.at(spec(changed).name, changed.loc);
+    locate(e);
+    throw;
+  }
+  insts_[i] = changed;
+  engines_used_[changed.core] |= 1U << static_cast<unsigned>(engine);
+}
+
+void Program::set_args(std::size_t i, std::span<const Arg> args) {
+  auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
+  std::uninitialized_copy(args.begin(), args.end(), copy);
+  insts_.at(i).args = {copy, args.size()};
+}
+
+void Program::reorder(std::span<const std::uint32_t> order) {
+  assert(order.size() == insts_.size());
+  std::deque<Inst> moved;
+  for (const std::uint32_t from : order) moved.push_back(insts_[from]);
+  insts_ = std::move(moved);
+}
+
+void Program::remove(std::span<const std::uint32_t> numbers) {
+  const std::deque<Inst> old = std::exchange(insts_, {});
+  control_flow_.clear();
+  engines_used_.clear();
+  auto next = numbers.begin();
+  for (std::uint32_t i = 0; i < old.size(); ++i) {
+    if (next != numbers.end() && *next == i) {
+      ++next;
+      continue;
+    }
+    track_use(spec(old[i]), old[i]);
+    insts_.push_back(old[i]);
+  }
 }
 
 void Program::track_blocks(const OpSpec& op, int core) {

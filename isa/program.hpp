@@ -76,6 +76,17 @@ class Program {
   /// Throws Error with the instruction's name and location; the program is then unchanged.
   const Inst& append(Inst inst, std::span<const Arg> args);
 
+  /// Gives instruction i, whose engine was left open, another one. Throws Error if it cannot run
+  /// there; the program is then unchanged.
+  void set_engine(std::size_t i, Engine engine);
+  /// Replaces the arguments of instruction i by ones of the same kinds and shapes.
+  void set_args(std::size_t i, std::span<const Arg> args);
+  /// Drops instructions, none of which opens or closes a loop or branch. `numbers` ascend.
+  void remove(std::span<const std::uint32_t> numbers);
+  /// Instruction order[k] becomes the k-th. `order` is a permutation that keeps every core's loops
+  /// and branches in place; pointers to instructions become invalid.
+  void reorder(std::span<const std::uint32_t> order);
+
   /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
   void locate(Error& error) const;
 

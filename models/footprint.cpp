@@ -84,6 +84,17 @@ void find_footprint(const isa::TensorRef& ref, const isa::Program& program,
   add_dims(f, *ref.pattern, element);
 }
 
+Footprint static_footprint(const isa::TensorRef& ref, const isa::Program& program) {
+  static const isa::CoreState kNoState;
+  Footprint f;
+  if (ref.dynamic == nullptr) {
+    find_footprint(ref, program, kNoState, f);
+  } else {
+    whole_tensor(f, program.tensor(ref), ref);
+  }
+  return f;
+}
+
 bool may_overlap(const Footprint& a, const Footprint& b) {
   if (a.partition >= b.partition_end || b.partition >= a.partition_end) return false;
   if (a.first >= b.last || b.first >= a.last) return false;

@@ -31,6 +31,9 @@ struct Footprint {
 void find_footprint(const isa::TensorRef& ref, const isa::Program& program,
                     const isa::CoreState& state, Footprint& f);
 
+/// The same before anything has run: register offsets, too, widen it to the whole tensor.
+[[nodiscard]] Footprint static_footprint(const isa::TensorRef& ref, const isa::Program& program);
+
 /// False only if the two certainly share no byte.
 [[nodiscard]] bool may_overlap(const Footprint& a, const Footprint& b);
 /// True only if `outer` certainly contains all of `inner` within bytes [first, last).

@@ -166,6 +166,7 @@ const OpSpec spec_activate2 = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kIfReducing,
 };
 
 }  // namespace nkisim::isa

@@ -72,6 +72,7 @@ const OpSpec spec_activation = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kIfReducing,
 };
 
 }  // namespace nkisim::isa

@@ -74,6 +74,7 @@ const OpSpec spec_activation_reduce = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

@@ -73,6 +73,7 @@ const OpSpec spec_device_print = {
     .params = kParams,
     .opcode = Opcode::kDEVICE_PRINT,
     .eval = eval,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

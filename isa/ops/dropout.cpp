@@ -64,6 +64,7 @@ const OpSpec spec_dropout = {
     .opcode = Opcode::kDROPOUT,
     .check = check,
     .eval = eval,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

@@ -103,6 +103,7 @@ const OpSpec spec_exponential = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kIfReducing,
 };
 
 }  // namespace nkisim::isa

@@ -79,6 +79,7 @@ const OpSpec spec_rand2 = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

@@ -66,6 +66,7 @@ const OpSpec spec_rand_get_state = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

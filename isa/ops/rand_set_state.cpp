@@ -61,6 +61,7 @@ const OpSpec spec_rand_set_state = {
     .opcode = Opcode::kRAND_SET_STATE,
     .check = check,
     .eval = eval,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

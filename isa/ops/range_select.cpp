@@ -134,6 +134,7 @@ const OpSpec spec_range_select = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

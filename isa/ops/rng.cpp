@@ -46,6 +46,7 @@ const OpSpec spec_rng = {
     .opcode = Opcode::kRNG,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

@@ -93,6 +93,7 @@ const OpSpec spec_select_reduce = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kIfReducing,
 };
 
 }  // namespace nkisim::isa

@@ -38,6 +38,7 @@ const OpSpec spec_set_rng_seed = {
     .opcode = Opcode::kSET_RNG_SEED,
     .check = check,
     .eval = eval,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

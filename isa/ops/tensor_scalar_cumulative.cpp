@@ -100,6 +100,7 @@ const OpSpec spec_tensor_scalar_cumulative = {
     .opcode = Opcode::kTENSOR_SCALAR_CUMULATIVE,
     .check = check,
     .eval = eval,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

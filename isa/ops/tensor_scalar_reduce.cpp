@@ -117,6 +117,7 @@ const OpSpec spec_tensor_scalar_reduce = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .state = OpSpec::State::kAlways,
 };
 
 }  // namespace nkisim::isa

@@ -1,0 +1,67 @@
+#include "models/estimate.hpp"
+
+#include <algorithm>
+
+namespace nkisim::models {
+namespace {
+
+const DgeConfig& dge_of(const DmaConfig& dma, isa::DgeMode mode) {
+  return mode == isa::DgeMode::kHwdge   ? dma.hardware
+         : mode == isa::DgeMode::kSwdge ? dma.software
+                                        : dma.fixed;
+}
+
+}  // namespace
+
+Estimate Estimator::estimate(const isa::Inst& inst) {
+  Estimate e{.engine = inst.engine};
+  isa::expand(inst, machine_, expansion_);
+  const EngineConfig& engine = config_.engines.at(static_cast<std::size_t>(inst.engine));
+  e.is_dma = expansion_.is_dma;
+  if (e.is_dma) {
+    add_dma(inst, e);
+    return e;
+  }
+  Fs loads = 0;  // weights of the PE array are loaded while it multiplies
+  Fs last = 0;
+  for (const isa::Part& part : expansion_.parts) {
+    const Cost& cost = costs_.cost(part);
+    const Fs step =
+        std::max(cost.kind == PartKind::kArray ? cost.stream : cost.interval, engine.issue);
+    (part.unit == isa::Unit::kTensor ? loads : e.interval) += step;
+    e.latency += last;
+    last = cost.kind == PartKind::kArray ? cost.stream : cost.interval;
+    if (&part == &expansion_.parts.back()) last = cost.duration;
+    if (part.act_table != 0) e.act_table = part.act_table;
+  }
+  e.interval = std::max(e.interval, loads);
+  e.latency += last + engine.update;
+  return e;
+}
+
+void Estimator::add_dma(const isa::Inst& inst, Estimate& e) const {
+  const auto trigger = static_cast<std::size_t>(inst.engine);
+  const DmaConfig& dma = config_.dma;
+  const isa::DmaWork& work = expansion_.dma;
+  const isa::DgeMode mode =
+      work.dge == isa::DgeMode::kUnknown ? dma.default_mode.at(trigger) : work.dge;
+  const DgeConfig& dge = dge_of(dma, mode);
+  e.interval = dge.holds_sequencer
+                   ? dge.trigger.at(trigger) + config_.engines.at(trigger).gap
+                   : dge.interval_base + work.descriptors * dge.interval_per_descriptor;
+  e.interval = std::max(e.interval, dge.queue_interval);
+  e.latency = dge.trigger.at(trigger) + dge.first_packet + dma.semaphore_latency;
+  if (work.src == isa::Space::kHbm) e.latency += dma.hbm_read_latency;
+  const std::int64_t by_rows = (work.rows + dma.rows_per_engine - 1) / dma.rows_per_engine;
+  const std::int64_t lanes = std::clamp<std::int64_t>(by_rows, 1, dma.engines);
+  const Fs one = from_ns(static_cast<double>(work.bytes) / dma.bytes_per_ns) +
+                 work.descriptors * dma.packet_gap;
+  e.lanes = one / lanes;
+  e.transfer = one / dma.engines;
+}
+
+Fs Estimator::table_load() const {
+  return table_.cost({.opcode = isa::Opcode::kACT_TABLE_LOAD, .unit = isa::Unit::kScalar}).interval;
+}
+
+}  // namespace nkisim::models

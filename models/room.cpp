@@ -1,0 +1,149 @@
+#include "models/room.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace nkisim::models {
+
+RangeMax::RangeMax(std::size_t size) {
+  while (size_ < size) size_ *= 2;
+  highest_.assign(2 * size_, 0);
+  added_.assign(2 * size_, 0);
+}
+
+void RangeMax::add(std::size_t from, std::size_t to, std::int64_t value) {
+  if (from < to) add(1, 0, size_, from, to, value);
+}
+
+void RangeMax::add(std::size_t node, std::size_t low, std::size_t high, std::size_t from,
+                   std::size_t to, std::int64_t value) {
+  if (to <= low || high <= from) return;
+  if (from <= low && high <= to) {
+    highest_[node] += value;
+    added_[node] += value;
+    return;
+  }
+  const std::size_t middle = (low + high) / 2;
+  add(2 * node, low, middle, from, to, value);
+  add(2 * node + 1, middle, high, from, to, value);
+  highest_[node] = added_[node] + std::max(highest_[2 * node], highest_[2 * node + 1]);
+}
+
+std::int64_t RangeMax::max(std::size_t from, std::size_t to) const {
+  return from < to ? max(1, 0, size_, from, to) : 0;
+}
+
+std::int64_t RangeMax::max(std::size_t node, std::size_t low, std::size_t high, std::size_t from,
+                           std::size_t to) const {
+  if (to <= low || high <= from) return std::numeric_limits<std::int64_t>::min() / 2;
+  if (from <= low && high <= to) return highest_[node];
+  const std::size_t middle = (low + high) / 2;
+  return added_[node] +
+         std::max(max(2 * node, low, middle, from, to), max(2 * node + 1, middle, high, from, to));
+}
+
+Room::Room(const isa::Program& program, int core, const std::vector<bool>& placed, double share) {
+  const isa::Machine& machine = program.machine();
+  capacity_ = {static_cast<std::int64_t>(share * static_cast<double>(machine.sbuf_partition_bytes)),
+               machine.psum_partition_bytes};
+  find_lives(program, core, placed);
+}
+
+void Room::find_lives(const isa::Program& program, int core, const std::vector<bool>& placed) {
+  using Control = isa::OpSpec::Control;
+  lives_.resize(program.tensors().size());
+  std::vector<std::uint32_t> region(lives_.size(), 0);  // of the first use
+  std::vector<std::pair<std::size_t, std::size_t>> loops;
+  std::vector<std::size_t> open;
+  std::size_t position = 0;
+  std::uint32_t here = 1;
+  for (const isa::Inst& inst : program.insts()) {
+    if (inst.core != core) continue;
+    const Control control = isa::spec(inst).control;
+    if (control != Control::kNone) ++here;
+    if (control == Control::kLoopBegin || control == Control::kWhileBegin) open.push_back(position);
+    if (control == Control::kLoopEnd || control == Control::kWhileEnd) {
+      loops.emplace_back(open.back(), position);
+      open.pop_back();
+    }
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+      if (!ref.on_chip()) return;
+      Life& life = lives_[ref.tensor];
+      if (life.uses == 0) {
+        life.first = position;
+        region[ref.tensor] = here;
+      }
+      life.whole |= region[ref.tensor] != here;
+      life.last = position;
+      ++life.uses;
+    });
+    ++position;
+  }
+  filled_.assign(2, RangeMax(std::max<std::size_t>(position, 1)));
+  const std::int64_t bank = program.machine().psum_bank_bytes();
+  for (std::size_t t = 0; t < lives_.size(); ++t) {
+    Life& life = lives_[t];
+    if (life.uses == 0) continue;
+    const isa::Tensor& tensor = program.tensors()[t];
+    life.bytes = tensor.extent_bytes();
+    if (tensor.space == isa::Space::kPsum) life.bytes = (life.bytes + bank - 1) / bank * bank;
+    life.left = life.uses;
+    for (const auto& [begin, end] : loops) {
+      if (!life.whole || life.last < begin || life.first > end) continue;
+      life.first = std::min(life.first, begin);
+      life.last = std::max(life.last, end);
+    }
+    filled_[index(tensor.space)].add(life.first, life.last + 1, life.bytes);
+    if (placed.empty() || placed[t]) {
+      life.uses = 0;
+    } else {
+      tracks_ = true;
+    }
+  }
+}
+
+template <typename Fn>
+void Room::each_life(const isa::Inst& inst, Fn&& fn) const {
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+    if (ref.on_chip() && lives_[ref.tensor].uses != 0) fn(ref.tensor, index(ref.space));
+  });
+}
+
+bool Room::begins(const isa::Inst& inst) const {
+  bool any = false;
+  each_life(inst, [&](std::uint32_t t, std::size_t) { any |= !lives_[t].born; });
+  return any;
+}
+
+bool Room::fits(const isa::Inst& inst, std::size_t front) const {
+  std::array<std::int64_t, 2> wanted{};
+  std::array<std::size_t, 2> until{};
+  each_life(inst, [&](std::uint32_t t, std::size_t space) {
+    const Life& life = lives_[t];
+    if (life.born) return;
+    wanted.at(space) += life.bytes;  // a tile named twice counts twice: too careful, not wrong
+    until.at(space) = std::max(until.at(space), life.first);
+  });
+  for (std::size_t space = 0; space < 2; ++space) {
+    if (wanted.at(space) == 0 || front >= until.at(space)) continue;
+    if (filled_[space].max(front, until.at(space)) + wanted.at(space) > capacity_.at(space)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Room::execute(const isa::Inst& inst, std::size_t front) {
+  bool ended = false;
+  each_life(inst, [&](std::uint32_t t, std::size_t space) {
+    Life& life = lives_[t];
+    if (!life.born) filled_[space].add(front, life.first, life.bytes);
+    life.born = true;
+    if (--life.left > 0 || life.whole) return;
+    filled_[space].add(front, life.last + 1, -life.bytes);
+    ended = true;
+  });
+  return ended;
+}
+
+}  // namespace nkisim::models
