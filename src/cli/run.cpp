@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "isa/interpreter.hpp"
+#include "models/assign.hpp"
+#include "models/schedule.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/progress.hpp"
@@ -32,6 +34,11 @@ void options(po::options_description& named, po::positional_options_description&
   add("functional", "values only, in program order, without time");
   add("timing-only", "time only, without values");
   add("allow-unwritten", "reading memory nobody wrote gives zeros instead of an error");
+  add("schedule", po::value<std::string>()->default_value("program"),
+      "program: the trace's order; list: as a compiler's list scheduler would issue it");
+  add("dma-queues", po::value<std::string>()->default_value("one"),
+      "DMAs without an engine: one (SyncE), split (stores to HBM on ScalarE) or software "
+      "(inputs and outputs by GpSimd's descriptors)");
   add("allow-over-capacity", "do not fail when SBUF or PSUM is exceeded");
   add_result_options(named);
   add_report_options(named);
@@ -78,6 +85,27 @@ isa::Unwritten unwritten(const Args& args) {
 
 void print_line(const std::string& line) { std::cerr << line << '\n'; }
 
+models::DmaQueues dma_queues(const std::string& given) {
+  if (given == "one") return models::DmaQueues::kOne;
+  if (given == "split") return models::DmaQueues::kSplit;
+  if (given == "software") return models::DmaQueues::kSoftware;
+  usage("--dma-queues " + given + "; one, split or software is required");
+}
+
+// The compiler's part, as far as the trace leaves it open.
+void compile(const Args& args, Outcome& out) {
+  isa::Program& program = *out.trace.program;
+  models::assign_queues(program, dma_queues(text(args, "dma-queues")));
+  const std::string order = text(args, "schedule");
+  if (order == "program") return;
+  if (order != "list") usage("--schedule " + order + "; program or list is required");
+  models::ScheduleOptions options;
+  if (program.virtual_addresses()) options.placed.assign(program.tensors().size(), false);
+  const models::Schedule schedule = models::schedule(program, config_for(args, program), options);
+  if (schedule.moved > 0) program.reorder(schedule.order);
+  out.moved = schedule.moved;
+}
+
 void run_functional(const Args& args, Outcome& out) {
   Progress progress("executing");
   out.result.instructions = isa::interpret(
@@ -115,6 +143,7 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target) {
   const auto started = std::chrono::steady_clock::now();
   auto out = std::make_unique<Outcome>();
   out->trace = read(args, target);
+  compile(args, *out);
   const bool timing_only = given(args, "timing-only") || out->trace.program->timing_only();
   out->timed = !given(args, "functional");
   if (!out->timed && timing_only) {

@@ -241,6 +241,9 @@ void print_result(const Args& args, const Outcome& out) {
       out.summary.print(std::cout);
     else
       print_brief(out.summary);
+    if (out.moved > 0) {
+      std::cout << "schedule     list: " << out.moved << " instructions moved\n";
+    }
   }
   print_budgets(out, quiet);
 }

@@ -24,7 +24,8 @@ struct Outcome {
   std::vector<WhatIf> changes = {};
   std::vector<Comparison> outputs = {};  // --expect
   std::vector<BudgetResult> budgets = {};
-  double seconds = 0;  // of wall time
+  double seconds = 0;     // of wall time
+  std::size_t moved = 0;  // instructions that --schedule list issues before earlier ones
 };
 
 void add_result_options(boost::program_options::options_description& named);
