@@ -8,6 +8,7 @@
 #include "isa/act.hpp"
 #include "isa/alu.hpp"
 #include "isa/interpreter.hpp"
+#include "python/compile.hpp"
 #include "python/recorder.hpp"
 #include "src/budget.hpp"
 #include "src/config_json.hpp"
@@ -137,7 +138,8 @@ bool interrupted(bool keep_partial) {
 // "explain" if their text is wanted as well.
 py::dict simulate(Recorder& r, const std::string& config_name,
                   const std::vector<std::string>& overrides, const py::dict& files,
-                  bool allow_unwritten, const py::object& print, bool keep_partial) {
+                  bool allow_unwritten, const py::object& print, bool keep_partial,
+                  bool timing_only) {
   const auto config = nkisim::load_config(config_name, overrides);
   const InterpretOptions services = options_for(allow_unwritten, print);
   const bool explain = files.contains("explain");
@@ -146,6 +148,7 @@ py::dict simulate(Recorder& r, const std::string& config_name,
   nkisim::Reports reports(report_files(files));
   options.observers.push_back(&summary);
   reports.observe(options.observers);
+  options.timing_only = timing_only;
   options.unwritten = services.unwritten;
   options.print = services.print;
   options.progress = [&](std::uint64_t n, nkisim::models::Fs) { return services.progress(n); };
@@ -324,7 +327,9 @@ PYBIND11_MODULE(_core, m) {
     return d;
   });
 
-  py::class_<Recorder>(m, "Program")
+  py::class_<Recorder> program(m, "Program");
+  bind_compile(program);
+  program
       .def(py::init([](const std::string& target) {
         const auto machine = find_machine(target);
         if (!machine) fail("target", target, "trn1, inf2, trn2 or trn3");

@@ -53,7 +53,8 @@ class Recorder {
   std::unique_ptr<Memory> memory;
   std::vector<CoreState> states;
   std::size_t evaluated = 0;
-  std::optional<SourceLoc> fixed_location;  // of a call that was held back
+  std::vector<std::uint32_t> program_order;  // of a scheduled program: where each instruction is
+  std::optional<SourceLoc> fixed_location;   // of a call that was held back
 
   SourceLoc location();
   const TensorRef* ref(PyObject* tensor, bool exact);

@@ -6,6 +6,7 @@ explicit address keep it to the byte.
 """
 
 import bisect
+import heapq
 from dataclasses import dataclass, field
 
 ALIGN = 32
@@ -37,11 +38,11 @@ class OutOfSpace(Exception):
         self.live = live
 
 
-def place(items, capacity, bank=0, strict=True):
+def place(items, capacity, bank=0, strict=True, thorough=True):
     """Addresses for `items` within `capacity` bytes; `bank` > 0 places PSUM tiles.
 
-    Tries the rolling pointer first, then first fit, then largest first. Raises OutOfSpace, or,
-    with strict=False, grows beyond the capacity.
+    Tries the rolling pointer first, then first fit, then (thorough; quadratic) largest first.
+    Raises OutOfSpace, or, with strict=False, grows beyond the capacity.
     """
     fixed = [i for i in items if i.address >= 0]
     free = sorted((i for i in items if i.address < 0), key=lambda i: (i.start, i.id))
@@ -51,6 +52,8 @@ def place(items, capacity, bank=0, strict=True):
             return _in_time_order(free, fixed, capacity, bank, rolling)
         except OutOfSpace as error:
             problem = problem or error
+    if not thorough:
+        raise problem
     try:
         return _largest_first(free, fixed, capacity, bank)
     except OutOfSpace:
@@ -62,26 +65,26 @@ def place(items, capacity, bank=0, strict=True):
 def _in_time_order(items, fixed, capacity, bank, rolling):
     out = Placement({i.id: i.address for i in fixed})
     out.peak = max((i.address + i.bytes for i in fixed), default=0)
-    live = []  # (address, end address, item), sorted
-    expiry = []  # (end time, address, end address, item)
+    live = []  # (address, end address, id), sorted
+    expiry = []  # heap of (end time, address, end address, id)
+    by_id = {i.id: i for i in items}
     pointer = 0
     for item in items:
         while expiry and expiry[0][0] < item.start:
-            _, a, b, gone = expiry.pop(0)
-            live.pop(bisect.bisect_left(live, (a, b, gone.id)))
-        taken = [(a, b) for a, b, _ in live]
+            _, a, b, gone = heapq.heappop(expiry)
+            live.pop(bisect.bisect_left(live, (a, b, gone)))
         overlapping = [f for f in fixed if f.start <= item.end and f.end >= item.start]
-        if overlapping:
-            taken = sorted(taken + [(f.address, f.address + f.bytes) for f in overlapping])
+        taken = live if not overlapping else _merged(
+            live + [(f.address, f.address + f.bytes, f.id) for f in overlapping])
         at = _find(taken, item.bytes, capacity, bank, pointer if rolling else 0)
         if at is None:
-            raise OutOfSpace(item, [x for _, _, _, x in expiry] + overlapping)
+            raise OutOfSpace(item, [by_id[e[3]] for e in expiry] + overlapping)
         end = at + item.bytes
         pointer = end
         out.addresses[item.id] = at
         out.peak = max(out.peak, end)
         bisect.insort(live, (at, end, item.id))
-        bisect.insort(expiry, (item.end, at, end, item), key=lambda e: e[0])
+        heapq.heappush(expiry, (item.end, at, end, item.id))
     return out
 
 
@@ -89,7 +92,8 @@ def _largest_first(items, fixed, capacity, bank):
     out = Placement({i.id: i.address for i in fixed})
     placed = [(i.address, i.address + i.bytes, i) for i in fixed]
     for item in sorted(items, key=lambda i: (-i.bytes, i.start)):
-        taken = sorted((a, b) for a, b, x in placed if x.start <= item.end and x.end >= item.start)
+        taken = _merged([(a, b, x.id) for a, b, x in placed
+                         if x.start <= item.end and x.end >= item.start])
         at = _find(taken, item.bytes, capacity, bank, 0)
         if at is None:
             raise OutOfSpace(item, [x for _, _, x in placed
@@ -100,19 +104,37 @@ def _largest_first(items, fixed, capacity, bank):
     return out
 
 
+def _merged(intervals):
+    """Sorted; overlapping ones (of fixed tensors) as one."""
+    out = []
+    for a, b, number in sorted(intervals):
+        if out and a < out[-1][1]:
+            out[-1] = (out[-1][0], max(b, out[-1][1]), out[-1][2])
+        else:
+            out.append((a, b, number))
+    return out
+
+
 def _find(taken, size, capacity, bank, pointer):
     if bank:
         return _find_bank(taken, size, capacity, bank, pointer)
-    best = None
-    cursor = 0
-    for a, b in taken + [(capacity, capacity)]:
-        begin = -(-max(cursor, pointer) // ALIGN) * ALIGN
-        if begin + size <= a:
+    at = _first_gap(taken, size, capacity, pointer)
+    return _first_gap(taken, size, capacity, 0) if at is None and pointer else at
+
+
+def _first_gap(taken, size, capacity, pointer):
+    """The lowest place from `pointer` on between the sorted intervals `taken`."""
+    i = bisect.bisect_left(taken, (pointer,))
+    cursor = pointer
+    if i:  # the intervals do not overlap, or are kept merged
+        cursor = max(pointer, taken[i - 1][1])
+    for k in range(i, len(taken) + 1):
+        begin = -(-cursor // ALIGN) * ALIGN
+        if begin + size <= (taken[k][0] if k < len(taken) else capacity):
             return begin
-        if best is None and -(-cursor // ALIGN) * ALIGN + size <= a:
-            best = -(-cursor // ALIGN) * ALIGN
-        cursor = max(cursor, b)
-    return best
+        if k < len(taken):
+            cursor = max(cursor, taken[k][1])
+    return None
 
 
 def _find_bank(taken, size, capacity, bank, pointer):
@@ -120,7 +142,7 @@ def _find_bank(taken, size, capacity, bank, pointer):
     banks = capacity // bank if capacity < (1 << 40) else 64
     need = -(-size // bank)
     busy = [False] * (banks + need)
-    for a, b in taken:
+    for a, b, _ in taken:
         for k in range(a // bank, min(-(-b // bank), len(busy))):
             busy[k] = True
     first = -(-pointer // bank)
@@ -132,7 +154,7 @@ def _find_bank(taken, size, capacity, bank, pointer):
         return None
     for k in range(banks):
         cursor = k * bank
-        for a, b in sorted((a, b) for a, b in taken if a < (k + 1) * bank and b > k * bank):
+        for a, b in sorted((a, b) for a, b, _ in taken if a < (k + 1) * bank and b > k * bank):
             if cursor + size <= a:
                 return cursor
             cursor = max(cursor, -(-b // ALIGN) * ALIGN)

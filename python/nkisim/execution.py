@@ -45,7 +45,7 @@ def _attempt(recorder, options, result, allow):
             overrides = [f"{k}={v}" for k, v in options.overrides.items()]
             found = recorder.program.simulate(options.config or options.target, overrides,
                                               result.files, allow, recorder.print,
-                                              options.keep_partial)
+                                              options.keep_partial, options.timing == "only")
             result.executed = found["instructions"]
             result.summary = json.loads(found["json"])
             # As `nkisim run` says it: from the first start to the last end, on the slowest core.

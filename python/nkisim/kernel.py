@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from .compiling import Choices
 from .errors import Error
 from .options import Options
 from .recorder import state
@@ -13,10 +14,16 @@ from .session import run_function
 
 
 def run(function, *args, target=None, grid=None, options=None, legacy=False, timing=None,
-        config=None, overrides=None, over_capacity=None, allow_unwritten=None, **kwargs):
-    """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2")."""
+        config=None, overrides=None, over_capacity=None, allow_unwritten=None, compiler=None,
+        **kwargs):
+    """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
+
+    timing: False gives values only, "only" the latency without values (outputs is None).
+    compiler: a dict of compiling.Choices' switches, such as {"schedule": "program"}.
+    """
     if options is None:
-        options = Options(target, over_capacity, allow_unwritten, timing, config, overrides)
+        options = Options(target, over_capacity, allow_unwritten, timing, config, overrides,
+                          compiler=Choices(**(compiler or {})))
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
         legacy = function.legacy

@@ -22,6 +22,7 @@ import traceback
 import numpy as np
 
 from . import _core, dtypes
+from .compiling import SWITCHES, Choices
 from .errors import Error
 from .install import install
 from .kernel_report import (BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare,
@@ -129,6 +130,9 @@ def _parser():
                         help="write the comparison and the budgets as JUnit XML here")
     parser.add_argument("--json", action="store_true",
                         help="result and errors as JSON on standard output")
+    for name, choices in SWITCHES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
+                            help=f"the compiler's part (NKISIM_{name.upper()})")
     parser.add_argument("--over-capacity", action="store_true",
                         help="run even if SBUF or PSUM is too small")
     return parser
@@ -179,7 +183,8 @@ def _simulate(args, module, path, name):
     kernel = function if isinstance(function, Kernel) else Kernel(function)
     report = Report(args)
     options = Options(args.target, args.over_capacity or None, None, None, args.config,
-                      _overrides(args), report.requested(), keep_partial=True)
+                      _overrides(args), report.requested(), keep_partial=True,
+                      compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}))
     result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
                           options, kernel.legacy)
     if reference is not None and not result.partial:

@@ -3,6 +3,7 @@
 import os
 
 from . import _core
+from .compiling import Choices
 from .errors import Error
 
 _TARGETS = {
@@ -37,7 +38,7 @@ class Options:
     """How to run. Environment variables give the defaults."""
 
     def __init__(self, target=None, over_capacity=None, allow_unwritten=None, timing=None,
-                 config=None, overrides=None, files=None, keep_partial=False):
+                 config=None, overrides=None, files=None, keep_partial=False, compiler=None):
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more room than on the device
@@ -50,3 +51,4 @@ class Options:
         self.overrides = dict(overrides or {})
         self.files = dict(files or {})  # reports to write with the run: see Result.write
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
+        self.compiler = Choices() if compiler is None else compiler

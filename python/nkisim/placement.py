@@ -8,7 +8,7 @@ from .errors import Error
 from .storage import PSUM, SBUF
 
 
-def place(recorder, options):
+def place(recorder, options, thorough=True):
     """Gives every on-chip tensor its address; Error lists the largest live tensors."""
     spans = recorder.program.lifetimes()
     peaks = {}
@@ -18,7 +18,8 @@ def place(recorder, options):
                      if st.space == space and st.core == core and (
                          spans[st.id][0] >= 0 or st.address is not None)]
             if items:
-                peaks[(core, label)] = _place_space(recorder, items, label, options)
+                peaks[(core, label)] = _place_space(recorder, items, label, options,
+                                                      thorough)
     return peaks
 
 
@@ -47,12 +48,12 @@ def _item(recorder, st, span):
                           "", -1 if st.address is None else st.address)
 
 
-def _place_space(recorder, items, label, options):
+def _place_space(recorder, items, label, options, thorough):
     machine = recorder.machine
     capacity = machine[f"{label.lower()}_partition_bytes"]
     bank = machine["psum_partition_bytes"] // machine["psum_banks"] if label == "PSUM" else 0
     try:
-        placed = allocator.place(items, capacity, bank, strict=not options.over_capacity)
+        placed = allocator.place(items, capacity, bank, not options.over_capacity, thorough)
     except allocator.OutOfSpace as problem:
         raise _capacity_error(recorder, problem, label, capacity) from None
     if placed.peak > capacity and not options.over_capacity:

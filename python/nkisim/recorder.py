@@ -92,6 +92,8 @@ class Recorder:
         self.began = {}           # storage -> whether it was written before the first of them
         self.identities = {}      # (core, rows, dtype) -> tile with ones on its diagonal
         self.printed = []
+        self.ones = {}            # tiles of ones, by (core, instance, rows, dtype)
+        self.broadcasts = []      # copies of a row repeated in PSUM to SBUF, by instruction
         self.transposes = set()   # (file, line) of matmuls that only transpose
         self.placed = False
         self.met = set()          # cores that have met another in sendrecv or core_barrier

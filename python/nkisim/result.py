@@ -25,6 +25,7 @@ class Result:
         self.record_seconds = 0.0
         self.run_seconds = 0.0
         self.peak = {}
+        self.compiled = None       # compiling.Outcome: what the compiler's part did
         self.printed = recorder.printed
         self.name = name
 
@@ -82,6 +83,9 @@ class Result:
         if self.latency_ns is not None:
             lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
         lines.append(f"instructions  {self.instructions}")
+        if self.compiled is not None and self.compiled.moved:
+            lines.append(f"schedule      list: {self.compiled.moved} instructions moved before "
+                         "earlier ones (--schedule program keeps the kernel's order)")
         for core, m in sorted(self.summary.items()):
             lines += _core_lines("" if len(self.summary) == 1 else f" {core}", m)
         for (core, space), peak in sorted(self.peak.items()):

@@ -4,9 +4,10 @@ import inspect
 import time
 
 from . import hostarrays, strict
+from .compiling import compile_program
 from .errors import Error
 from .execution import execute, restart
-from .placement import located, place_or_warn
+from .placement import located
 from .recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from .recording import record
 from .result import Result
@@ -28,7 +29,8 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
         strict.check_outputs(function, _tensors_in(returned))
     _set_roles(function, recorder, _tensors_in(returned), [t for _, t in written])
     result = Result(recorder, options, getattr(function, "__name__", "kernel"))
-    result.peak = place_or_warn(recorder, options, legacy)
+    result.compiled = compile_program(recorder, options, legacy)
+    result.peak = result.compiled.peak
     recorder.placed = True
     restart(recorder, options)
     for _, t in written:  # the caller's array is about to change
@@ -36,7 +38,7 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     result.record_seconds = time.perf_counter() - begin
     execute(recorder, options, result)
     result.run_seconds = time.perf_counter() - begin - result.record_seconds
-    if result.partial:  # no output is complete
+    if result.partial or options.timing == "only":  # no output is complete
         return result
     for host, t in written:
         hostarrays.write_back(host, recorder.read_storage(t.st))

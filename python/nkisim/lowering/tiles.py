@@ -5,10 +5,11 @@ import builtins
 import numpy as np
 
 from .. import index, isa
-from ..dtypes import bfloat16, find, float32, int8, int16, int32, resolve
+from ..dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve
+from ..enums import engine
 from ..errors import KernelValueError, fail
 from ..recorder import current
-from ..storage import PSUM, SBUF, product, sbuf
+from ..storage import PSUM, SBUF, product, psum, sbuf
 from ..tensor import NkiTensor
 
 
@@ -108,13 +109,61 @@ def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, 
 
 
 def repeat_partitions(x, rows):
-    """Copies partition 0 of `x` to `rows` partitions: one shuffle per quadrant."""
+    """Copies partition 0 of `x` to `rows` partitions."""
     if x.shape[0] != 1:
         fail(f"{x!r} cannot be repeated over {rows} partitions; one partition is required",
              "broadcast_to", KernelValueError)
+    if x.st.space == SBUF and x.dtype in _PRODUCTS and current().options.compiler.broadcasts == (
+            "tensor"):
+        return _repeat_by_product(x, rows)
+    return _repeat_by_shuffles(x, rows)
+
+
+def _repeat_by_shuffles(x, rows):
+    """VectorE: one shuffle per quadrant."""
     tile = current().ndarray((rows,) + x.shape[1:], x.dtype, sbuf)
     for start in range(0, rows, 32):
         count = rows - start if rows - start < 32 else 32
         mask = [0] * count + [255] * (32 - count)
         isa.nc_stream_shuffle(tile[start:start + count], x, mask)
+    return tile
+
+
+def _ones(recorder, rows, dtype):
+    """A column of ones per use in a loop (which may not run), else one for the whole kernel."""
+    key = (recorder.core, recorder.instance, rows, dtype.name)
+    tile = recorder.ones.get(key)
+    if tile is None:
+        tile = recorder.ndarray((1, rows), dtype, sbuf)
+        isa.memset(tile, 1.0)
+        if not recorder.loops:
+            recorder.ones[key] = tile
+    return tile
+
+
+_PRODUCTS = (float32, bfloat16, float16)
+_BANK = 512  # float32 columns
+
+
+def _repeat_by_product(x, rows):
+    """TensorE: a column of ones times the row, copied from PSUM by ScalarE.
+
+    Exact: every product has one term. The compiler's part lets readers use a copy of one bank where
+    it is in PSUM.
+    """
+    recorder = current()
+    tile = recorder.ndarray((rows,) + x.shape[1:], x.dtype, sbuf)
+    ones = _ones(recorder, rows, x.dtype)
+    columns = product(x.shape[1:])
+    row, flat = x.reshape((1, columns)), tile.reshape((rows, columns))
+    for begin in range(0, columns, _BANK):
+        end = builtins.min(begin + _BANK, columns)
+        bank = recorder.ndarray((rows, end - begin), float32, psum)
+        isa.nc_matmul(bank, ones, row[:, begin:end], is_stationary_onezero=True)
+        if recorder.generation < 3:  # ScalarE's TENSOR_COPY comes with trn2
+            isa.activation(flat[:, begin:end], "copy", bank)
+        else:
+            isa.tensor_copy(flat[:, begin:end], bank, engine=engine.scalar)
+        if columns <= _BANK and x.dtype is float32:
+            recorder.broadcasts.append(len(recorder.program) - 1)
     return tile

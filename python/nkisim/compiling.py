@@ -1,0 +1,105 @@
+"""The compiler's part: engines for what the kernel leaves open, tile names, order, addresses.
+
+`Choices` has the switches; docs/compiler.md says what each does and what its default rests on.
+"""
+
+import copy
+import os
+
+from .errors import Error
+from .placement import place, place_or_warn
+from .storage import SBUF
+
+#: The switches and what they may be; the first is the default (docs/compiler.md).
+SWITCHES = {"schedule": ("list", "program"),
+            "dma_queues": ("auto", "one", "split", "software"),
+            "clears": ("drop", "keep"),
+            "broadcasts": ("tensor", "vector"),
+            "reuse": ("results", "none"),
+            "rename": ("loads", "none")}
+
+#: Shares of SBUF that the scheduler may fill; the next is tried where tiles do not fit as placed.
+_SHARES = (0.9, 0.75, 0.6, 0.4)
+
+
+class Choices:
+    """What the compiler's part does: SWITCHES by name. None means the environment's NKISIM_...
+    (NKISIM_SCHEDULE=program), else the default.
+    """
+
+    def __init__(self, **given):
+        for name in given:
+            if name not in SWITCHES:
+                raise Error(f"the compiler's part has no switch {name!r}; one of "
+                            f"{', '.join(SWITCHES)} is required", code="usage")
+        for name, allowed in SWITCHES.items():
+            value = given.get(name)
+            if value is None:
+                value = os.environ.get(f"NKISIM_{name.upper()}") or allowed[0]
+            if value not in allowed:
+                raise Error(f"{name} is {value!r}; one of {', '.join(allowed)} is required",
+                            code="usage")
+            setattr(self, name, value)
+
+
+class Outcome:
+    """What the compiler's part did; `moved` instructions overtook earlier ones."""
+
+    def __init__(self):
+        self.reassigned = 0
+        self.forwarded = 0
+        self.dropped = 0
+        self.reused = 0
+        self.renamed = 0
+        self.moved = 0
+        self.peak = {}
+
+
+def compile_program(recorder, options, legacy):
+    """Applies options.compiler to a recorded program and places its memory."""
+    choices, out = options.compiler, Outcome()
+    program = recorder.program
+    placed = [st.id for st in recorder.storages if st.address is not None]
+    place_or_warn(recorder, options, legacy)  # it must fit as it is written
+    if not recorder.loop_spans:  # they count instructions
+        out.forwarded = program.forward_copies(recorder.broadcasts)
+        if choices.clears == "drop":
+            out.dropped = program.drop_clears(placed)
+        if choices.reuse == "results":
+            out.reused = program.reuse_results(placed)
+    queues = choices.dma_queues
+    if queues == "auto":
+        queues = "software" if legacy else "split"
+    out.reassigned = program.assign_queues(queues)
+    if choices.schedule == "program":
+        out.peak = place(recorder, options)
+        return out
+    if choices.rename == "loads":
+        out.renamed = _rename(recorder, placed)
+    _schedule(recorder, options, placed, out)
+    return out
+
+
+def _rename(recorder, placed):
+    by_id = {st.id: st for st in recorder.storages if st.on_chip and st.space == SBUF}
+    made = recorder.program.rename_tiles(placed)
+    for new, old in made:
+        twin = copy.copy(by_id[old])
+        twin.id, twin.name, twin.array = new, f"{twin.name}~{new}", None
+        recorder.storages.append(twin)
+    return len(made)
+
+
+def _schedule(recorder, options, placed, out):
+    """Lets tiles fill as much of SBUF as can then be placed; program order if nothing can."""
+    program = recorder.program
+    overrides = [f"{k}={v}" for k, v in options.overrides.items()]
+    for share in _SHARES:
+        out.moved = program.schedule(options.config or options.target, overrides, placed, share)
+        try:
+            out.peak = place(recorder, options, thorough=False)
+            return
+        except Error:
+            program.unschedule()
+    out.moved = 0
+    out.peak = place(recorder, options)
