@@ -1,4 +1,5 @@
 """Errors of the validation table, their summary, and docs/accuracy.md."""
+import json
 import statistics
 from pathlib import Path
 
@@ -115,8 +116,39 @@ def write(rows, result, table, rates, folder):
                          f"{r['bound']} |")
         parts.append("")
     curve.plot(rates, folder / "dma.png")
-    parts += [curve.text(rates), missing(rows, table), words.LIMITS]
+    parts += [curve.text(rates), missing(rows, table), public(), words.LIMITS]
     (folder / "accuracy.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def public():
+    """The public kernels' section, from what validation/public wrote."""
+    found = json.loads((Path(__file__).parent / "public.json").read_text(encoding="utf-8"))
+    lines = [words.PUBLIC, "| kernel | measured | simulated | error |\n|---|--:|--:|--:|"]
+    for r in found["kernels"]:
+        mark = " (over capacity)" if r["over_capacity"] else ""
+        lines.append(f"| `{r['id']}`{mark} | {number(r['measured_us'])} us | "
+                     f"{number(r['simulated_us'])} us | {r['error_percent']:+.1f} % |")
+    groups = {"all": "", "nki-autotune": "autotune", "tutorial Mamba, trn1": "mamba",
+              "tutorial matmul": "doc-matmul", "nki-library MLP": "nkilib"}
+    errors = {r["id"]: r["error_percent"] for r in found["kernels"]}
+    small = next(iter(found["otherwise"].values()))
+    ways = {"all, defaults": errors,
+            "the small ones, defaults": {i: e for i, e in errors.items() if i in small}, **found["otherwise"]}
+    lines.append("\nMean absolute error (worst) of all, and of nki-autotune's kernels and Mamba up "
+                 "to 1024 steps with one switch the other way:\n")
+    lines.append("| | " + " | ".join(groups) + " |\n|---|" + "--:|" * len(groups))
+    for way, errors in ways.items():
+        cells = [_mean_and_worst([e for i, e in errors.items() if part in i])
+                 for part in groups.values()]
+        lines.append(f"| {way} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\n" + words.PUBLIC_NOTES
+
+
+def _mean_and_worst(errors):
+    if not errors:
+        return "-"
+    worst = max(errors, key=abs)
+    return f"{statistics.mean(map(abs, errors)):.1f} % ({worst:+.0f} %)"
 
 
 def missing(rows, table):

@@ -54,29 +54,30 @@ kernel family only, so these latencies are partly a fit of the compiler's part:
 | Mamba: source order, tiles in 192 KiB per partition by one general rule (`validation/programs/memory.py`): what is used last leaves, is stored if HBM does not hold it, and comes back before its next use | v2 with 8192 steps 34 % too fast |
 """
 
-LIMITS = """## Public kernels, unchanged, through the front end
+PUBLIC = """## Public kernels, unchanged, through the front end
 
-`validation/public --nki-autotune PATH --aws-neuron-sdk PATH` runs kernels from checkouts. They are
-recorded in program order, without the compiler's part above, and are far too slow:
+`validation/public --nki-autotune PATH --aws-neuron-sdk PATH --nki-library PATH --write` runs kernels
+from checkouts, unchanged, with the compiler's part that [compiler.md](compiler.md) describes. None of
+its rules knows a kernel. Profiles' and nki-library's latencies contain the fixed overhead above;
+nothing is added for the tutorials' matmuls. nki-library's figures are references of its tests, and
+many tests of different options share one figure.
+"""
 
-| kernel | measured | simulated | error |
-|---|--:|--:|--:|
-| nki-autotune, hand-written 2048^3 (90.92 % MFU) | 240 us | 632 us | +163 % |
-| nki-autotune, `kernel_15` (rotate_only) | 264 us | 386 us | +47 % |
-| tutorial `mamba_v1`, 256 channels, 512 steps, trn1 | 173 us | 348 us | +101 % |
-| tutorial `mamba_v1`, 4096 channels, 512 steps, trn1 | 2340 us | 5295 us | +126 % |
-| tutorial `mamba_v2`, 512 steps, trn1 | 1600 us | 5290 us | +231 % |
-| tutorial `mamba_v2`, 1024 steps, trn1 | 4400 us | 9594 us | +118 % |
-| tutorial `mamba_v3`, 1024 steps, trn1 | 3300 us | 10797 us | +227 % |
+PUBLIC_NOTES = """What the defaults rest on besides this table: stores on ScalarE and loads on SyncE,
+and inputs and outputs by software descriptors in legacy kernels, are what the two device profiles
+show; the vector additions of the legacy API confirm the latter. AWS's tutorial says that
+`nl.broadcast_to` over partitions runs on TensorE, and its zoomed Mamba profile has four VectorE
+instructions per state where the kernel writes five: `delta * u` is computed once (`reuse`).
 
-The errors of the summary above hold for programs that are written as the compiler would order them,
-not for these. What costs most in the first two is known: `memset` of PSUM runs on VectorE behind the
-copy that empties the bank before it, and stores hold up loads on SyncE. In the Mamba kernels
-`broadcast_to` across partitions becomes VectorE instructions (8 of 13 per state) where the measured
-VectorE time leaves room for none: it belongs on TensorE or the DMA. Clearing PSUM by letting the
-first product overwrite, and stores on another queue, are the first rules such a stage needs.
+Open: nki-autotune measured its hand-written kernels with the compiler's instruction scheduling off,
+yet they overlap loads and products as only a reordered stream does here (`schedule=program` is 2.5
+times too slow); what else the compiler did for them is not known. Clearing PSUM: the single-bank
+kernel's published 18.2 % of VectorE says that its compiler kept the `memset`, its latency fits both.
+nki-library's kernels fix addresses and order themselves: program order changes their mean error by
+half a point. trn1's tutorial matmuls are too fast for the reason given under Limits.
+"""
 
-## Limits
+LIMITS = """## Limits
 
 What the table shows to be wrong, in order of weight:
 
@@ -101,8 +102,7 @@ throttle, and the phase of that throttle's window, which differs from run to run
 """
 
 REASONS = (
-    ("trn2-nkilib-", "nki-library MLP references: to be run from a checkout through the front end; "
-                     "many share one stale value for different options"),
+    ("trn2-nkilib-", "nki-library MLP references: run through the front end, see below"),
     ("trn2-autotune-compiler", "the compiler's own kernel, no source"),
     ("trn1-doc-layernorm", "2.3 ms for 1.2 MB contradicts the stated shape"),
     ("trn1-doc-mamba-torch", "compiled from PyTorch, no kernel"),
