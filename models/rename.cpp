@@ -48,12 +48,12 @@ class Renamer {
     const isa::Tensor& t = program_.tensors()[tensor];
     bool whole = false, reads = false;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      reads |= ref.dynamic != nullptr;  // rows out of range may be left as they are
       if (ref.tensor != tensor) return;
       reads |= !write;
       const Footprint f = static_footprint(ref, program_);
-      whole |= write && ref.dynamic == nullptr && f.dense() &&
-               f.last - f.first == t.extent_bytes() && ref.partition == t.partition &&
-               ref.partitions == t.shape[0];
+      whole |= write && f.dense() && f.last - f.first == t.extent_bytes() &&
+               ref.partition == t.partition && ref.partitions == t.shape[0];
     });
     return whole && !reads;
   }

@@ -136,6 +136,27 @@ def test_a_tile_with_an_address_stays_one_tile():
     assert result.peak[0, "SBUF"] == 4096 + 2048
 
 
+def test_a_gather_that_may_skip_rows_keeps_its_tile():
+    @nki.jit
+    def gather(x, index):
+        out = nl.ndarray((64, 32), dtype=x.dtype, buffer=nl.shared_hbm)
+        rows = nl.ndarray((64, 1), dtype=index.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=rows, src=index)
+        tile = nl.ndarray((64, 32), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.memset(dst=tile, value=-1.0)
+        nisa.dma_copy(dst=tile, src=x.ap([[32, 64], [1, 32]], vector_offset=rows),
+                      oob_mode=nisa.oob_mode.skip)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x = np.random.default_rng(2).standard_normal((100, 32)).astype(np.float32)
+    index = np.arange(0, 192, 3, dtype=np.int32).reshape(64, 1)  # rows beyond 99 are skipped
+    expected = np.where(index < 100, x[np.minimum(index[:, 0], 99)], -1)
+    result = nkisim.run(gather, x, index, target="trn2")
+    assert result.compiled.renamed == 0
+    assert np.array_equal(result.outputs, expected)
+
+
 def test_the_clear_before_an_overwriting_product_is_dropped():
     dropped, kept = run(cleared_product), run(cleared_product, clears="keep")
     assert (dropped.compiled.dropped, kept.compiled.dropped) == (1, 0)
