@@ -1,7 +1,9 @@
 // The ISA-level parts an op becomes on a generation, with quantities and never with cycles.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -54,6 +56,44 @@ enum Feature : std::uint32_t {
   kFeatFp32LowPass = 1U << 21U,   // the LOW of an FP32 matmul's two passes
   kFeatPointer = 1U << 22U,       // some scalar operand is a tensor of one column
 };
+
+/// A feature's name in configs, and the features in the order of their bits.
+struct FeatureName {
+  std::string_view name;
+  Feature feature;
+};
+inline constexpr std::array<FeatureName, 23> kFeatureNames = {{
+    {"src_psum", kFeatSrcPsum},
+    {"dst_psum", kFeatDstPsum},
+    {"two_inputs", kFeatTwoInputs},
+    {"two_sbuf_inputs", kFeatTwoSbufInputs},
+    {"all_16bit", kFeatAll16Bit},
+    {"all_8_or_16bit", kFeatAll8Or16Bit},
+    {"contiguous", kFeatContiguous},
+    {"wide_stride", kFeatWideStride},
+    {"dynamic", kFeatDynamic},
+    {"fp32", kFeatFp32},
+    {"fp8", kFeatFp8},
+    {"transpose", kFeatTranspose},
+    {"double_row", kFeatDoubleRow},
+    {"mx", kFeatMx},
+    {"zero", kFeatZero},
+    {"onezero", kFeatOneZero},
+    {"bf16", kFeatBf16},
+    {"reduce_add_max", kFeatReduceAddMax},
+    {"add_mul_sub", kFeatAddMulSub},
+    {"sub_mul", kFeatSubMul},
+    {"indirect", kFeatIndirect},
+    {"fp32_low_pass", kFeatFp32LowPass},
+    {"pointer", kFeatPointer},
+}};
+/// The bit of a feature's name; none if it is unknown.
+[[nodiscard]] constexpr std::optional<Feature> parse_feature(std::string_view text) {
+  for (const FeatureName& known : kFeatureNames) {
+    if (known.name == text) return known.feature;
+  }
+  return std::nullopt;
+}
 
 /// Quantities of one part. Elements are per partition; bytes are totals over partitions.
 struct Part {

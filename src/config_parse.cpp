@@ -5,6 +5,7 @@
 
 #include "isa/error.hpp"
 #include "isa/machine.hpp"
+#include "isa/part.hpp"
 #include "src/config_json.hpp"
 #include "src/config_reader.hpp"
 
@@ -13,40 +14,14 @@ namespace {
 
 using models::Config;
 
-constexpr std::array<std::pair<std::string_view, std::uint32_t>, 23> kFeatures = {{
-    {"src_psum", isa::kFeatSrcPsum},
-    {"dst_psum", isa::kFeatDstPsum},
-    {"two_inputs", isa::kFeatTwoInputs},
-    {"two_sbuf_inputs", isa::kFeatTwoSbufInputs},
-    {"all_16bit", isa::kFeatAll16Bit},
-    {"all_8_or_16bit", isa::kFeatAll8Or16Bit},
-    {"contiguous", isa::kFeatContiguous},
-    {"wide_stride", isa::kFeatWideStride},
-    {"dynamic", isa::kFeatDynamic},
-    {"fp32", isa::kFeatFp32},
-    {"fp8", isa::kFeatFp8},
-    {"transpose", isa::kFeatTranspose},
-    {"double_row", isa::kFeatDoubleRow},
-    {"mx", isa::kFeatMx},
-    {"zero", isa::kFeatZero},
-    {"onezero", isa::kFeatOneZero},
-    {"bf16", isa::kFeatBf16},
-    {"reduce_add_max", isa::kFeatReduceAddMax},
-    {"add_mul_sub", isa::kFeatAddMulSub},
-    {"sub_mul", isa::kFeatSubMul},
-    {"indirect", isa::kFeatIndirect},
-    {"fp32_low_pass", isa::kFeatFp32LowPass},
-    {"pointer", isa::kFeatPointer},
-}};
 constexpr std::array<std::string_view, 4> kKinds = {"pipe", "sequencer", "array", "dma_trigger"};
 
 std::uint32_t features(ConfigReader& row, const std::string& key) {
   std::uint32_t mask = 0;
   for (const std::string& text : row.texts(key)) {
-    const auto f = std::find_if(kFeatures.begin(), kFeatures.end(),
-                                [&](const auto& known) { return known.first == text; });
-    if (f == kFeatures.end()) row.fail(key, "\"" + text + "\" is not a known feature");
-    mask |= f->second;
+    const auto feature = isa::parse_feature(text);
+    if (!feature) row.fail(key, "\"" + text + "\" is not a known feature");
+    mask |= *feature;
   }
   return mask;
 }

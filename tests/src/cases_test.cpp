@@ -1,6 +1,7 @@
 // Runs the case tables beside the instructions: isa/ops/*.cases.json.
 //
-// A case: "tensors" as in a trace header (on-chip ones without addresses), "set" (initial values
+// A case: "tensors" as in a trace header (on-chip ones without addresses, or with "addresses":
+// "physical"), "cores" (1), "set" (initial values
 // by tensor name, row-major), "program" (trace lines), and what must come out: "expect" (values by
 // tensor name, exact unless "rtol"/"atol" are given; null = never written), "error" (substring of
 // the message) or "parts" (of the last instruction; only the keys given are compared).
@@ -25,31 +26,9 @@ using json = nlohmann::json;
 namespace {
 
 std::uint32_t feature_bit(const std::string& feature) {
-  static const std::map<std::string, std::uint32_t> kBits = {
-      {"src_psum", isa::kFeatSrcPsum},
-      {"dst_psum", isa::kFeatDstPsum},
-      {"two_inputs", isa::kFeatTwoInputs},
-      {"two_sbuf_inputs", isa::kFeatTwoSbufInputs},
-      {"all_16bit", isa::kFeatAll16Bit},
-      {"all_8_or_16bit", isa::kFeatAll8Or16Bit},
-      {"contiguous", isa::kFeatContiguous},
-      {"wide_stride", isa::kFeatWideStride},
-      {"dynamic", isa::kFeatDynamic},
-      {"fp32", isa::kFeatFp32},
-      {"fp8", isa::kFeatFp8},
-      {"transpose", isa::kFeatTranspose},
-      {"double_row", isa::kFeatDoubleRow},
-      {"mx", isa::kFeatMx},
-      {"zero", isa::kFeatZero},
-      {"onezero", isa::kFeatOneZero},
-      {"bf16", isa::kFeatBf16},
-      {"reduce_add_max", isa::kFeatReduceAddMax},
-      {"add_mul_sub", isa::kFeatAddMulSub},
-      {"sub_mul", isa::kFeatSubMul},
-      {"indirect", isa::kFeatIndirect},
-      {"fp32_low_pass", isa::kFeatFp32LowPass},
-      {"pointer", isa::kFeatPointer}};
-  return kBits.at(feature);
+  const auto known = isa::parse_feature(feature);
+  if (!known) throw std::runtime_error("no feature " + feature);
+  return *known;
 }
 
 /// A failed requirement ends its case, not the whole run.
@@ -103,10 +82,11 @@ struct Case {
   std::unique_ptr<isa::Memory> memory;
 
   explicit Case(json c) : text(std::move(c)) {
-    const json header = {{"nisa", 1},
-                         {"target", text.value("target", "trn2")},
-                         {"addresses", "virtual"},
-                         {"tensors", text.at("tensors")}};
+    json header = {{"nisa", 1},
+                   {"target", text.value("target", "trn2")},
+                   {"addresses", text.value("addresses", "virtual")},
+                   {"tensors", text.at("tensors")}};
+    if (text.contains("cores")) header["cores"] = text.at("cores");
     std::string lines = header.dump() + "\n";
     for (const json& inst : text.at("program")) lines += inst.dump() + "\n";
     trace = read_trace_text(lines, "case.jsonl");
