@@ -59,6 +59,12 @@ struct Pattern {
 
 struct TensorRef;
 
+/// Partitions an index list of tensor indirection is dealt out to, round robin (nki.language
+/// NkiTensor.indirect): 32 for the tensor engine, 16 for the others.
+[[nodiscard]] constexpr std::int64_t index_group(bool tensor_engine) {
+  return tensor_engine ? 32 : 16;
+}
+
 /// An address component known only at run time; several may be chained on one operand.
 struct DynamicOffset {
   enum class Kind : std::uint8_t {
@@ -72,7 +78,7 @@ struct DynamicOffset {
   const TensorRef* index = nullptr;  // the others
   std::int64_t stride = 1;           // elements per unit of index
   std::int64_t limit = 0;            // indices must be in [0, limit); 0 = bounded by the tensor
-  std::int64_t group = 16;           // kIndirect: 16, or 32 on the tensor engine
+  std::int64_t group = 0;            // kIndirect: as given; 0 = the engine's own (index_group)
   const DynamicOffset* next = nullptr;
 };
 

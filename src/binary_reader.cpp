@@ -212,7 +212,6 @@ class Reader {
     if (d.stride > kMaxElements || d.stride < -kMaxElements) corrupt("stride out of range");
     d.limit = integer(kMaxElements, "limit");
     d.group = integer(isa::kPartitions, "group");
-    if (d.group < 1) corrupt("group out of range");
     return d;
   }
 

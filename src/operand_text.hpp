@@ -17,6 +17,8 @@ namespace nkisim {
 /// That tensor's id; it is added on first use.
 [[nodiscard]] std::uint32_t raw_tensor(isa::Program& program, isa::Space space, int core);
 [[nodiscard]] bool is_raw_tensor(const isa::Tensor& tensor);
+/// An operand at a tensor's first byte, over all its partitions and without a pattern yet.
+[[nodiscard]] isa::TensorRef tensor_start(const isa::Tensor& tensor, std::uint32_t id);
 
 /// Turns JSON operands into interned TensorRefs of one program.
 class OperandReader {
@@ -32,8 +34,10 @@ class OperandReader {
   isa::TensorRef explicit_ref(std::string_view param, Json value, int core);
   isa::TensorRef start_ref(std::string_view param, Json value, int core);
   isa::TensorRef raw_start(std::string_view param, Json value, int core);
-  const isa::DynamicOffset* dynamic(std::string_view param, Json list, int core);
-  const isa::DynamicOffset* dynamic_part(std::string_view param, Json part, int core,
+  const isa::DynamicOffset* dynamic(std::string_view param, Json list, const isa::TensorRef& ref,
+                                    int core);
+  const isa::DynamicOffset* dynamic_part(std::string_view param, Json part,
+                                         const isa::TensorRef& ref, int core,
                                          const isa::DynamicOffset* next);
   std::uint32_t find_tensor(std::string_view param, std::string_view name) const;
 
