@@ -78,7 +78,7 @@ void EvalContext::run(const Inst& inst) {
   block_ = used_ = 0;
   skipped_.clear();
   skip_out_of_bounds_ = false;
-  tensor_engine_ = inst.engine == Engine::kTensor;
+  engine_ = inst.engine;
   if (op.eval == nullptr) return;
   try {
     op.eval(inst, *this);
@@ -120,7 +120,8 @@ std::vector<std::int64_t> EvalContext::indices(const TensorRef& ref, const Dynam
   const Tile<std::uint32_t> index = load_bits(*d.index);
   const bool rows = d.kind == DynamicOffset::Kind::kVector;
   const std::int64_t count = rows ? ref.rows() : ref.columns();
-  const std::int64_t group = rows ? std::max<std::int64_t>(index.rows, 1) : d.group;
+  const std::int64_t group =
+      rows ? std::max<std::int64_t>(index.rows, 1) : index_group(engine_ == Engine::kTensor);
   std::vector<std::int64_t> out;
   out.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -207,7 +208,7 @@ bool EvalContext::tracks_origin(Space space) const {
 void EvalContext::mark_written(Region& region, Space space, std::int64_t first,
                                std::int64_t count) {
   region.mark_written(first, count);
-  if (tracks_origin(space)) region.mark_foreign(first, count, !tensor_engine_);
+  if (tracks_origin(space)) region.mark_foreign(first, count, engine_ != Engine::kTensor);
 }
 
 // Checks or marks the elements of a run inside `region`.
@@ -456,7 +457,7 @@ Tile<float> EvalContext::load(const TensorRef& ref) {
 void EvalContext::store(const TensorRef& ref, const Tile<float>& values) {
   const std::int64_t size = size_bytes(ref.dtype);
   const std::int64_t width = is_packed(ref.dtype) ? 4 : 1;
-  const float* in = values.data;
+  const float* in = rounds(ref) ? rounded(ref, values).data : values.data;
   std::vector<std::byte> scatter;
   walk(ref, Touch::kWrite, [&](const Run& run) {
     const auto n = static_cast<std::size_t>(run.count);

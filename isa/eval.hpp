@@ -37,6 +37,7 @@ struct CoreState {
   std::array<std::array<Xorwow, 4>, kPartitions> vector_xorwow{};
   std::array<Xorwow, kPartitions> gpsimd_xorwow{};
   bool vector_seeded = false, gpsimd_seeded = false;
+  std::vector<Xorwow> rounding;  // per engine and lane; empty: nearest even (isa/rounding.hpp)
   [[nodiscard]] std::int32_t reg(std::int64_t id) const;
   void set_reg(std::int64_t id, std::int32_t value);
 };
@@ -166,6 +167,9 @@ class EvalContext {
                                    std::int64_t partition) const;
   template <typename Fn>
   void walk(const TensorRef& ref, Touch how, Fn&& fn);
+  // Stores of `ref` are rounded stochastically; `values` as they then are.
+  [[nodiscard]] bool rounds(const TensorRef& ref) const;
+  [[nodiscard]] Tile<float> rounded(const TensorRef& ref, const Tile<float>& values);
   void* scratch(std::size_t bytes);
 
   const Program& program_;
@@ -175,7 +179,7 @@ class EvalContext {
   const Inst* peer_inst_ = nullptr;
   EvalContext* peer_ = nullptr;
   bool skip_out_of_bounds_ = false;
-  bool tensor_engine_ = false;  // the running instruction's engine
+  Engine engine_ = Engine::kVector;  // the running instruction's
   std::vector<bool> skipped_;
   struct Block {
     std::unique_ptr<std::byte[]> data;

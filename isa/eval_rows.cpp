@@ -54,7 +54,7 @@ void EvalContext::map_rows(std::initializer_list<const TensorRef*> inputs, const
   const DenseRows to = dense_rows(dst);
   const auto columns = dst.columns();
   std::vector<Input> in;
-  bool stream = to.place.region != nullptr && !is_packed(dst.dtype);
+  bool stream = to.place.region != nullptr && !is_packed(dst.dtype) && !rounds(dst);
   for (const TensorRef* ref : inputs) {
     in.push_back({ref, dense_rows(*ref)});
     stream &= in.back().dense.place.region != nullptr && !is_packed(ref->dtype) &&

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "isa/rounding.hpp"
 #include "isa/walker.hpp"
 
 namespace nkisim::isa {
@@ -14,6 +15,7 @@ struct Core {
   Core(const Program& program, Memory& memory, int id, const InterpretOptions& options)
       : walker(program, id, state), context(program, memory, state, options.unwritten) {
     context.print = options.print;
+    if (options.stochastic_rounding) seed_rounding(state, *options.stochastic_rounding, id);
   }
   CoreState state;
   Walker walker;
@@ -89,6 +91,9 @@ void interpret_range(const Program& program, Memory& memory, std::vector<CoreSta
   for (CoreState& state : states) {
     contexts.push_back(std::make_unique<EvalContext>(program, memory, state, options.unwritten));
     contexts.back()->print = options.print;
+    if (options.stochastic_rounding && state.rounding.empty()) {
+      seed_rounding(state, *options.stochastic_rounding, static_cast<int>(contexts.size()) - 1);
+    }
   }
   for (std::size_t i = first; i < last; ++i) {
     const Inst& inst = program.insts()[i];

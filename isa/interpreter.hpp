@@ -1,6 +1,8 @@
 // Runs a program in program order without time: the oracle for every timed run.
 #pragma once
 
+#include <optional>
+
 #include "isa/eval.hpp"
 #include "isa/program.hpp"
 
@@ -9,6 +11,8 @@ namespace nkisim::isa {
 struct InterpretOptions {
   Unwritten unwritten = Unwritten::kError;
   PrintSink print;
+  /// Seed of stochastic rounding (isa/rounding.hpp); none: nearest even.
+  std::optional<std::uint32_t> stochastic_rounding = {};
   /// Called now and then with the dynamic instructions done; return false to stop early.
   std::function<bool(std::uint64_t)> progress;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "isa/rounding.hpp"
 #include "models/device.hpp"
 
 namespace nkisim::models {
@@ -21,7 +22,7 @@ Fs settle_time(const Config& config) {
 }  // namespace
 
 Core::Core(int id, const isa::Program& program, const Config& config, const CostTable& costs,
-           SimSession& session, isa::Memory& memory, isa::Unwritten unwritten, isa::PrintSink print,
+           SimSession& session, isa::Memory& memory, const RunOptions& options,
            const ObserverList& observers, Device& device)
     : id_(id),
       program_(program),
@@ -29,9 +30,10 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
       observers_(observers),
       device_(device),
       state_(std::make_unique<isa::CoreState>()),
-      eval_(std::make_unique<isa::EvalContext>(program, memory, *state_, unwritten)),
+      eval_(std::make_unique<isa::EvalContext>(program, memory, *state_, options.unwritten)),
       ports_(config.ports) {
-  eval_->print = std::move(print);
+  eval_->print = options.print;
+  if (options.stochastic_rounding) isa::seed_rounding(*state_, *options.stochastic_rounding, id);
   for (int e = 0; e < isa::kEngineCount; ++e) {
     name_queue(static_cast<QueueIndex>(e),
                std::string(isa::name(isa::unit_of(static_cast<isa::Engine>(e)))));

@@ -9,11 +9,12 @@
 namespace nkisim::models {
 
 class Device;
+struct RunOptions;
 
 class Core : public EngineHost {
  public:
   Core(int id, const isa::Program& program, const Config& config, const CostTable& costs,
-       SimSession& session, isa::Memory& memory, isa::Unwritten unwritten, isa::PrintSink print,
+       SimSession& session, isa::Memory& memory, const RunOptions& options,
        const ObserverList& observers, Device& device);
 
   void finish(Operation& op, Fs end) override;

@@ -35,8 +35,8 @@ Device::Device(const isa::Program& program, const Config& config, isa::Memory* m
     memory = scratch_.get();
   }
   for (int c = 0; c < program.cores(); ++c) {
-    cores_.push_back(std::make_unique<Core>(c, program, config, costs_, session, *memory,
-                                            options.unwritten, options.print, observers, *this));
+    cores_.push_back(std::make_unique<Core>(c, program, config, costs_, session, *memory, options,
+                                            observers, *this));
   }
 }
 

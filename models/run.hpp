@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "isa/eval.hpp"
@@ -14,6 +15,7 @@ namespace nkisim::models {
 struct RunOptions {
   isa::Unwritten unwritten = isa::Unwritten::kError;
   isa::PrintSink print = {};
+  std::optional<std::uint32_t> stochastic_rounding = {};  // seed; none: nearest even
   /// Called now and then with the instructions finished and the simulated time; false stops.
   std::function<bool(std::uint64_t, Fs)> progress = {};
 };

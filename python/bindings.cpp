@@ -7,6 +7,7 @@
 
 #include "isa/act.hpp"
 #include "isa/alu.hpp"
+#include "isa/check.hpp"
 #include "isa/interpreter.hpp"
 #include "python/compile.hpp"
 #include "python/recorder.hpp"
@@ -57,8 +58,9 @@ PyMethodDef append_def = {"append",
                           reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(append_entry)),
                           METH_FASTCALL, nullptr};
 
-InterpretOptions options_for(bool allow_unwritten, const py::object& print) {
+InterpretOptions options_for(const Recorder& r, bool allow_unwritten, const py::object& print) {
   InterpretOptions options;
+  options.stochastic_rounding = r.stochastic_rounding;
   options.unwritten = allow_unwritten ? Unwritten::kAllow : Unwritten::kError;
   if (!print.is_none()) {
     // A plain handle: the function is copied and destroyed without the interpreter's lock, and the
@@ -141,7 +143,7 @@ py::dict simulate(Recorder& r, const std::string& config_name,
                   bool allow_unwritten, const py::object& print, bool keep_partial,
                   bool timing_only) {
   const auto config = nkisim::load_config(config_name, overrides);
-  const InterpretOptions services = options_for(allow_unwritten, print);
+  const InterpretOptions services = options_for(r, allow_unwritten, print);
   const bool explain = files.contains("explain");
   nkisim::SimOptions options;
   nkisim::Summary summary;
@@ -151,6 +153,7 @@ py::dict simulate(Recorder& r, const std::string& config_name,
   options.timing_only = timing_only;
   options.unwritten = services.unwritten;
   options.print = services.print;
+  options.stochastic_rounding = services.stochastic_rounding;
   options.progress = [&](std::uint64_t n, nkisim::models::Fs) { return services.progress(n); };
   Memory& memory = r.live_memory();
   const std::string session = report_files(files).session;
@@ -368,6 +371,7 @@ PYBIND11_MODULE(_core, m) {
       .def("place",  // addresses are final
            [](Recorder& r, bool over_capacity) {
              r.program.set_virtual_addresses(false);
+             check_placement(r.program);
              r.program.set_allow_over_capacity(over_capacity);
              r.memory.reset();
              r.states.clear();
@@ -387,7 +391,7 @@ PYBIND11_MODULE(_core, m) {
            })
       .def("evaluate",  // everything recorded so far, where it was left last time
            [](Recorder& r, bool allow_unwritten, const py::object& print) {
-             const auto options = options_for(allow_unwritten, print);
+             const auto options = options_for(r, allow_unwritten, print);
              const std::size_t last = r.program.insts().size();
              const std::size_t first = r.evaluated;
              r.evaluated = last;
@@ -398,10 +402,11 @@ PYBIND11_MODULE(_core, m) {
              }
              if (PyErr_Occurred() != nullptr) throw py::error_already_set();
            })
+      .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)
       .def("simulate", &simulate)
       .def("save", &save)
       .def("interpret", [](Recorder& r, bool allow_unwritten, const py::object& print) {
-        const auto options = options_for(allow_unwritten, print);
+        const auto options = options_for(r, allow_unwritten, print);
         Memory& memory = r.live_memory();
         std::uint64_t count = 0;
         {

@@ -54,7 +54,8 @@ class Recorder {
   std::vector<CoreState> states;
   std::size_t evaluated = 0;
   std::vector<std::uint32_t> program_order;  // of a scheduled program: where each instruction is
-  std::optional<SourceLoc> fixed_location;   // of a call that was held back
+  std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
+  std::optional<SourceLoc> fixed_location;           // of a call that was held back
 
   SourceLoc location();
   const TensorRef* ref(PyObject* tensor, bool exact);

@@ -16,6 +16,7 @@ SimResult simulate(const isa::Program& program, const models::Config& config, is
   models::RunOptions run_options;
   run_options.unwritten = options.unwritten;
   run_options.print = options.print;
+  run_options.stochastic_rounding = options.stochastic_rounding;
   run_options.progress = options.progress;
   const models::RunResult r =
       models::run(program, config, timing_only ? nullptr : memory, observers, run_options);

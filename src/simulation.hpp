@@ -12,6 +12,7 @@ struct SimOptions {
   bool timing_only = false;
   isa::Unwritten unwritten = isa::Unwritten::kError;
   isa::PrintSink print = {};
+  std::optional<std::uint32_t> stochastic_rounding = {};  // seed; none: nearest even
   std::vector<models::Observer*> observers = {};
   /// Called now and then with dynamic instructions done and simulated time; false stops the run.
   std::function<bool(std::uint64_t instructions, models::Fs now)> progress = {};

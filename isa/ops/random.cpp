@@ -63,6 +63,11 @@ std::uint32_t next_xorwow(Xorwow& state) {
 
 float unit_float(std::uint32_t bits) { return static_cast<float>(bits >> 8U) * 0x1p-24F; }
 
+void seed_xorwow(Xorwow& state, std::uint32_t seed, std::uint32_t set, std::size_t lane) {
+  constexpr std::uint32_t kUse = 16;  // apart from the engines' own generators
+  fill(state, origin(seed, kUse + set, lane));
+}
+
 void seed_vector(CoreState& state, std::uint32_t seed) {
   for (std::size_t lane = 0; lane < kPartitions; ++lane) {
     std::uint64_t x = origin(seed, 0, lane);

@@ -16,6 +16,8 @@ namespace nkisim::isa {
 /// Uniform in [0, 1): the upper 24 bits.
 [[nodiscard]] float unit_float(std::uint32_t bits);
 
+/// A starting state for `lane` of one of several sets of generators.
+void seed_xorwow(Xorwow& state, std::uint32_t seed, std::uint32_t set, std::size_t lane);
 /// Fills both VectorE generators of every lane from one number.
 void seed_vector(CoreState& state, std::uint32_t seed);
 /// `count` numbers of `lane` of an engine's generator; seeds it with 0 if nothing else did.

@@ -46,6 +46,10 @@ class Options:
         self.over_capacity = over_capacity
         self.allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN")) if allow_unwritten is None else (
             allow_unwritten)
+        stochastic = env("NEURON_RT_STOCHASTIC_ROUNDING_EN", "0").lower() in ("1", "true")
+        #: Seed of stochastic rounding, None for nearest even (the runtime's variables).
+        self.stochastic_rounding = (
+            int(env("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "0")) % 2 ** 32 if stochastic else None)
         self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
         self.config = config or env("NKISIM_CONFIG")
         self.overrides = dict(overrides or {})

@@ -67,6 +67,7 @@ class Recorder:
             raise Error(f"target is {target!r}; trn1, inf2, trn2 or trn3 is required", code="usage")
         self.generation = self.machine["generation"]
         self.program = _core.Program(target)
+        self.program.stochastic_rounding = options and options.stochastic_rounding
         self._append = self.program.append
         self.options = options
         self.legacy = False       # neuronxcc.nki: masks, index tiles

@@ -39,6 +39,8 @@ void options(po::options_description& named, po::positional_options_description&
   add("dma-queues", po::value<std::string>()->default_value("one"),
       "DMAs without an engine: one (SyncE), split (stores to HBM on ScalarE) or software "
       "(inputs and outputs by GpSimd's descriptors)");
+  add("stochastic-rounding", po::value<std::uint32_t>(),
+      "seed: round narrowing stores of the engines stochastically instead of to nearest even");
   add("allow-over-capacity", "do not fail when SBUF or PSUM is exceeded");
   add_result_options(named);
   add_report_options(named);
@@ -83,6 +85,11 @@ isa::Unwritten unwritten(const Args& args) {
   return given(args, "allow-unwritten") ? isa::Unwritten::kAllow : isa::Unwritten::kError;
 }
 
+std::optional<std::uint32_t> rounding_seed(const Args& args) {
+  if (!given(args, "stochastic-rounding")) return std::nullopt;
+  return args["stochastic-rounding"].as<std::uint32_t>();
+}
+
 void print_line(const std::string& line) { std::cerr << line << '\n'; }
 
 models::DmaQueues dma_queues(const std::string& given) {
@@ -108,21 +115,25 @@ void compile(const Args& args, Outcome& out) {
 
 void run_functional(const Args& args, Outcome& out) {
   Progress progress("executing");
-  out.result.instructions = isa::interpret(
-      *out.trace.program, *out.memory,
-      {.unwritten = unwritten(args), .print = print_line, .progress = [&](std::uint64_t n) {
-         progress.update(n, 0);
-         out.result.partial = Interrupts::signal() != 0;
-         return !out.result.partial;
-       }});
+  out.result.instructions = isa::interpret(*out.trace.program, *out.memory,
+                                           {.unwritten = unwritten(args),
+                                            .print = print_line,
+                                            .stochastic_rounding = rounding_seed(args),
+                                            .progress = [&](std::uint64_t n) {
+                                              progress.update(n, 0);
+                                              out.result.partial = Interrupts::signal() != 0;
+                                              return !out.result.partial;
+                                            }});
 }
 
 void run_timed(const Args& args, Outcome& out) {
   const models::Config config = config_for(args, *out.trace.program);
   const std::uint64_t total = out.trace.program->insts().size();
   Progress progress("simulating");
-  SimOptions sim{
-      .timing_only = out.memory == nullptr, .unwritten = unwritten(args), .print = print_line};
+  SimOptions sim{.timing_only = out.memory == nullptr,
+                 .unwritten = unwritten(args),
+                 .print = print_line,
+                 .stochastic_rounding = rounding_seed(args)};
   out.reports = std::make_unique<Reports>(report_files(args));
   sim.observers.push_back(&out.summary);
   out.reports->observe(sim.observers);
