@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "isa/ops/common.hpp"
@@ -20,6 +21,8 @@ std::string number(const TensorRef& ref, float value, std::uint32_t bits) {
     std::snprintf(text.data(), text.size(), "%u", bits);
   } else if (is_integer(ref.dtype)) {
     std::snprintf(text.data(), text.size(), "%d", static_cast<int>(bits));
+  } else if (std::isnan(value)) {
+    return "nan";  // whatever its sign
   } else {
     std::snprintf(text.data(), text.size(), "%.8g", static_cast<double>(value));
   }

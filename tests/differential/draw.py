@@ -20,6 +20,8 @@ SPECIALS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 1e-40, -1e-45, np.inf, -n
 class Draw:
     """One case being drawn. `max_parts` and `max_columns` bound its size; `plain` forbids strides."""
 
+    cores = 1
+
     def __init__(self, seed, target=None, max_parts=128, max_columns=512, plain=False):
         self.r = random.Random(seed)
         self.n = np.random.Generator(np.random.PCG64(zlib.crc32(str(seed).encode())))

@@ -5,9 +5,12 @@
 // that many bytes.
 //
 // Answer: u8 status (0 done, 1 rejected when read, 2 rejected when run, 3 any other exception), u32
-// length, message; if done: u32 count, then per tensor u32 length and that many bytes.
+// length, message; if done: u32 count, then per tensor u32 length and that many bytes, then
+// u32 length and what was printed.
 //
 // Tensor bytes are row-major, partitions first; a tensor without initial bytes was never written.
+#include <malloc.h>
+
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -87,7 +90,10 @@ void execute(const std::string& text, const std::vector<Init>& inits) {
     const Program& program = *trace.program;
     Memory memory(program);
     for (const Init& init : inits) fill(program, memory, init);
-    nkisim::isa::interpret(program, memory);
+    std::string printed;
+    nkisim::isa::InterpretOptions options;
+    options.print = [&](const std::string& line) { printed += line; };
+    (void)nkisim::isa::interpret(program, memory, options);
     answer(0, "");
     put_u32(program.tensors().size());
     for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
@@ -95,6 +101,8 @@ void execute(const std::string& text, const std::vector<Init>& inits) {
       put_u32(bytes.size());
       put(bytes.data(), bytes.size());
     }
+    put_u32(printed.size());
+    put(printed.data(), printed.size());
   } catch (const nkisim::isa::Error& error) {
     answer(error.code() == nkisim::isa::ErrorCode::kBadInput ? stage : 3, error.what());
   } catch (const std::exception& error) {
@@ -108,6 +116,8 @@ void execute(const std::string& text, const std::vector<Init>& inits) {
 extern "C" int sc_main(int, char*[]) { return 0; }
 
 int main() {
+  // Memory of each case mapped anew rather than recycled: only the pages it touches are cleared.
+  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
   std::string text;
   std::vector<Init> inits;
   while (get_request(text, inits)) {

@@ -35,7 +35,7 @@ def draw_case(op, seed, **limits):
             continue
         insts = insts if isinstance(insts, list) else [insts]
         case = Case(d.target, d.tensors, insts, d.virtual)
-        case.op = op
+        case.op, case.cores = op, d.cores
         return case
     raise RuntimeError(f"{op}: seed {seed} draws nothing that fits")
 

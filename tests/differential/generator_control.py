@@ -153,6 +153,97 @@ def sendrecv(d):
 
 
 @gen
+def device_print(d):
+    """What a tile holds before and after an instruction that changes it."""
+    p = d.parts()
+    n = d.columns(p, 64)
+    dtype = d.dtype(COMPUTE)
+    if d.chance(0.3):
+        view = d.hbm(dtype, [p, n])
+        other = d.view("sbuf", dtype, p, n)
+        change = Inst("dma_copy", None, dst=view, src=other)
+    else:
+        view = d.view("sbuf", dtype, p, n)
+        if any(s == 0 for s, k in view.dims if k > 1):
+            return None  # a broadcast cannot be written
+        change = Inst("tensor_copy", "vector", dst=view, src=d.view(d.space(), dtype, p, n))
+    engine = d.pick([None, "sync", "vector", "scalar", "gpsimd"])
+    return [Inst("device_print", engine, print_prefix="before", tensor=view), change,
+            Inst("device_print", engine, print_prefix="after it", tensor=view)]
+
+
+def _on(core, insts):
+    for inst in insts:
+        inst.core = core
+        for _, view in inst.views():
+            view.tensor.core = core
+    return insts
+
+
+def _work(d, core, p, n, source):
+    """Some arithmetic on one core, starting from `source`; the last result."""
+    out = []
+    for _ in range(d.r.randint(1, 3)):
+        dst = d.view("sbuf", d.dtype(COMPUTE), p, n, write=True)
+        out.append(d.pick([
+            Inst("tensor_scalar", "vector", dst=dst, data=source, op0=arithmetic(d),
+                 operand0=d.constant()),
+            Inst("tensor_tensor", "vector", dst=dst, data1=source,
+                 data2=d.view("sbuf", d.dtype(COMPUTE), p, n), op=arithmetic(d)),
+            Inst("activation", None, dst=dst, op=d.pick(["copy", "abs", "relu"]), data=source)]))
+        source = dst
+    return _on(core, out), source
+
+
+@gen
+def two_cores(d):
+    """Two cores compute, exchange tiles by sendrecv or through HBM and a barrier, and go on."""
+    d.require(3)
+    p, dtype = d.parts(), d.dtype(COMPUTE)
+    n = d.columns(p, 64)
+    insts, results = [], []
+    for core in (0, 1):
+        more, last = _work(d, core, p, n, d.view("sbuf", d.dtype(COMPUTE), p, n))
+        tile = d.view("sbuf", dtype, p, n, write=True, rank=1)
+        insts += more + _on(core, [Inst("tensor_copy", "vector", dst=tile, src=last)])
+        results.append(tile)
+    received = [d.view("sbuf", dtype, p, n, write=True, rank=1) for _ in (0, 1)]
+    if d.chance(0.5):
+        pair = [Inst("sendrecv", None, src=results[c], dst=received[c], send_to_rank=1 - c,
+                     recv_from_rank=1 - c, pipe_id=d.r.randint(0, 3), dma_engine="dma")
+                for c in (0, 1)]
+        pair[1].args["pipe_id"] = pair[0].args["pipe_id"]
+        for core in (0, 1):
+            insts += _on(core, [pair[core]])
+    else:
+        shared = [d.hbm(dtype, [p, n]) for _ in (0, 1)]
+        for core in (0, 1):
+            insts += _on(core, [Inst("dma_copy", None, dst=shared[core], src=results[core])])
+        engine = d.pick([None, "sync", "vector"])
+        for core in (0, 1):
+            insts += _on(core, [Inst("core_barrier", engine, data=shared[0], cores=[0, 1])])
+        for core in (0, 1):
+            insts += _on(core, [Inst("dma_copy", None, dst=received[core], src=shared[1 - core])])
+        for view in shared:
+            view.tensor.core = 0
+    for core in (0, 1):
+        insts += _work(d, core, p, n, received[core])[0]
+    d.cores = 2
+    return insts
+
+
+@gen
+def core_barrier(d):
+    """On a program of one core nothing happens."""
+    d.require(3)
+    view = d.hbm(d.dtype(ANY), [4])
+    other = d.view("sbuf", view.dtype, 1, 4)
+    engine = d.pick([None, "sync", "tensor", "vector", "scalar"])
+    return [Inst("dma_copy", None, dst=view, src=other),
+            Inst("core_barrier", engine, data=view, cores=[0, 1])]
+
+
+@gen
 def oob_skip(d):
     """A gather or scatter by DMA that drops the rows whose index leaves the table."""
     d.require(3)

@@ -229,6 +229,7 @@ def dma_transpose(d):
 
 def _read_modify_write(d):
     """dst[index] += src or dst += src[index]."""
+    d.require(3)
     p = d.parts()
     n = d.columns(p, 64)
     table = p + d.r.randint(0, 10)

@@ -10,6 +10,7 @@ import reference_data  # noqa: F401  (registers its ops)
 from dtypes import decode
 from machine import Memory
 
+PRINTED = object()  # key of what device_print has written
 OK, REJECTED_READING, REJECTED_RUNNING, CRASHED = 0, 1, 2, 3
 
 
@@ -50,6 +51,7 @@ class Driver:
                 for tensor in case.tensors[: self._u32()]:
                     data = np.frombuffer(self._read(self._u32()), np.uint8)
                     out[tensor.name] = data.reshape(tensor.data.shape)
+                out[PRINTED] = self._read(self._u32()).decode()
             return status, message, out
         except (EOFError, BrokenPipeError):
             self.process.stdin.close()
@@ -90,6 +92,9 @@ def compare(case, memory, actual):
         wrong = _accept(tensor, memory, actual[tensor.name], wrong)
         if wrong.any():
             return describe(case, tensor, memory.bytes[tensor.name], actual[tensor.name], wrong)
+    printed = "".join(memory.printed)
+    if actual[PRINTED] != printed:
+        return f"printed {actual[PRINTED]!r} instead of {printed!r}"
     for rule in memory.checks:
         message = rule(lambda view: cells_of(actual, view))
         if message:

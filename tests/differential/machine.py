@@ -15,6 +15,7 @@ class Tensor:
     """`data` is uint8 [rows, row_bytes]; HBM tensors have one row. None: never written."""
 
     def __init__(self, name, space, dtype, shape, data, address=0, partition=0, role="input"):
+        self.core = 0
         self.name, self.space, self.dtype, self.shape = name, space, dtype, list(shape)
         self.data, self.address, self.partition, self.role = data, address, partition, role
 
@@ -35,6 +36,8 @@ class Tensor:
                 out["address"] = self.address
             if self.partition:
                 out["partition"] = self.partition
+            if self.core:
+                out["core"] = self.core
         return {"tensor": out}
 
 
@@ -127,12 +130,15 @@ def real(value):
 
 class Inst:
     def __init__(self, op, engine=None, /, **args):
+        self.core = 0
         self.op, self.engine, self.args = op, engine, {k: v for k, v in args.items() if v is not None}
 
     def json(self):
         out = {"i": self.op}
         if self.engine:
             out["engine"] = self.engine
+        if self.core:
+            out["core"] = self.core
         for key, value in self.args.items():
             out[key] = json_value(value)
         return out
@@ -162,12 +168,14 @@ def json_value(value):
 class Case:
     def __init__(self, target, tensors, insts, virtual=False):
         self.target, self.tensors, self.insts, self.virtual = target, tensors, insts, virtual
-        self.tags = {}  # what the coverage table counts
+        self.cores = 1
 
     def header(self, name="case"):
         out = {"nisa": 1, "target": self.target, "name": name}
         if self.virtual:
             out["addresses"] = "virtual"
+        if self.cores > 1:
+            out["cores"] = self.cores
         return out
 
     def text(self):
@@ -195,6 +203,9 @@ class Memory:
         self.free = []  # views whose contents no document defines
         self.checks = []  # callables (actual bytes by tensor) -> None or a message
         self.registers = {}
+        self.printed = []  # texts of device_print
+        self.received = {}  # core -> what the other core's sendrecv has sent it
+        self.case = case
         self.numbers = []  # (seed, view) of what a seeded generator wrote
 
     def cells(self, view):

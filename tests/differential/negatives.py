@@ -83,7 +83,8 @@ def unknown_parameter(case, inst, r):
 @breaker
 def missing_parameter(case, inst, r):
     required = [k for k in ("dst", "data", "data1", "src", "op", "op0", "vals", "stationary", "srcs",
-                            "pattern", "on_true_tile", "val_dst", "src_seeds") if k in inst.args]  # fmt: skip
+                            "pattern", "on_true_tile", "val_dst", "src_seeds", "tensor", "cores")
+                if k in inst.args]  # fmt: skip
     key = r.choice(required)
     del inst.args[key]
     return f"{key} left out"
@@ -102,7 +103,7 @@ def wrong_kind(case, inst, r):
 @breaker
 def wrong_engine(case, inst, r):
     allowed = ENGINES.get(inst.op, ["scalar", "sync", "gpsimd"] if inst.op in DMA else ["vector"])
-    if inst.op == "sendrecv" or inst.op.startswith("register"):
+    if inst.op in ("sendrecv", "core_barrier", "device_print") or inst.op.startswith("register"):
         return None  # any sequencer
     inst.engine = r.choice([e for e in ("tensor", "vector", "scalar", "gpsimd", "sync") if e not in allowed])
     return f"engine {inst.engine}"

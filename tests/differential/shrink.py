@@ -143,13 +143,17 @@ def trace(case, about):
                 stage["address"] = -(-staging[0] // 64) * 64
                 staging[0] = stage["address"] + tensor.row_bytes()
             lines.append({"tensor": stage})
-            before += [{"i": "dma_copy", "dst": stage["name"], "src": tensor.name + "_in"},
-                       {"i": "tensor_copy", "engine": "vector", "dst": chip, "src": stage["name"]}]  # fmt: skip
-            after += [{"i": "tensor_copy", "engine": "vector", "dst": stage["name"], "src": chip},
-                      {"i": "dma_copy", "dst": tensor.name + "_out", "src": stage["name"]}]  # fmt: skip
+            stage["core"] = tensor.core
+            before += [{"i": "dma_copy", "core": tensor.core, "dst": stage["name"], "src": tensor.name + "_in"},
+                       {"i": "tensor_copy", "core": tensor.core, "engine": "vector", "dst": chip,
+                        "src": stage["name"]}]  # fmt: skip
+            after += [{"i": "tensor_copy", "core": tensor.core, "engine": "vector", "dst": stage["name"],
+                       "src": chip},
+                      {"i": "dma_copy", "core": tensor.core, "dst": tensor.name + "_out",
+                       "src": stage["name"]}]  # fmt: skip
         else:
-            before.append({"i": "dma_copy", "dst": chip, "src": tensor.name + "_in"})
-            after.append({"i": "dma_copy", "dst": tensor.name + "_out", "src": chip})
+            before.append({"i": "dma_copy", "core": tensor.core, "dst": chip, "src": tensor.name + "_in"})
+            after.append({"i": "dma_copy", "core": tensor.core, "dst": tensor.name + "_out", "src": chip})
     lines += before + [i.json() for i in case.insts] + after
     return "\n".join(json.dumps(line) for line in lines) + "\n"
 
