@@ -29,6 +29,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
       return __VA_ARGS__;                                                           \
     }                                                                               \
   };
+#define NKISIM_ALU_ABSENT(...)
 #include "isa/alu.def"
 
 struct IntAdd {
@@ -136,6 +137,8 @@ const std::array<Row, kAluOpCount>& rows() {
   Row{.traits = {text, aliases, doc, kBitvec, operands, AluReduction::reduction, 0.0F, identity}, \
       .bits_loop = bits_loop<Bits_##id>,                                                          \
       .bits_fold = bits_fold<Bits_##id>},
+#define NKISIM_ALU_ABSENT(id, text, aliases, instead) \
+  Row{.traits = {text, aliases, instead, kAbsent, 2, AluReduction::kNone, 0.0F, 0U}},
 #include "isa/alu.def"
     };
     Row& bypass = table[static_cast<std::size_t>(AluOp::kBypass)];
@@ -250,7 +253,7 @@ std::uint32_t reduce_bits(AluOp op, const std::uint32_t* x, std::size_t n, std::
 void reduce_rows(AluOp op, const Rows& x, float* in_out) {
   if (op == AluOp::kAverage) {
     reduce_rows(AluOp::kAdd, x, in_out);
-    apply_scalar(AluOp::kDivide, in_out, static_cast<float>(x.columns), false, in_out, x.rows);
+    for (std::size_t r = 0; r < x.rows; ++r) in_out[r] /= static_cast<float>(x.columns);
     return;
   }
   const Row& row = require(op, &Row::fold_one, "a reduction operator");

@@ -15,11 +15,13 @@ namespace nkisim::isa {
 enum class AluOp : std::uint8_t {
 #define NKISIM_ALU_FLOAT(id, ...) id,
 #define NKISIM_ALU_BITS(id, ...) id,
+#define NKISIM_ALU_ABSENT(id, ...) id,
 #include "isa/alu.def"
 };
 inline constexpr int kAluOpCount = 0
 #define NKISIM_ALU_FLOAT(id, ...) +1
 #define NKISIM_ALU_BITS(id, ...) +1
+#define NKISIM_ALU_ABSENT(id, ...) +1
 #include "isa/alu.def"
     ;
 
@@ -28,12 +30,14 @@ enum class AluKind : std::uint8_t {
   kArithmetic,
   kBitvec,
   kEither,  // bypass
+  kAbsent,  // neither: the documents name it and no instruction has it (`doc`: what to use instead)
 };
 
 /// Which reductions may use an operator.
 enum class AluReduction : std::uint8_t {
   kNone,
   kTensor,     // tensor_reduce and its relatives
+  kPartition,  // only tensor_partition_reduce
   kActivate2,  // only the reduce stage of activate2
 };
 

@@ -141,6 +141,12 @@ void check_indirect_view(const Param& param, const TensorRef& ref, const Dynamic
     fail("index of " + operand, "at partition " + std::to_string(index.partition),
          "a start on a multiple of 32");
   }
+  const std::int64_t group = index_group(inst.engine == Engine::kTensor);
+  if (view.group != 0 && view.group != group) {
+    fail("index of " + operand, "in groups of " + std::to_string(view.group),
+         "groups of " + std::to_string(group) + " on the " + std::string(name(inst.engine)) +
+             " engine");
+  }
   const bool written = param.kind != ParamKind::kIn;
   if (!written && index.partition != ref.partition) {
     fail("index of " + operand, "at partition " + std::to_string(index.partition),
@@ -187,6 +193,20 @@ void check_indirect(const Inst& inst, const OpSpec& op, const Machine& m) {
     check_indirect_view(op.params[i], ref, *view, inst, m);
   }
   if (any && inst.engine != Engine::kTensor) check_indirect_destination(inst, op);
+}
+
+// Outputs of the tensor engine whose address is known stay within one PSUM bank.
+void check_banks(const Inst& inst, const OpSpec& op, const Program& program) {
+  if (inst.engine != Engine::kTensor || !has_bank_rule(program)) return;
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (!op.params[i].one_bank || inst.args[i].kind != Arg::Kind::kTensor) continue;
+    const TensorRef& ref = *inst.args[i].tensor;
+    if (ref.dynamic != nullptr) continue;
+    const std::int64_t size = size_bytes(ref.dtype);
+    const std::int64_t start = program.tensor(ref).address + ref.offset;
+    check_bank(op.params[i].name, start + ref.pattern->first * size,
+               start + (ref.pattern->last + 1) * size, program.machine());
+  }
 }
 
 bool kind_fits(const Param& param, Arg::Kind kind) {
@@ -262,6 +282,12 @@ std::string wanted(ParamKind kind) {
   return {};
 }
 
+void check_hardware_operator(std::string_view param, const Arg& arg) {
+  const AluTraits& op = traits(static_cast<AluOp>(arg.integer));
+  if (op.kind != AluKind::kAbsent) return;
+  fail(param, std::string(op.name) + ", which no instruction has", std::string(op.doc));
+}
+
 // Enumerators in range, so that ops may index tables with them.
 void check_choice(const Param& param, const Arg& arg) {
   std::int64_t count = 0;
@@ -276,7 +302,9 @@ void check_choice(const Param& param, const Arg& arg) {
   } else {
     return;
   }
-  if (arg.integer >= 0 && arg.integer < count) return;
+  const bool known = arg.integer >= 0 && arg.integer < count;
+  if (known && param.kind == ParamKind::kAlu) check_hardware_operator(param.name, arg);
+  if (known) return;
   fail(param.name, "choice number " + std::to_string(arg.integer),
        "one of " + std::to_string(count) + " choices");
 }
@@ -343,6 +371,18 @@ void check_arg_kinds(const Inst& inst) {
   }
 }
 
+void check_placement(const Program& program) {
+  for (const Inst& inst : program.insts()) {
+    try {
+      check_banks(inst, spec(inst), program);
+    } catch (Error& e) {
+      e.at(spec(inst).name, inst.loc);
+      program.locate(e);
+      throw;
+    }
+  }
+}
+
 void check_inst(const Inst& inst, const Program& program) {
   const OpSpec& op = spec(inst);
   check_generation(op, program.machine());
@@ -352,6 +392,7 @@ void check_inst(const Inst& inst, const Program& program) {
   check_indirect(inst, op, program.machine());
   check_gathers(inst, op, program);
   if (op.check != nullptr) op.check(inst, program.machine());
+  check_banks(inst, op, program);
 }
 
 std::string describe(const TensorRef& ref) {
@@ -362,6 +403,21 @@ std::string describe(const TensorRef& ref) {
     text += std::to_string(shape[i]);
   }
   return text + "] " + std::string(name(ref.dtype));
+}
+
+bool has_bank_rule(const Program& program) {
+  return program.machine().generation < Generation::kV4 && !program.virtual_addresses();
+}
+
+void check_bank(std::string_view operand, std::int64_t first, std::int64_t last,
+                const Machine& machine) {
+  const std::int64_t bank = machine.psum_bank_bytes();
+  if (first / bank == (last - 1) / bank) return;
+  fail(operand,
+       "at PSUM bytes " + std::to_string(first) + ".." + std::to_string(last) +
+           ", in more than one bank",
+       "a place within one bank of " + std::to_string(bank) + " bytes per partition on " +
+           std::string(machine.target));
 }
 
 void check_start_partition(std::string_view operand, const TensorRef& ref) {

@@ -180,13 +180,6 @@ NKISIM_INLINE float rsqrt(float x) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
 }
 
-// Remainder of a / b with the sign of b. fmod is exact by definition, so libm's is safe here.
-inline float floor_modulo(float a, float b) {
-  const float r = std::fmod(a, b);
-  if (r == 0.0F) return std::copysign(0.0F, b);
-  return (r < 0.0F) != (b < 0.0F) ? r + b : r;
-}
-
 #undef NKISIM_INLINE
 
 }  // namespace nkisim::isa::fp

@@ -90,6 +90,7 @@ struct Param {
   std::string_view doc = {};
   bool indirect = false;  // may be a v4 indirect view (gather or scatter along the free dimension)
   bool gather = false;    // may be addressed row by row through an index tensor (kVector, DMA only)
+  bool one_bank = false;  // written by the tensor engine: within one PSUM bank before v4
   bool mx_scale = false;  // may also start 4, 8 or 12 partitions into a quadrant
 };
 

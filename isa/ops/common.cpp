@@ -14,6 +14,8 @@ bool has_exact_integer(AluOp op) {
 void check_alu_engine(std::string_view param, AluOp op, Engine engine, const Machine& machine) {
   const std::string op_name(name(op));
   const std::string engine_name(name(engine));
+  if (op == AluOp::kAverage)
+    fail(param, op_name, "another operator (tensor_partition_reduce has it)");
   if (is_bitvec(op) && engine != Engine::kVector) {
     fail("engine", engine_name, "vector for " + op_name);
   }
@@ -97,18 +99,23 @@ void fill_elements(std::byte* out, const std::byte* element, std::int64_t size,
   }
 }
 
-void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x) {
+void extend_zeros(Dtype dtype, const Tile<std::uint32_t>& x) {
   const int bits = 8 * size_bytes(dtype);
   if (bits >= 32) return;
-  if (op == AluOp::kRightShift) {
-    const std::uint32_t mask = (1U << bits) - 1U;
-    for (std::int64_t i = 0; i < x.size(); ++i) x.data[i] &= mask;
-  } else if (op == AluOp::kArithShiftRight) {
-    const int up = 32 - bits;
-    for (std::int64_t i = 0; i < x.size(); ++i) {
-      x.data[i] = static_cast<std::uint32_t>(static_cast<std::int32_t>(x.data[i] << up) >> up);
-    }
+  const std::uint32_t mask = (1U << bits) - 1U;
+  for (std::int64_t i = 0; i < x.size(); ++i) x.data[i] &= mask;
+}
+
+void extend_sign(Dtype dtype, const Tile<std::uint32_t>& x) {
+  const int up = 32 - 8 * size_bytes(dtype);
+  if (up <= 0) return;
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    x.data[i] = static_cast<std::uint32_t>(static_cast<std::int32_t>(x.data[i] << up) >> up);
   }
+}
+
+void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x) {
+  if (op == AluOp::kRightShift) extend_zeros(dtype, x);
 }
 
 Tile<float> transposed(EvalContext& ctx, const Tile<float>& in) {

@@ -65,8 +65,11 @@ void apply_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
                  const Tile<float>& x);
 /// `count` copies of the element of `size` bytes (1, 2 or 4) at `element`.
 void fill_elements(std::byte* out, const std::byte* element, std::int64_t size, std::int64_t count);
-/// Widens shifted elements as their own width asks: zeros for a logical right shift, copies of the
-/// element's top bit for an arithmetic one. Other operators do not see the upper bits.
+/// Clears what lies beyond the elements' width, or fills it with the elements' top bit.
+void extend_zeros(Dtype dtype, const Tile<std::uint32_t>& x);
+void extend_sign(Dtype dtype, const Tile<std::uint32_t>& x);
+/// Widens shifted elements as their own width asks: zeros for a right shift. Other operators do not
+/// see the upper bits.
 void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x);
 
 /// Values of row r of `in` in column r of the result: scans run along rows, vectors along columns.

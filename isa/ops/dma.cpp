@@ -49,6 +49,10 @@ Engine pick_dma_engine(const DmaRequest& request, const Machine& machine) {
 
 void check_dge(const DmaRequest& request, Engine engine, const Machine& machine) {
   const std::string engine_name(name(engine));
+  if (request.gather && machine.generation < Generation::kV3) {
+    fail("a vector_offset is not available on " + std::string(machine.target) +
+         "; trn2 is the first target that has it");
+  }
   switch (resolve_dge(request, engine, machine)) {
     case DgeMode::kHwdge:
       if (machine.generation < Generation::kV3) {

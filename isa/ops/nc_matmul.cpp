@@ -33,7 +33,8 @@ constexpr std::array<Param, 10> kParams = {{
      .dtypes = kOutputs,
      .doc = "[M, N] in PSUM: float32; trn3 also bfloat16; in transpose mode from trn2 on also the "
             "16-bit dtype of the input",
-     .indirect = true},
+     .indirect = true,
+     .one_bank = true},
     {.name = "stationary",
      .kind = ParamKind::kIn,
      .spaces = kSbufOnly,
@@ -179,15 +180,7 @@ void check_indirect(const Inst& inst, const ArrayTile& tile) {
                   "float16, bfloat16 or fp8 with tensor indirection");
     }
   }
-  const DynamicOffset* scatter = find_dynamic(inst.tensor(kDst), DynamicOffset::Kind::kIndirect);
-  const int start = inst.tensor(kStationary).partition;
-  if (scatter != nullptr && scatter->index->partition != start) {
-    fail("index of dst", "on partition " + std::to_string(scatter->index->partition),
-         "partition " + std::to_string(start) + ", where stationary starts,");
-  }
-  if (any && (tile.row_start != 0 || tile.column_start != 0)) {
-    fail("tensor indirection cannot be combined with a tile_position other than (0, 0)");
-  }
+  if (any) check_indirect_product(inst.tensor(kDst), inst.tensor(kStationary), tile);
 }
 
 void check(const Inst& inst, const Machine& machine) {
@@ -257,7 +250,7 @@ void add_to(Tile<float> sum, const TensorRef& dst, EvalContext& ctx) {
 void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const bool accumulate = inst.flag(kAccumulate);
-  check_one_bank(dst, ctx);
+  check_dynamic_bank(dst, ctx);
   if (accumulate) check_can_accumulate(dst, ctx);
   if (moves_bits(inst, ctx.machine()) && !accumulate) {
     store_transposed(dst, inst.tensor(kStationary), identity_rows(inst.tensor(kMoving), ctx), ctx);

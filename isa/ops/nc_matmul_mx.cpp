@@ -104,17 +104,9 @@ void check_views(const Inst& inst, const ArrayTile& tile) {
   if (!same_index(view_of(inst, kMoving), view_of(inst, kMovingScale))) {
     fail("moving and moving_scale use different indirection; the same index is required");
   }
-  const DynamicOffset* scatter = view_of(inst, kDst);
-  const int start = inst.tensor(kStationary).partition;
-  if (scatter != nullptr && scatter->index->partition != start) {
-    fail("index of dst", "on partition " + std::to_string(scatter->index->partition),
-         "partition " + std::to_string(start) + ", where stationary starts,");
-  }
-  const bool any = scatter != nullptr || view_of(inst, kStationary) != nullptr ||
+  const bool any = view_of(inst, kDst) != nullptr || view_of(inst, kStationary) != nullptr ||
                    view_of(inst, kMoving) != nullptr;
-  if (any && tile.row_start != 0) {
-    fail("tensor indirection cannot be combined with a tile_position other than (0, 0)");
-  }
+  if (any) check_indirect_product(inst.tensor(kDst), inst.tensor(kStationary), tile);
 }
 
 void check(const Inst& inst, const Machine& machine) {

@@ -16,7 +16,8 @@ constexpr std::array<Param, 2> kParams = {{
      .kind = ParamKind::kOut,
      .spaces = kOnChip,
      .dtypes = kAnyDtype,
-     .doc = "[F, P]; in PSUM for the tensor engine"},
+     .doc = "[F, P]; in PSUM for the tensor engine",
+     .one_bank = true},
     {.name = "data",
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
@@ -79,7 +80,7 @@ void multiply_by_identity(const TensorRef& dst, const TensorRef& data, EvalConte
 void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   if (inst.engine == Engine::kTensor) {
-    check_one_bank(dst, ctx);
+    check_dynamic_bank(dst, ctx);
     if (ctx.machine().generation < Generation::kV3 && !is_packed(data.dtype)) {
       multiply_by_identity(dst, data, ctx);
       return;

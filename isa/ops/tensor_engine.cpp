@@ -1,6 +1,8 @@
 #include "isa/ops/tensor_engine.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace nkisim::isa {
 namespace {
@@ -48,6 +50,19 @@ ArrayTile array_tile(const Inst& inst, int position_param, int size_param, const
   return {(*position)[0], (*position)[1], (*size)[0], (*size)[1]};
 }
 
+void check_indirect_product(const TensorRef& dst, const TensorRef& stationary,
+                            const ArrayTile& tile) {
+  const DynamicOffset* scatter = find_dynamic(dst, DynamicOffset::Kind::kIndirect);
+  const int start = stationary.partition;
+  if (scatter != nullptr && scatter->index->partition != start) {
+    fail("index of dst", "on partition " + std::to_string(scatter->index->partition),
+         "partition " + std::to_string(start) + ", where stationary starts,");
+  }
+  if (tile.row_start != 0 || tile.column_start != 0) {
+    fail("tensor indirection cannot be combined with a tile_position other than (0, 0)");
+  }
+}
+
 void add_pass(const Pass& pass, Expansion& out) {
   Part load{.opcode = Opcode::kLDWEIGHTS,
             .unit = Unit::kTensor,
@@ -82,19 +97,17 @@ void add_pass(const Pass& pass, Expansion& out) {
   out.parts.push_back(multiply);
 }
 
-void check_one_bank(const TensorRef& dst, const EvalContext& ctx) {
-  const Machine& machine = ctx.machine();
-  if (machine.generation >= Generation::kV4 || ctx.program().virtual_addresses()) return;
-  const std::int64_t size = size_bytes(dst.dtype), bank = machine.psum_bank_bytes();
-  const std::int64_t start = ctx.program().tensor(dst).address + dst.offset;
-  const std::int64_t first = start + dst.pattern->first * size;
-  const std::int64_t last = start + (dst.pattern->last + 1) * size - 1;
-  if (first / bank == last / bank) return;
-  fail("dst",
-       "at PSUM bytes " + std::to_string(first) + ".." + std::to_string(last + 1) +
-           ", in more than one bank",
-       "a place within one bank of " + std::to_string(bank) + " bytes per partition on " +
-           std::string(machine.target));
+void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {
+  if (dst.dynamic == nullptr || !has_bank_rule(ctx.program())) return;
+  const Placement place = ctx.memory().place(dst);
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+  ctx.for_each_run(dst, true, [&](const EvalContext::Run& run) {
+    const std::int64_t begin = (run.data - place.region->data()) % place.pitch;
+    const std::int64_t end = begin + run.step_bytes * (run.count - 1);
+    first = std::min({first, begin, end});
+    last = std::max({last, begin, end});
+  });
+  check_bank("dst", first, last + size_bytes(dst.dtype), ctx.machine());
 }
 
 void check_can_accumulate(const TensorRef& dst, EvalContext& ctx) {

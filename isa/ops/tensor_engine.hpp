@@ -19,6 +19,11 @@ struct ArrayTile {
 [[nodiscard]] ArrayTile array_tile(const Inst& inst, int position_param, int size_param,
                                    const Machine& machine);
 
+/// Rules of a product with an indirect operand: no tile of the array, and the index of a scattered
+/// dst starts where stationary does.
+void check_indirect_product(const TensorRef& dst, const TensorRef& stationary,
+                            const ArrayTile& tile);
+
 /// The two parts of one pass over the array.
 struct Pass {
   const TensorRef* stationary = nullptr;
@@ -35,9 +40,8 @@ struct Pass {
 /// LDWEIGHTS on the load row, then MATMUL on the multiply row; bytes from the operands.
 void add_pass(const Pass& pass, Expansion& out);
 
-/// Fails if the matmul output leaves one 2 KiB PSUM bank where the generation needs it to stay.
-/// Needs addresses: call from eval.
-void check_one_bank(const TensorRef& dst, const EvalContext& ctx);
+/// As check_bank, for an output whose address is known only at run time. Call from eval.
+void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx);
 /// Fails if `dst` was last written by another engine (before v4) and is to be accumulated onto.
 void check_can_accumulate(const TensorRef& dst, EvalContext& ctx);
 

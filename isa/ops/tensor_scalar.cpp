@@ -166,7 +166,7 @@ void apply_bit_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool revers
 // The first stage's result as an element of `dtype`: nothing beyond its width reaches the second.
 void keep_width(Dtype dtype, const Tile<std::uint32_t>& x) {
   constexpr Dtypes kSigned = {Dtype::kInt8, Dtype::kInt16};
-  extend_for(kSigned.contains(dtype) ? AluOp::kArithShiftRight : AluOp::kRightShift, dtype, x);
+  kSigned.contains(dtype) ? extend_sign(dtype, x) : extend_zeros(dtype, x);
 }
 
 void eval_bits(const Inst& inst, EvalContext& ctx, bool exact) {

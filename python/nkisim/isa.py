@@ -299,7 +299,13 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
     if priority is not None and type(priority) is not int:
         priority, oob_mode, dge_mode, engine, dst_rmw_op = _older_copy(
             priority, oob_mode, dge_mode, engine)
+    if enums.ENGINE_CODES.get(engine, 5) != 5 and dge_mode != enums.dge_mode.hwdge:
+        fail(f"engine is {engine!r} with dge_mode {dge_mode!r}; engine= needs dge_mode.hwdge",
+             "dma_copy", KernelValueError)
     if dst_rmw_op is not None:
+        if _default(oob_mode, 0) is not None:
+            fail(f"oob_mode is {oob_mode!r} with dst_rmw_op; oob_mode.error is required",
+                 "dma_copy", KernelValueError)
         return dma_compute(dst, [src, dst], dst_rmw_op, unique_indices=True, oob_mode=oob_mode,
                            name=name)
     if dst.st.space != src.st.space or dst.shape != src.shape:

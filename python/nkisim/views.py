@@ -209,7 +209,7 @@ class Views:
         if not self.st.on_chip:
             fail(f"{self!r} is in HBM; SBUF or PSUM is required", "indirect", KernelValueError)
         n = index.size if num_elem is None else int(num_elem)
-        entry = ("indirect", index, 1, product(self.shape[1:]), 16)
+        entry = ("indirect", index, 1, product(self.shape[1:]), 0)
         return self._like(self.part, self.off, (self.shape[0], n), (self.strides[0], 1),
                           (self.dyn or ()) + (entry,))
 

@@ -288,12 +288,11 @@ TEST_CASE("nc_matmul stays in one PSUM bank before trn3") {
     const auto st = b.sbuf("st", Dtype::kBfloat16, {4, 4});
     const auto mv = b.sbuf("mv", Dtype::kBfloat16, {4, 512});
     const auto dst = b.psum("dst", Dtype::kFloat32, {4, 1024});
-    b.op("nc_matmul", {{"dst", PB::arg(b.view(dst, {{1, 512}}, 256))},
-                       {"stationary", PB::arg(b.all(st))},
-                       {"moving", PB::arg(b.all(mv))}});
-    b.set(st, pattern(16, 5, 2));
-    b.set(mv, pattern(2048, 3, 1));
-    const std::string error = PB::error_of([&] { b.run(); });
+    const std::string error = PB::error_of([&] {
+      b.op("nc_matmul", {{"dst", PB::arg(b.view(dst, {{1, 512}}, 256))},
+                         {"stationary", PB::arg(b.all(st))},
+                         {"moving", PB::arg(b.all(mv))}});
+    });
     if (std::string_view(target) == "trn2") {
       CHECK_THAT(error, Catch::Contains("in more than one bank"));
     } else {

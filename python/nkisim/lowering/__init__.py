@@ -1,5 +1,6 @@
 """Functions of nki.language in terms of instructions, and assignment to tiles."""
 
+from . import division  # noqa: F401  (adds to FUNCTIONS)
 from .elementwise import FUNCTIONS, update, where
 from .moves import (assign, broadcast_to, copy, copy_into, fill, gather_flattened, in_sbuf, load,
                     load_transpose2d, store)

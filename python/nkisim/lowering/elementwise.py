@@ -16,7 +16,8 @@ from .tiles import broadcast_shapes, operand, produce, promote, scalar_promote
 _COMPARES = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
 
-def _binary(name):
+def binary(name):
+    """The function of nki.language for a binary operator: of tiles, numbers or index expressions."""
     def function(x, y, dtype=None, mask=None):
         if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
             if any(isinstance(v, (index.Expr, index.Mask)) for v in (x, y)):
@@ -40,7 +41,7 @@ def all_numbers(*values):
     return not [v for v in values if not isinstance(v, (int, float, np.generic, np.ndarray))]
 
 
-_ARITHMETIC_SCALARS = {"add", "subtract", "multiply", "maximum", "minimum", "divide", *_COMPARES}
+_ARITHMETIC_SCALARS = {"add", "subtract", "multiply", "maximum", "minimum", *_COMPARES}
 
 
 def _quotient(name, dtype):
@@ -200,10 +201,10 @@ def where(condition, x, y, dtype=None, mask=None):
     return produce(shape, out, build, mask, (predicate, x, y))
 
 
-FUNCTIONS = {name: _binary(name) for name in (
-    "add subtract multiply divide maximum minimum abs_max abs_min power equal not_equal less "
-    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
-    "logical_and logical_or logical_xor fmod mod").split()}
+FUNCTIONS = {name: binary(name) for name in (
+    "add subtract multiply maximum minimum abs_max abs_min power equal not_equal less less_equal "
+    "greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift logical_and "
+    "logical_or logical_xor").split()}
 FUNCTIONS.update({name: _unary(name) for name in (
     "abs square invert logical_not exp log sqrt rsqrt tanh sigmoid relu gelu gelu_apprx_sigmoid "
     "gelu_apprx_tanh gelu_dx gelu_apprx_sigmoid_dx silu silu_dx softplus mish erf erf_dx "

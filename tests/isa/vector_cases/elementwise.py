@@ -54,9 +54,14 @@ def tensor_tensor():
     case(op, "left shift of uint16 drops bits at 16",
          {"a": T("uint16", u16), "b": T("uint16", s16), "c": out("uint16", 4, 8)},
          {**args, "op": "left_shift"}, expect={"c": u16 << s16})
-    case(op, "arithmetic right shift of int16 keeps the sign",
+    case(op, "arithmetic right shift",
          {"a": T("int16", u16.view(np.int16)), "b": T("uint16", s16), "c": out("int16", 4, 8)},
-         {**args, "op": "arith_shift_right"}, expect={"c": u16.view(np.int16) >> s16.view(np.int16)})
+         {**args, "op": "arith_shift_right"}, error="which no instruction has; right_shift")
+    for absent, instead in (("divide", "the reciprocal and multiply is required"),
+                            ("mod", "a sequence of other operators is required"),
+                            ("fmod", "a sequence of other operators is required"),
+                            ("average", "tensor_partition_reduce has it")):
+        case(op, absent, std, {**args, "op": absent}, error=instead)
     uw = i.view(np.uint32)
     case(op, "bitwise_xor of uint32", {"a": T("uint32", uw), "b": T("uint32", j.view(np.uint32)),
                                        "c": out("uint32", 4, 8)}, {**args, "op": "bitwise_xor"},
@@ -134,8 +139,13 @@ def tensor_scalar():
     case(op, "logical right shift of int8", {"a": T("int8", i8), "c": out("int8", 4, 8)},
          {**args, "op0": "right_shift", "operand0": 1},
          expect={"c": (i8.view(np.uint8) >> 1).view(np.int8)})
-    case(op, "arithmetic right shift of int8", {"a": T("int8", i8), "c": out("int8", 4, 8)},
-         {**args, "op0": "arith_shift_right", "operand0": 2}, expect={"c": i8 >> 2})
+    case(op, "arithmetic right shift", {"a": T("int8", i8), "c": out("int8", 4, 8)},
+         {**args, "op0": "arith_shift_right", "operand0": 2}, error="which no instruction has")
+    case(op, "divide", std, {**args, "op0": "divide", "operand0": 2.0},
+         error="which no instruction has")
+    case(op, "average as op1", std,
+         {**args, "op0": "add", "operand0": 2.0, "op1": "average", "operand1": 2.0},
+         error="tensor_partition_reduce has it")
     i32 = rng(15).integers(-2**31, 2**31, (4, 8)).astype(np.int32)
     case(op, "int32 with a constant goes through FP32", {"a": T("int32", i32),
                                                          "c": out("int32", 4, 8)},

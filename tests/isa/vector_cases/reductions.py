@@ -48,6 +48,7 @@ def tensor_reduce():
          error="6 elements per partition")
     case(op, "operator without a reduction", a3, {**args, "op": "greater", "axis": [3]},
          error="can reduce")
+    case(op, "average", a3, {**args, "op": "average", "axis": [3]}, error="can reduce")
     case(op, "bitvec on floats", a3, {**args, "op": "bitwise_or", "axis": [3]},
          error="an integer dtype")
     case(op, "negated bits", {"a": T("uint16", u), "c": out("uint16", 4, 1)},

@@ -1,4 +1,4 @@
-"""Cases of instructions and what writes them; see make_vector_cases.py."""
+"""Cases of instructions and what writes them; see make_cases.py."""
 import ml_dtypes
 import numpy as np
 
@@ -30,10 +30,13 @@ def plain(values):
 
 
 class T:
-    """A tensor of a case: values (an input) or a shape (an output)."""
+    """A tensor of a case: values (an input) or a shape (an output). `address` where the case has
+    physical addresses, `core` where it has two cores."""
 
-    def __init__(self, dtype, values=None, shape=None, space="sbuf", partition=0):
-        self.dtype, self.space, self.partition = dtype, space, partition
+    def __init__(self, dtype, values=None, shape=None, space="sbuf", partition=0, address=None,
+                 core=0):
+        self.dtype, self.space, self.partition, self.address = dtype, space, partition, address
+        self.core = core
         self.values = None if values is None else np.asarray(values).astype(DTYPES[dtype])
         self.shape = list(self.values.shape if shape is None else shape)
 
@@ -41,6 +44,10 @@ class T:
         d = {"name": name, "space": self.space, "dtype": self.dtype, "shape": self.shape}
         if self.partition:
             d["partition"] = self.partition
+        if self.address is not None:
+            d["address"] = self.address
+        if self.core:
+            d["core"] = self.core
         return d
 
 

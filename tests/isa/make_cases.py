@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the case tables of the vector, copy and GpSimd instructions.
+"""Writes the case tables of the instructions, isa/ops/*.cases.json.
 
-    python3 tests/isa/make_vector_cases.py [--check]
+    python3 tests/isa/make_cases.py [--check]
 
 Expected values come from NumPy and ml_dtypes alone. The format is described in
 tests/src/cases_test.cpp.
@@ -12,16 +12,17 @@ import sys
 
 import numpy as np
 
+from tensor_cases import activations, products, rules, transfers
 from vector_cases import copies, elementwise, reductions, searches
-from vector_cases.table import (DTYPES, F32, TABLES, T, as_f32, case, cast, out, plain,  # noqa
-                                rng, tile)
+from vector_cases.table import TABLES
 
-BUILDERS = elementwise.ALL + copies.ALL + reductions.ALL + searches.ALL
+BUILDERS = (elementwise.ALL + copies.ALL + reductions.ALL + searches.ALL + products.ALL +
+            activations.ALL + transfers.ALL + rules.ALL)
 OPS = pathlib.Path(__file__).resolve().parents[2] / "isa" / "ops"
 
 
-def main(builders=BUILDERS):
-    for build in builders:
+def main():
+    for build in BUILDERS:
         with np.errstate(all="ignore"):
             build()
     stale = []
