@@ -7,6 +7,7 @@ from machine import Inst, View
 MODES = ("op", "op0", "op1", "reduce_op", "reduce_cmd", "perf_mode", "dge_mode", "oob_mode", "comp_op0",
          "cmp_op", "accumulate", "is_transpose", "negate", "reverse0", "reverse1", "reverse_pred",
          "keepdims", "reduce_res_negate", "num_elem_per_idx", "tile_size")  # fmt: skip
+OPERATORS = ("op", "op0", "reduce_op", "perf_mode", "comp_op0", "cmp_op", "dge_mode", "num_elem_per_idx")
 
 
 def shape_of(view):
@@ -38,6 +39,11 @@ def keys(case):
         for name in MODES:
             if name in inst.args:
                 out.add((inst.op, "mode", name, str(inst.args[name])))
+        main = next((v for k, v in inst.views() if k not in ("dst", "val_dst", "idx_dst")), None)
+        main = main or next((v for _, v in inst.views()), None)
+        if main is not None:
+            mode = "+".join(str(inst.args[k]) for k in OPERATORS if k in inst.args) or "-"
+            out.add((inst.op, "cell", f"{main.dtype.name}@{main.space}", mode))
         for name, value in inst.args.items():
             if isinstance(value, float):
                 out.add((inst.op, "mode", name, "constant"))
@@ -62,7 +68,27 @@ def cells(table):
 
 
 def markdown(table):
-    """One row per instruction: how many distinct values of each kind, and the operand dtypes."""
+    """One row per instruction: how many distinct values of each kind, and the operand dtypes; then,
+    per instruction, the cases by its main input's dtype and memory and by its operator or mode."""
+    return "\n".join([*_summary(table), "", *(line for op in table for line in _grid(op, table[op]))])
+
+
+def _grid(op, got):
+    counts = defaultdict(dict)
+    for label, count in got.get("cell", {}).items():
+        operand, mode = label.split(" ", 1)
+        counts[operand][mode] = count
+    if not counts:
+        return []
+    modes = sorted({m for row in counts.values() for m in row})
+    lines = [f"## {op}", "", "| main operand | " + " | ".join(modes) + " |",
+             "|---|" + "--:|" * len(modes)]  # fmt: skip
+    for operand, row in sorted(counts.items()):
+        lines.append(f"| {operand} | " + " | ".join(str(row.get(m, 0)) for m in modes) + " |")
+    return [*lines, ""]
+
+
+def _summary(table):
     kinds = ["dtype", "cast", "layout", "rank", "start", "engine", "target", "mode", "reject"]
     lines = ["| Instruction | " + " | ".join(kinds) + " | dtypes x memory of operands |",
              "|---|" + "--:|" * len(kinds) + "---|"]  # fmt: skip
@@ -74,4 +100,4 @@ def markdown(table):
         detail = "; ".join(f"{o} {s}: {len(d)}" for (o, s), d in sorted(spaces.items()))
         counts = " | ".join(str(len(got.get(k, {}))) for k in kinds)
         lines.append(f"| {op} | {counts} | {detail} |")
-    return "\n".join(lines)
+    return lines

@@ -6,7 +6,8 @@ import subprocess
 import numpy as np
 
 import reference
-import reference_data  # noqa: F401  (registers its ops)
+import reference_control  # noqa: F401  (each registers its ops)
+import reference_data  # noqa: F401
 from dtypes import decode
 from machine import Memory
 
