@@ -16,6 +16,7 @@ nkisim.install()
 import cases_library  # noqa: E402,F401  (each registers its cases)
 import cases_samples  # noqa: E402,F401
 import cases_sdk  # noqa: E402,F401
+import retired  # noqa: E402,F401
 from case_table import CASES  # noqa: E402
 
 
@@ -25,7 +26,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.modules["cases"] = sys.modules["__main__"]  # what retired.py adds to
-    import retired  # noqa: F401
-
     main()

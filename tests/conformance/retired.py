@@ -8,7 +8,7 @@ import sys
 import types
 
 import numpy as np
-from cases import bf16, case, close, module, rng
+from case_table import bf16, case, close, module, rng
 
 
 def _own_test(root, name, method, *args):
