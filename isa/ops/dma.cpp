@@ -49,8 +49,10 @@ Engine pick_dma_engine(const DmaRequest& request, const Machine& machine) {
 
 void check_dge(const DmaRequest& request, Engine engine, const Machine& machine) {
   const std::string engine_name(name(engine));
-  if (request.gather && machine.generation < Generation::kV3) {
-    fail("a vector_offset is not available on " + std::string(machine.target) +
+  // The DGE guide has indirect swdge from NeuronCore-v3 on; SDK 2.20, of trn1's time, has indirect
+  // loads and stores of nl.load and nl.store, whose descriptors the compiler provides for.
+  if (request.gather && request.mode == DgeMode::kSwdge && machine.generation < Generation::kV3) {
+    fail("dge_mode swdge with a vector_offset is not available on " + std::string(machine.target) +
          "; trn2 is the first target that has it");
   }
   switch (resolve_dge(request, engine, machine)) {

@@ -7,7 +7,7 @@ added to them all.
 import numpy as np
 
 ABOUT = "out[i] = table[index[i]] + bias[chosen]: register loop, vector and scalar indirection"
-TARGETS = ("trn2", "trn3")  # gathers by DMA came with trn2
+TARGETS = ("trn1", "inf2", "trn2", "trn3")
 TOLERANCE = dict(rtol=0.0, atol=0.0, why="one FP32 addition: the result is exact to the last bit")
 ROWS, COLUMNS, TILES, P, BIASES = 1000, 32, 3, 128, 8
 

@@ -143,8 +143,8 @@ def more_rules():
     rows = {"tensor": "t", "ap": [[6, 2], [1, 6]], "dynamic": [{"vector": "i"}]}
     gather = {"t": hbm("float32", shape=(4, 6)), "x": out("float32", 2, 6),
               "i": out("uint32", 2, 1)}
-    case("dma_copy", "gather on trn1", gather, {"dst": "x", "src": rows}, target="trn1",
-         error="trn2 is the first")
+    case("dma_copy", "swdge gather on trn1", gather,
+         {"dst": "x", "src": rows, "dge_mode": "swdge"}, target="trn1", error="trn2 is the first")
     case("dma_copy", "to PSUM", {"s": hbm("float32", shape=(4, 8)), "d": psum("float32", 4, 8)},
          {"dst": "d", "src": "s"}, error="dst is in PSUM")
     add = {"dst": "x", "srcs": ["x", rows], "reduce_op": "add"}
