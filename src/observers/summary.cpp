@@ -94,6 +94,19 @@ void Summary::add_flops(CoreTotals& c, const isa::Part& part) const {
   c.adjusted_transpose_flops += adjusted;
 }
 
+// Throttling is active from the first slowed part of the array to the next that is not slowed.
+void Summary::count_throttle(CoreTotals& c, const models::PartEvent& event) {
+  if (event.part->unit != isa::Unit::kTensorMatrix || event.busy_to <= event.busy_from) return;
+  c.throttled += event.throttled;
+  if (event.throttled == 0) {
+    c.slow_until = 0;
+    return;
+  }
+  const models::Fs from = c.slow_until > 0 ? c.slow_until : event.busy_from;
+  c.slow_until = std::max(from, event.busy_to);
+  c.slow_time += c.slow_until - from;
+}
+
 void Summary::on_event(const models::PartEvent& event) {
   CoreTotals& c = core(event.core);
   const isa::Part& part = *event.part;
@@ -103,7 +116,7 @@ void Summary::on_event(const models::PartEvent& event) {
   ++e.count;
   cover(c.span, event.start, event.end);
   if (!is_setup(part.opcode)) cover(c.exec_span, event.start, event.end);
-  c.throttled += event.throttled;
+  count_throttle(c, event);
   c.sbuf_read += part.sbuf_read_bytes;
   c.sbuf_write += part.sbuf_write_bytes;
   c.psum_read += part.psum_read_bytes;
@@ -325,7 +338,7 @@ nlohmann::ordered_json Summary::metrics(int id) const {
     const double limit =
         ratio(seconds_of(c.matmul_time) - seconds_of(c.throttled), seconds_of(c.matmul_time));
     out["throttle_avg_util_limit_nc" + std::to_string(id) + "_percent"] = limit;
-    out["throttle_active_nc" + std::to_string(id) + "_time_ns"] = models::to_ns(c.throttled);
+    out["throttle_active_nc" + std::to_string(id) + "_time_ns"] = models::to_ns(c.slow_time);
   }
   out["instance_type"] = config_.instance_type;
   out["nc_idx"] = id;

@@ -54,6 +54,7 @@ class Summary : public models::Observer {
     std::array<EngineTotals, isa::kEngineCount> engines;
     std::array<DmaClass, 4> dma;  // by isa::DgeMode
     models::Fs packet_time = 0, transfer_time = 0, activate_time = 0, throttled = 0;
+    models::Fs slow_time = 0, slow_until = 0;  // of slowed stretches; end of the open one, or 0
     models::Fs matmul_time = 0;
     std::int64_t matmuls = 0, activates = 0, transfers = 0;
     std::int64_t hbm_read = 0, hbm_write = 0, sbuf_read = 0, sbuf_write = 0;
@@ -68,6 +69,7 @@ class Summary : public models::Observer {
   };
   using Json = nlohmann::ordered_json;
   CoreTotals& core(int id);
+  static void count_throttle(CoreTotals& c, const models::PartEvent& event);
   void add_static_bytes(CoreTotals& c, const models::DmaEvent& event) const;
   void add_flops(CoreTotals& c, const isa::Part& part) const;
   void put_overall(Json& out, const CoreTotals& c, double seconds) const;
