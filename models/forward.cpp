@@ -90,7 +90,18 @@ class ClearFinder {
         }
       });
     }
-    if (isa::spec(inst).name == "memset") begin(inst, number);
+    if (only_fills(inst)) begin(inst, number);
+  }
+
+  // Writes its first operand and touches nothing else: what a memset does.
+  static bool only_fills(const isa::Inst& inst) {
+    const isa::OpSpec& op = isa::spec(inst);
+    if (op.state != isa::OpSpec::State::kNone || op.params.empty() || !inst.is_tensor(0)) {
+      return false;
+    }
+    int operands = 0;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef&, const isa::Param&, bool) { ++operands; });
+    return operands == 1 && op.params[0].kind == isa::ParamKind::kOut;
   }
 
   static bool adds(const isa::Inst& inst) {
