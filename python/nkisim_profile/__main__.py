@@ -6,7 +6,7 @@ import json
 import sys
 from importlib import import_module
 
-COMMANDS = ("view", "report", "compare", "sweep")
+COMMANDS = ("view", "report", "compare", "sweep", "tables_json")
 JSON_RESULT = ("view", "compare", "sweep")  # print their result as JSON themselves
 CODES = {2: "usage", 3: "bad_input", 4: "internal", 130: "interrupted"}
 

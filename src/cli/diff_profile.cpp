@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "src/byte_reader.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/hw_input.hpp"
 #include "src/config_json.hpp"
 #include "src/profile_diff.hpp"
 #include "src/profile_import.hpp"
@@ -51,11 +53,11 @@ bool is_trace(const std::string& path) {
 TimedRun simulated_run(const Args& args, const HwProfile& hw) {
   const std::string path = required(args, "sim");
   auto overrides = args["set"].as<std::vector<std::string>>();
-  if (!is_trace(path)) {
+  if (std::filesystem::is_directory(path) || !is_trace(path)) {
     if (!overrides.empty() || args.count("config") != 0) {
       usage("--config and --set need a trace to simulate; " + path + " is a result");
     }
-    return timed_run(read_hw_profile(path));
+    return timed_run(read_profile_input(path));
   }
   const TraceFile trace = read_trace(path);
   if (args.count("throttle-from-profile") != 0) {
@@ -203,7 +205,7 @@ void print_pairs(std::vector<InstDiff> pairs, bool all, std::size_t top) {
 }
 
 int run(const Args& args) {
-  const HwProfile hw = read_hw_profile(required(args, "hw"));
+  const HwProfile hw = read_profile_input(required(args, "hw"));
   for (const std::string& w : hw.warnings) std::cerr << "nkisim: warning: " << w << '\n';
   const ProfileDiff d = diff_runs(simulated_run(args, hw), timed_run(hw));
   if (args.count("json") != 0) {

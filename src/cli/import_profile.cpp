@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "src/cli/command.hpp"
+#include "src/cli/hw_input.hpp"
 #include "src/profile_import.hpp"
 #include "src/trace_writer.hpp"
 
@@ -56,7 +57,7 @@ int run(const Args& args) {
   const ImportOptions options{.target = args["target"].as<std::string>(),
                               .keep_preamble = args.count("keep-preamble") != 0,
                               .packets = args.count("model-packets") == 0};
-  const ImportResult result = import_profile(read_hw_profile(input), options);
+  const ImportResult result = import_profile(read_profile_input(input), options);
   for (const std::string& w : result.warnings) std::cerr << "nkisim: warning: " << w << '\n';
   for (const auto& [opcode, count] : result.unknown_opcodes) {
     std::cerr << "nkisim: warning: unknown opcode " << opcode << " (" << count

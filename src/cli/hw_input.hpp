@@ -1,0 +1,14 @@
+// Where the commands that read device profiles get them from.
+#pragma once
+
+#include <string>
+
+#include "src/hw_profile.hpp"
+
+namespace nkisim::cli {
+
+/// The profile in a JSON file (gzip too), or in a folder with the Parquet tables of Neuron Explorer
+/// (schema 7.4.0), which the Python package reads. Throws Error.
+[[nodiscard]] HwProfile read_profile_input(const std::string& path);
+
+}  // namespace nkisim::cli
