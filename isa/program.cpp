@@ -195,6 +195,11 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   return insts_.emplace_back(inst);
 }
 
+std::string Program::kernel_place(const Inst& inst) const {
+  if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > files_.size()) return {};
+  return files_[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
+}
+
 void Program::track_use(const OpSpec& op, const Inst& inst) {
   for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
     if (write) tensors_[ref.tensor].written = true;
@@ -203,13 +208,13 @@ void Program::track_use(const OpSpec& op, const Inst& inst) {
     control_flow_.push_back(insts_.size());
     return;
   }
-  if (inst.core >= engines_used_.size()) engines_used_.resize(inst.core + 1U);
-  engines_used_[inst.core] |= 1U << static_cast<unsigned>(inst.engine);
+  if (inst.core >= uses_.size()) uses_.resize(inst.core + 1U);
+  ++uses_[inst.core].at(static_cast<std::size_t>(inst.engine));
 }
 
 bool Program::uses(Engine engine, int core) const {
   const auto c = static_cast<std::size_t>(core);
-  return c < engines_used_.size() && (engines_used_[c] >> static_cast<unsigned>(engine) & 1U) != 0;
+  return c < uses_.size() && uses_[c].at(static_cast<std::size_t>(engine)) != 0;
 }
 
 void Program::set_engine(std::size_t i, Engine engine) {
@@ -222,8 +227,9 @@ void Program::set_engine(std::size_t i, Engine engine) {
     locate(e);
     throw;
   }
+  --uses_[changed.core].at(static_cast<std::size_t>(insts_[i].engine));
+  ++uses_[changed.core].at(static_cast<std::size_t>(engine));
   insts_[i] = changed;
-  engines_used_[changed.core] |= 1U << static_cast<unsigned>(engine);
 }
 
 void Program::set_args(std::size_t i, std::span<const Arg> args) {
@@ -242,7 +248,7 @@ void Program::reorder(std::span<const std::uint32_t> order) {
 void Program::remove(std::span<const std::uint32_t> numbers) {
   const std::deque<Inst> old = std::exchange(insts_, {});
   control_flow_.clear();
-  engines_used_.clear();
+  uses_.clear();
   auto next = numbers.begin();
   for (std::uint32_t i = 0; i < old.size(); ++i) {
     if (next != numbers.end() && *next == i) {

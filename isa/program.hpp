@@ -1,6 +1,7 @@
 // A program: tensors and instructions in program order, with everything they point to.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory_resource>
 #include <string>
@@ -87,6 +88,9 @@ class Program {
   /// and branches in place; pointers to instructions become invalid.
   void reorder(std::span<const std::uint32_t> order);
 
+  /// FILE:LINE of an instruction in its kernel; empty if the trace does not say.
+  [[nodiscard]] std::string kernel_place(const Inst& inst) const;
+
   /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
   void locate(Error& error) const;
 
@@ -111,7 +115,8 @@ class Program {
   std::deque<DmaPlan> plans_;
   std::vector<std::string> files_, queues_, opcodes_;
   std::vector<std::vector<const OpSpec*>> open_blocks_;  // per core: loops and ifs not yet ended
-  std::vector<std::uint32_t> engines_used_;              // per core, a bit per engine
+  // Per core and engine (kAny too): instructions other than control flow.
+  std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;
   std::vector<std::size_t> control_flow_;
   int cores_ = 1;
   bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;

@@ -75,11 +75,8 @@ std::vector<Share> shares(const Accounting& a, int core) {
 }
 
 std::string where(const Accounting& a, const isa::Inst& inst) {
-  const auto& files = a.program().files();
-  if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > files.size()) {
-    return "trace line " + std::to_string(inst.loc.trace_line);
-  }
-  return files[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
+  const std::string place = a.program().kernel_place(inst);
+  return place.empty() ? "trace line " + std::to_string(inst.loc.trace_line) : place;
 }
 
 void print_path(std::ostream& out, const Accounting& a, int core) {

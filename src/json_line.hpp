@@ -84,10 +84,4 @@ inline Json::Iterator& Json::Iterator::operator++() {
 inline Json::Iterator Json::begin() const { return {*line_, index_ + 1}; }
 inline Json::Iterator Json::end() const { return {*line_, node().next}; }
 
-/// `text` as a JSON string literal, quotes included.
-void append_json_string(std::string& out, std::string_view text);
-/// Shortest text that reads back as the same double; "inf", "-inf" and "nan" as strings.
-void append_json_real(std::string& out, double value);
-void append_json_int(std::string& out, std::int64_t value);
-
 }  // namespace nkisim

@@ -1,4 +1,5 @@
 // Operands as JSON text, the shortest that reads back as the same operand.
+#include "src/json_text.hpp"
 #include "src/operand_text.hpp"
 
 namespace nkisim {

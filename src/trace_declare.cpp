@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/json_text.hpp"
 #include "src/operand_text.hpp"
 #include "src/trace_names.hpp"
 #include "src/trace_reader.hpp"

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "src/atomic_file.hpp"
+#include "src/json_text.hpp"
 #include "src/operand_text.hpp"
 #include "src/trace_binary.hpp"
 #include "src/trace_declare.hpp"

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <charconv>
 
+#include "src/json_text.hpp"
 #include "src/observers/accounting.hpp"
 
 namespace nkisim {
@@ -12,9 +12,7 @@ using Parts = std::array<Fs, kCauseCount>;
 using Sink = std::function<void(std::string_view)>;
 
 std::string source(const isa::Program& program, const isa::Inst& inst) {
-  if (inst.loc.kernel_file != 0 && inst.loc.kernel_file <= program.files().size()) {
-    return program.files()[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
-  }
+  if (std::string place = program.kernel_place(inst); !place.empty()) return place;
   const std::string& file = program.trace_file();
   return (file.empty() ? "trace" : file) + ":" + std::to_string(inst.loc.trace_line);
 }
@@ -66,11 +64,7 @@ class Writer {
   }
 
  private:
-  void number(std::int64_t value) {
-    std::array<char, 24> digits{};
-    line_.append(digits.data(),
-                 std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
-  }
+  void number(std::int64_t value) { append_json_int(line_, value); }
 
   // The JSON text of an instruction's place, made once.
   const std::string& place(const isa::Inst& inst) {

@@ -1,5 +1,4 @@
-#include <charconv>
-
+#include "src/json_text.hpp"
 #include "src/observers/timeline_writer.hpp"
 
 namespace nkisim {
@@ -7,19 +6,11 @@ namespace {
 
 using models::Fs;
 
-constexpr Fs kFsPerNsInteger = 1'000'000;
 constexpr int kNsPerUs = 1000;
-
-template <typename Number>
-void append(std::string& to, Number value) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  to.append(digits.data(), end);
-}
 
 // Whole nanoseconds as microseconds: "12.345".
 void append_us(std::string& to, Fs ns) {
-  append(to, ns / kNsPerUs);
+  append_json_int(to, ns / kNsPerUs);
   std::array<char, 5> tail = {'.', '0', '0', '0', '\0'};
   auto rest = static_cast<int>(ns % kNsPerUs);
   for (std::size_t i = 3; i > 0; --i, rest /= 10) {
@@ -30,23 +21,6 @@ void append_us(std::string& to, Fs ns) {
 
 }  // namespace
 
-void ChromeWriter::text(std::string_view value) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  line_ += '"';
-  for (const char c : value) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') line_ += '\\';
-    if (code < 0x20U) {
-      line_ += "\\u00";
-      line_ += kHex[code >> 4U];
-      line_ += kHex[code & 15U];
-    } else {
-      line_ += c;
-    }
-  }
-  line_ += '"';
-}
-
 void ChromeWriter::begin() { out_("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"); }
 
 // Leaves the event open for its own members.
@@ -56,9 +30,9 @@ void ChromeWriter::open(char phase, std::uint64_t track, Fs time) {
   line_ += "{\"ph\":\"";
   line_ += phase;
   line_ += "\",\"pid\":";
-  append(line_, tracks_.at(track).process);
+  append_json_int(line_, tracks_.at(track).process);
   line_ += ",\"tid\":";
-  append(line_, track);
+  append_json_int(line_, track);
   line_ += ",\"ts\":";
   append_us(line_, time / kFsPerNsInteger);
 }
@@ -68,7 +42,7 @@ void ChromeWriter::process(std::uint64_t track, const std::string& process_name)
   tracks_[track] = {track, process_name};
   open('M', track, 0);
   line_ += ",\"name\":\"process_name\",\"args\":{\"name\":";
-  text(process_name);
+  append_json_string(line_, process_name);
   line_ += "}}";
   out_(line_);
 }
@@ -86,10 +60,10 @@ void ChromeWriter::track(std::uint64_t track, std::uint64_t process, const std::
     line_ += "\",\"args\":{";
     if (what == "thread_name") {
       line_ += "\"name\":";
-      text(track_name);
+      append_json_string(line_, track_name);
     } else {
       line_ += "\"sort_index\":";
-      append(line_, track);
+      append_json_int(line_, track);
     }
     line_ += "}}";
     out_(line_);
@@ -99,7 +73,7 @@ void ChromeWriter::track(std::uint64_t track, std::uint64_t process, const std::
 void ChromeWriter::flow(char phase, std::uint64_t track, Fs time, std::uint64_t id) {
   open(phase, track, time);
   line_ += ",\"name\":\"waits for\",\"cat\":\"flow\",\"bp\":\"e\",\"id\":";
-  append(line_, id);
+  line_ += std::to_string(id);
   line_ += "}";
   out_(line_);
 }
@@ -109,7 +83,7 @@ void ChromeWriter::slice(std::uint64_t track, const TimelineSlice& slice) {
   line_ += ",\"dur\":";
   append_us(line_, slice.end / kFsPerNsInteger - slice.start / kFsPerNsInteger);
   line_ += ",\"name\":";
-  text(slice.name);
+  append_json_string(line_, slice.name);
   line_ += ",\"args\":{";
   bool first = true;
   for (const TimelineArg& arg : slice.args) {
@@ -118,9 +92,9 @@ void ChromeWriter::slice(std::uint64_t track, const TimelineSlice& slice) {
     line_ += name(arg.key);
     line_ += "\":";
     if (arg.text.data() != nullptr) {
-      text(arg.text);
+      append_json_string(line_, arg.text);
     } else {
-      append(line_, arg.number);
+      append_json_int(line_, arg.number);
     }
   }
   line_ += "}}";
@@ -132,7 +106,7 @@ void ChromeWriter::slice(std::uint64_t track, const TimelineSlice& slice) {
 void ChromeWriter::instant(std::uint64_t track, Fs time, std::string_view event_name) {
   open('i', track, time);
   line_ += ",\"s\":\"t\",\"name\":";
-  text(event_name);
+  append_json_string(line_, event_name);
   line_ += "}";
   out_(line_);
 }
@@ -140,9 +114,9 @@ void ChromeWriter::instant(std::uint64_t track, Fs time, std::string_view event_
 void ChromeWriter::counter(std::uint64_t track, Fs time, double value) {
   open('C', track, time);
   line_ += ",\"name\":";
-  text(tracks_.at(track).name);
+  append_json_string(line_, tracks_.at(track).name);
   line_ += ",\"args\":{\"value\":";
-  append(line_, value);
+  append_json_real(line_, value);
   line_ += "}}";
   out_(line_);
 }

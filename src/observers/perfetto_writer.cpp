@@ -21,7 +21,6 @@ constexpr std::uint32_t kInternedId = 1, kInternedName = 2;
 enum EventType : std::uint64_t { kBegin = 1, kEnd = 2, kInstant = 3, kCount = 4 };
 constexpr std::uint64_t kSequenceId = 1;
 constexpr std::uint64_t kStateCleared = 1, kNeedsState = 2;
-constexpr Fs kFsPerNsInteger = 1'000'000;
 
 // Argument names are interned once: a slice carries a byte instead of the name.
 std::uint64_t interned(ArgKey key) { return static_cast<std::uint64_t>(key) + 1; }

@@ -9,8 +9,6 @@ namespace {
 
 using models::Fs;
 
-constexpr Fs kFsPerNsInteger = 1'000'000;
-
 std::uint64_t flow_id(int core, models::QueueIndex queue, std::uint64_t sequence) {
   return (static_cast<std::uint64_t>(core) << 60U) ^ (static_cast<std::uint64_t>(queue) << 44U) ^
          (sequence + 1);
@@ -76,9 +74,7 @@ void Timeline::write_slice(int core, const std::string& family) {
 }
 
 void Timeline::argue_source(const isa::Inst& inst) {
-  const auto& files = program_->files();
-  if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > files.size()) return;
-  source_ = files[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
+  source_ = program_->kernel_place(inst);
   argue(ArgKey::kSource, source_);
 }
 

@@ -13,6 +13,9 @@
 
 namespace nkisim {
 
+/// Timelines are in whole nanoseconds.
+inline constexpr models::Fs kFsPerNsInteger = 1'000'000;
+
 /// What a slice can tell; the names are AWS's.
 enum class ArgKey : std::uint8_t {
   kTimestamp,
@@ -110,7 +113,6 @@ class ChromeWriter : public TimelineWriter {
   };
   void open(char phase, std::uint64_t track, models::Fs time);
   void flow(char phase, std::uint64_t track, models::Fs time, std::uint64_t id);
-  void text(std::string_view value);
   ByteSink out_;
   std::string line_;  // the event being written
   bool first_ = true;
