@@ -41,6 +41,14 @@ bool may_run_on(isa::Program& program, std::size_t i, isa::Engine engine) {
 
 }  // namespace
 
+DmaQueues parse_dma_queues(std::string_view option, std::string_view text) {
+  if (text == "one") return DmaQueues::kOne;
+  if (text == "split") return DmaQueues::kSplit;
+  if (text == "software") return DmaQueues::kSoftware;
+  throw isa::Error(isa::ErrorCode::kUsage, std::string(option) + " " + std::string(text) +
+                                               "; one, split or software is required");
+}
+
 std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
   std::size_t changed = 0;
   for (std::size_t i = 0; i < program.insts().size(); ++i) {

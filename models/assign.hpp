@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "isa/program.hpp"
 
@@ -14,6 +15,9 @@ enum class DmaQueues : std::uint8_t {
   kSoftware,  // as kSplit, but inputs and outputs of the program go through GpSimd's software
               // descriptors (generations that have hardware descriptors)
 };
+
+/// "one", "split" or "software". Throws a usage Error that begins with `option`.
+[[nodiscard]] DmaQueues parse_dma_queues(std::string_view option, std::string_view text);
 
 /// Gives DMAs whose engine is open the one that `queues` says, where they can run there. Returns
 /// how many changed.

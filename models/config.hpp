@@ -106,6 +106,16 @@ struct DmaConfig {
   std::int64_t rows_per_engine = 1;  // partitions one engine serves before the next is used
   DgeConfig software, hardware, fixed;
   std::array<isa::DgeMode, isa::kEngineCount> default_mode{};  // by triggering engine
+  /// The mode of a transfer that asks for `mode`, triggered by `engine`.
+  [[nodiscard]] isa::DgeMode resolve(isa::DgeMode mode, isa::Engine engine) const {
+    return mode == isa::DgeMode::kUnknown ? default_mode.at(static_cast<std::size_t>(engine))
+                                          : mode;
+  }
+  [[nodiscard]] const DgeConfig& dge(isa::DgeMode mode) const {
+    return mode == isa::DgeMode::kHwdge   ? hardware
+           : mode == isa::DgeMode::kSwdge ? software
+                                          : fixed;
+  }
 };
 
 struct HbmConfig {

@@ -1,7 +1,6 @@
 #include "models/dependences.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace nkisim::models {
 namespace {
@@ -90,14 +89,6 @@ void Dependences::add_edge(const Record& record, const Access& access,
   edges.push_back({record.queue, record.number, access.param, kind});
 }
 
-Dependences::Buckets Dependences::buckets(const Arena& arena, const Footprint& bytes) {
-  const auto last = static_cast<std::int64_t>(arena.buckets.size()) - 1;
-  const auto bucket = [&](std::int64_t byte) {
-    return static_cast<std::size_t>(std::clamp<std::int64_t>(byte / arena.pitch, 0, last));
-  };
-  return {bucket(bytes.first), bucket(bytes.last - 1)};
-}
-
 // A later access stands for an earlier one, within [first, last), that it must follow anyway.
 bool Dependences::superseded(const Record& record, const Access& access, std::int64_t first,
                              std::int64_t last) const {
@@ -109,16 +100,13 @@ bool Dependences::superseded(const Record& record, const Access& access, std::in
 void Dependences::scan(const Access& access, std::vector<Edge>& edges) {
   Arena& arena = *access.arena;
   const Footprint& bytes = access.record->bytes;
-  const Buckets range = buckets(arena, bytes);
+  const std::size_t count = arena.buckets.size();
+  const BucketRange range = bucket_range(bytes, arena.pitch, count);
   ++visit_;
   for (std::size_t b = range.from; b <= range.to; ++b) {
     auto& bucket = arena.buckets[b];
     const bool tidy = bucket.size() > kTidyBucket;
-    const std::int64_t first = static_cast<std::int64_t>(b) * arena.pitch;
-    // Addresses beyond the capacity (where that is allowed) share the last bucket.
-    const bool open_ended = b + 1 == arena.buckets.size();
-    const std::int64_t last =
-        open_ended ? std::numeric_limits<std::int64_t>::max() : first + arena.pitch;
+    const auto [first, last] = bucket_bytes(b, arena.pitch, count);
     std::size_t kept = 0;
     for (const Entry& entry : bucket) {
       Record* r = entry.record;
@@ -152,7 +140,7 @@ void Dependences::insert(const Access& access) {
   Arena& arena = *access.arena;
   Record& record = *access.record;
   const Footprint& f = record.bytes;
-  const Buckets range = buckets(arena, f);
+  const BucketRange range = bucket_range(f, arena.pitch, arena.buckets.size());
   record.references = static_cast<int>(range.to - range.from + 1);
   const Entry entry{f.first, f.last, f.partition, f.partition_end, &record};
   for (std::size_t b = range.from; b <= range.to; ++b) arena.buckets[b].push_back(entry);

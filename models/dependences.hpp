@@ -64,10 +64,6 @@ class Dependences {
     Arena* arena;
   };
   void collect(const isa::Inst& inst, const isa::CoreState& state);
-  struct Buckets {
-    std::size_t from, to;  // inclusive
-  };
-  [[nodiscard]] static Buckets buckets(const Arena& arena, const Footprint& bytes);
   [[nodiscard]] bool settled(const Record& record) const {
     return completions_.finished_before(record.queue, record.number, horizon_);
   }

@@ -186,8 +186,7 @@ Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
 
 void Dispatcher::choose_queue(Operation& op) {
   if (op.expansion.is_dma) {
-    op.dge = op.expansion.dma.dge;
-    if (op.dge == isa::DgeMode::kUnknown) op.dge = config_.dma.default_mode.at(index(op.engine));
+    op.dge = config_.dma.resolve(op.expansion.dma.dge, op.engine);
     op.queue = dma_queue(op);
   } else {
     op.queue = static_cast<QueueIndex>(op.engine);

@@ -67,13 +67,18 @@ std::size_t DmaLane::sole() const {
   return q;
 }
 
+// What of the stall collected is met: whole quanta.
+Fs DmaLane::whole_quanta(double stalled) const {
+  return static_cast<Fs>(stalled / static_cast<double>(config_.hbm_stall_quantum)) *
+         config_.hbm_stall_quantum;
+}
+
 // Stall that `packets` packets will meet.
 Fs DmaLane::stall_ahead(const Active& a, std::int64_t packets) const {
   const LaneLoad& load = *a.item.load;
   if (load.stall <= 0) return 0;
-  const double all = stalled_ + load.stall * static_cast<double>(packets * load.runs[a.run].bytes);
-  return static_cast<Fs>(all / static_cast<double>(config_.hbm_stall_quantum)) *
-         config_.hbm_stall_quantum;
+  return whole_quanta(stalled_ +
+                      load.stall * static_cast<double>(packets * load.runs[a.run].bytes));
 }
 
 Fs DmaLane::stall(const Active& a, std::int64_t packets) {
@@ -149,7 +154,11 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
     take(a, packets);
   } while (sole && a.total > 0 && free_ <= limit);
   if (a.total > 0) return;
-  done.push_back({a.item.transfer, queue.index, a.first, a.payload_end, start});
+  finish(queue, {a.item.transfer, queue.index, a.first, a.payload_end, start}, done);
+}
+
+void DmaLane::finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done) {
+  done.push_back(share);
   queue.items.pop_front();
   if (queue.items.empty()) --busy_;
 }
@@ -165,8 +174,7 @@ bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
   double stalled = stalled_;
   if (load.stall > 0) {
     stalled += load.stall * static_cast<double>(load.bytes - semaphore.bytes);
-    const Fs met = static_cast<Fs>(stalled / static_cast<double>(config_.hbm_stall_quantum)) *
-                   config_.hbm_stall_quantum;
+    const Fs met = whole_quanta(stalled);
     stalled -= static_cast<double>(met);
     end += met;
   }
@@ -175,11 +183,9 @@ bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
     const PacketRun& last = load.runs[load.runs.size() - 2];
     a.payload_end = end - last.interval + last.duration;
   }
-  done.push_back({a.item.transfer, queue.index, free_, a.payload_end, end});
+  finish(queue, {a.item.transfer, queue.index, free_, a.payload_end, end}, done);
   stalled_ = stalled;
   free_ = end + semaphore.interval;
-  queue.items.pop_front();
-  if (queue.items.empty()) --busy_;
   return true;
 }
 
@@ -252,8 +258,7 @@ Fs DmaLane::cold_ahead(const Active& a, Fs at) const {
 Fs DmaLane::certain_stall(const Active& a) const {
   if (a.item.load->stall <= 0) return 0;
   const double all = stalled_ + a.item.load->stall * static_cast<double>(a.bytes - kSemaphoreBytes);
-  const auto quanta = static_cast<Fs>(all / static_cast<double>(config_.hbm_stall_quantum));
-  return std::max<Fs>(0, quanta - 1) * config_.hbm_stall_quantum;
+  return std::max<Fs>(0, whole_quanta(all) - config_.hbm_stall_quantum);
 }
 
 Fs DmaLane::finish_alone(const Active& a) const {

@@ -95,9 +95,11 @@ class DmaLane {
   [[nodiscard]] Fs certain_stall(const Active& a) const;
   [[nodiscard]] Fs cold_ahead(const Active& a, Fs at) const;
   void step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done);
+  void finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done);
   bool whole(Queue& queue, Fs limit, std::vector<LaneDone>& done);
   bool rounds(Fs limit);
   void take(Active& a, std::int64_t packets);
+  [[nodiscard]] Fs whole_quanta(double stalled) const;
   [[nodiscard]] Fs stall_ahead(const Active& a, std::int64_t packets) const;
   Fs stall(const Active& a, std::int64_t packets);
   Fs contention(const Active& a, Fs start, std::int64_t packets, Fs span);

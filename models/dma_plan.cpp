@@ -115,13 +115,13 @@ void from_packets(const isa::DmaPlan& plan, const PacketRates& r, const DmaConfi
   for (std::size_t e = 0; e < lanes.size(); ++e) flush(e);
 }
 
+}  // namespace
+
 int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config) {
   const std::int64_t rows = std::max<std::int64_t>(1, work.rows);
   const std::int64_t by_rows = (rows + config.rows_per_engine - 1) / config.rows_per_engine;
   return static_cast<int>(std::clamp<std::int64_t>(by_rows, 1, config.engines));
 }
-
-}  // namespace
 
 std::vector<LanePlan> plan_dma(const isa::DmaWork& work, const isa::DmaPlan* explicit_plan,
                                const DgeConfig& dge, const DmaConfig& config) {

@@ -212,10 +212,7 @@ Engine::Progress Engine::run_array(Operation& op, const isa::Part& part, const C
 
 Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const Cost& cost,
                                      Wait wait, Fs now) {
-  const DmaConfig& dma = context_.config.dma;
-  const DgeConfig& dge = op.dge == isa::DgeMode::kHwdge   ? dma.hardware
-                         : op.dge == isa::DgeMode::kSwdge ? dma.software
-                                                          : dma.fixed;
+  const DgeConfig& dge = context_.config.dma.dge(op.dge);
   const std::int64_t descriptors = op.expansion.dma.descriptors;
   if (wait.visible > 0 && dge.wake_base > 0) {
     wait.awake =

@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
+#include "models/dma_plan.hpp"
+
 namespace nkisim::models {
-namespace {
-
-const DgeConfig& dge_of(const DmaConfig& dma, isa::DgeMode mode) {
-  return mode == isa::DgeMode::kHwdge   ? dma.hardware
-         : mode == isa::DgeMode::kSwdge ? dma.software
-                                        : dma.fixed;
-}
-
-}  // namespace
-
 Estimate Estimator::estimate(const isa::Inst& inst) {
   Estimate e{.engine = inst.engine};
   isa::expand(inst, machine_, expansion_);
@@ -43,20 +35,16 @@ void Estimator::add_dma(const isa::Inst& inst, Estimate& e) const {
   const auto trigger = static_cast<std::size_t>(inst.engine);
   const DmaConfig& dma = config_.dma;
   const isa::DmaWork& work = expansion_.dma;
-  const isa::DgeMode mode =
-      work.dge == isa::DgeMode::kUnknown ? dma.default_mode.at(trigger) : work.dge;
-  const DgeConfig& dge = dge_of(dma, mode);
+  const DgeConfig& dge = dma.dge(dma.resolve(work.dge, inst.engine));
   e.interval = dge.holds_sequencer
                    ? dge.trigger.at(trigger) + config_.engines.at(trigger).gap
                    : dge.interval_base + work.descriptors * dge.interval_per_descriptor;
   e.interval = std::max(e.interval, dge.queue_interval);
   e.latency = dge.trigger.at(trigger) + dge.first_packet + dma.semaphore_latency;
   if (work.src == isa::Space::kHbm) e.latency += dma.hbm_read_latency;
-  const std::int64_t by_rows = (work.rows + dma.rows_per_engine - 1) / dma.rows_per_engine;
-  const std::int64_t lanes = std::clamp<std::int64_t>(by_rows, 1, dma.engines);
   const Fs one = from_ns(static_cast<double>(work.bytes) / dma.bytes_per_ns) +
                  work.descriptors * dma.packet_gap;
-  e.lanes = one / lanes;
+  e.lanes = one / lanes_in_use(work, dma);
   e.transfer = one / dma.engines;
 }
 

@@ -1,7 +1,9 @@
 // The bytes an operand touches, in a form whose overlap can be decided without enumerating them.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <limits>
 
 #include "isa/eval.hpp"
 #include "isa/program.hpp"
@@ -33,6 +35,29 @@ void find_footprint(const isa::TensorRef& ref, const isa::Program& program,
 
 /// The same before anything has run: register offsets, too, widen it to the whole tensor.
 [[nodiscard]] Footprint static_footprint(const isa::TensorRef& ref, const isa::Program& program);
+
+/// Which of `count` buckets of `pitch` bytes a footprint touches, first and last. Addresses beyond
+/// the capacity (where that is allowed) share the last bucket.
+struct BucketRange {
+  std::size_t from, to;  // inclusive
+};
+[[nodiscard]] inline BucketRange bucket_range(const Footprint& f, std::int64_t pitch,
+                                              std::size_t count) {
+  const auto bucket = [&](std::int64_t byte) {
+    const auto last = static_cast<std::int64_t>(count) - 1;
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(byte / pitch, 0, last));
+  };
+  return {bucket(f.first), bucket(f.last - 1)};
+}
+/// The bytes [first, last) that bucket `b` of these stands for.
+struct BucketBytes {
+  std::int64_t first, last;
+};
+[[nodiscard]] inline BucketBytes bucket_bytes(std::size_t b, std::int64_t pitch,
+                                              std::size_t count) {
+  const std::int64_t first = static_cast<std::int64_t>(b) * pitch;
+  return {first, b + 1 == count ? std::numeric_limits<std::int64_t>::max() : first + pitch};
+}
 
 /// False only if the two certainly share no byte.
 [[nodiscard]] bool may_overlap(const Footprint& a, const Footprint& b);

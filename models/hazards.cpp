@@ -57,13 +57,9 @@ void Hazards::note(std::uint32_t producer, bool reads, std::vector<Edge>& edges)
 
 void Hazards::insert(const Access& access, std::uint32_t number) {
   Arena& arena = arenas_[access.arena];
-  const auto count = static_cast<std::int64_t>(arena.buckets.size());
-  const std::int64_t from =
-      std::clamp<std::int64_t>(access.bytes.first / arena.pitch, 0, count - 1);
-  const std::int64_t to =
-      std::clamp<std::int64_t>((access.bytes.last - 1) / arena.pitch, 0, count - 1);
-  for (std::int64_t b = from; b <= to; ++b) {
-    Bucket& bucket = arena.buckets[static_cast<std::size_t>(b)];
+  const BucketRange range = bucket_range(access.bytes, arena.pitch, arena.buckets.size());
+  for (std::size_t b = range.from; b <= range.to; ++b) {
+    Bucket& bucket = arena.buckets[b];
     (access.write ? bucket.writes : bucket.reads).push_back({access.bytes, number});
   }
 }

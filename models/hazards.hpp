@@ -2,8 +2,6 @@
 // list scheduler may not break.
 #pragma once
 
-#include <algorithm>
-#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -91,17 +89,11 @@ void Hazards::visit(std::vector<Entry>& entries, const Access& access, bool read
 template <typename Done>
 void Hazards::scan(const Access& access, std::vector<Edge>& edges, Done&& done) {
   Arena& arena = arenas_[access.arena];
-  const auto count = static_cast<std::int64_t>(arena.buckets.size());
-  const std::int64_t from =
-      std::clamp<std::int64_t>(access.bytes.first / arena.pitch, 0, count - 1);
-  const std::int64_t to =
-      std::clamp<std::int64_t>((access.bytes.last - 1) / arena.pitch, 0, count - 1);
-  for (std::int64_t b = from; b <= to; ++b) {
-    Bucket& bucket = arena.buckets[static_cast<std::size_t>(b)];
-    const std::int64_t first = b * arena.pitch;
-    // Addresses beyond the capacity (where that is allowed) share the last bucket.
-    const std::int64_t last =
-        b + 1 == count ? std::numeric_limits<std::int64_t>::max() : first + arena.pitch;
+  const std::size_t count = arena.buckets.size();
+  const BucketRange range = bucket_range(access.bytes, arena.pitch, count);
+  for (std::size_t b = range.from; b <= range.to; ++b) {
+    Bucket& bucket = arena.buckets[b];
+    const auto [first, last] = bucket_bytes(b, arena.pitch, count);
     visit(bucket.writes, access, !access.write, first, last, edges, done);
     if (access.write) visit(bucket.reads, access, false, first, last, edges, done);
   }
