@@ -19,14 +19,6 @@ std::vector<bool> flags(const Program& program, const std::vector<std::uint32_t>
   return out;
 }
 
-models::DmaQueues parse_queues(const std::string& text) {
-  if (text == "one") return models::DmaQueues::kOne;
-  if (text == "split") return models::DmaQueues::kSplit;
-  if (text == "software") return models::DmaQueues::kSoftware;
-  Error e(ErrorCode::kUsage, "dma_queues is " + text + "; one, split or software is required");
-  throw e;
-}
-
 std::size_t apply_schedule(Recorder& r, const std::string& config_name,
                            const std::vector<std::string>& overrides,
                            const std::vector<std::uint32_t>& placed, double share) {
@@ -53,7 +45,8 @@ void bind_compile(py::class_<Recorder>& program) {
   program
       .def("assign_queues",
            [](Recorder& r, const std::string& queues) {
-             return models::assign_queues(r.program, parse_queues(queues));
+             return models::assign_queues(r.program,
+                                          models::parse_dma_queues("dma_queues is", queues));
            })
       .def("forward_copies",  // those that nobody needs afterwards are dropped
            [](Recorder& r, const std::vector<std::uint32_t>& copies) {

@@ -63,11 +63,7 @@ std::string units_of(std::string_view metric_unit) {
 const Metric& metric_of(const Budget& b) {
   const Metric* metric = find_metric(b.metric);
   if (metric == nullptr) {
-    std::string near;
-    for (const std::string& name : near_metrics(b.metric))
-      near += (near.empty() ? "" : ", ") + name;
-    refuse("--budget " + b.text + ": unknown metric '" + b.metric + "'" +
-           (near.empty() ? "; `nkisim explain` lists all" : "; did you mean " + near + "?"));
+    refuse("--budget " + b.text + ": unknown metric '" + b.metric + "'" + near_metrics(b.metric));
   }
   if (metric->entry->unit == "text") refuse("--budget " + b.text + ": the metric is not a number");
   return *metric;

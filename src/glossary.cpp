@@ -56,7 +56,7 @@ const Metric* find_metric(std::string_view name) {
   return at == all.end() ? nullptr : &*at;
 }
 
-std::vector<std::string> near_metrics(std::string_view name) {
+std::string near_metrics(std::string_view name) {
   constexpr std::size_t kShown = 3;
   std::vector<std::pair<std::size_t, std::string>> close;
   for (const Metric& m : metrics()) {
@@ -66,9 +66,12 @@ std::vector<std::string> near_metrics(std::string_view name) {
   }
   std::stable_sort(close.begin(), close.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < std::min(close.size(), kShown); ++i) names.push_back(close[i].second);
-  return names;
+  if (close.empty()) return "; `nkisim explain` lists all";
+  std::string names;
+  for (std::size_t i = 0; i < std::min(close.size(), kShown); ++i) {
+    names += (i == 0 ? "" : ", ") + close[i].second;
+  }
+  return "; did you mean " + names + "?";
 }
 
 const ErrorEntry* find_error(std::string_view kind_or_message) {

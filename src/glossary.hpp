@@ -36,8 +36,9 @@ struct Metric {
 [[nodiscard]] const std::vector<Metric>& metrics();
 /// Null if there is no such metric.
 [[nodiscard]] const Metric* find_metric(std::string_view name);
-/// Known metrics close to `name`, best first, at most three.
-[[nodiscard]] std::vector<std::string> near_metrics(std::string_view name);
+/// Known metrics close to `name`, best first, at most three: "; did you mean A, B?", or where all
+/// are listed.
+[[nodiscard]] std::string near_metrics(std::string_view name);
 /// The kind of an error by its name, or of a whole message; null if neither.
 [[nodiscard]] const ErrorEntry* find_error(std::string_view kind_or_message);
 

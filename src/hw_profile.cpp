@@ -383,9 +383,9 @@ void Collector::finish() {
   scale_times();
 }
 
-HwProfile read(ByteReader reader) {
+HwProfile read(ByteReader reader, const std::string& name) {
   HwProfile profile;
-  profile.file = reader.name();
+  profile.file = name;
   Collector collector(profile);
   try {
     const json rest = json::parse(Bytes(reader), Bytes(),
@@ -411,10 +411,14 @@ std::string HwProfile::target() const {
   return {};
 }
 
-HwProfile read_hw_profile(const std::string& path) { return read(ByteReader::open(path)); }
+HwProfile read_hw_profile(const std::string& path) { return read_hw_profile(path, path); }
+
+HwProfile read_hw_profile(const std::string& path, const std::string& name) {
+  return read(ByteReader::open(path), name);
+}
 
 HwProfile read_hw_profile_text(std::string_view bytes, const std::string& name) {
-  return read(ByteReader::from_memory(bytes, name));
+  return read(ByteReader::from_memory(bytes, name), name);
 }
 
 std::string instruction_key(const HwInstruction& inst) {

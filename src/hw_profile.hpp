@@ -74,6 +74,8 @@ struct HwProfile {
 /// not JSON, has no instruction table or a record without time or engine is an isa::Error that
 /// names the record.
 [[nodiscard]] HwProfile read_hw_profile(const std::string& path);
+/// The same of a file that errors call `name`.
+[[nodiscard]] HwProfile read_hw_profile(const std::string& path, const std::string& name);
 /// The same from memory; `name` stands for the file in messages.
 [[nodiscard]] HwProfile read_hw_profile_text(std::string_view bytes, const std::string& name);
 

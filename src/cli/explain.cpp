@@ -72,10 +72,7 @@ int show(const std::string& what, bool json) {
   };
   if (const Metric* metric = find_metric(what)) return say(*metric);
   if (const ErrorEntry* error = find_error(what)) return say(*error);
-  std::string near;
-  for (const std::string& name : near_metrics(what)) near += (near.empty() ? "" : ", ") + name;
-  usage("'" + what + "' is neither a metric nor an error" +
-        (near.empty() ? "; `nkisim explain` lists all" : "; did you mean " + near + "?"));
+  usage("'" + what + "' is neither a metric nor an error" + near_metrics(what));
 }
 
 int run(const Args& args) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -39,7 +40,7 @@ HwProfile read_profile_input(const std::string& path) {
     throw isa::Error(isa::ErrorCode::kBadInput,
                      path + ": its Parquet tables could not be read (the reason is above)");
   }
-  return read_hw_profile(json.path());
+  return read_hw_profile(json.path(), path);
 }
 
 }  // namespace nkisim::cli

@@ -93,31 +93,25 @@ int exit_code(isa::ErrorCode code) {
   return kInternal;
 }
 
-// Errors are for people on standard error, and with --json for programs on standard output.
-int report(const isa::Error& error, int code, bool json) {
+// A failure is for people on standard error, and with --json for programs on standard output.
+int report(const nlohmann::ordered_json& error, const std::string& text, int code, bool json) {
   std::cout.flush();
   if (json) {
-    std::cout << nlohmann::ordered_json{{"ok", false},
-                                        {"exit_code", code},
-                                        {"error", error_json(error)}}
-                     .dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+    std::cout << nlohmann::ordered_json{{"ok", false}, {"exit_code", code}, {"error", error}}.dump(
+                     1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
               << '\n';
   }
-  std::cerr << "nkisim: " << error.what() << '\n';
+  std::cerr << "nkisim: " << text << '\n';
   return code;
+}
+
+int report(const isa::Error& error, int code, bool json) {
+  return report(error_json(error), error.what(), code, json);
 }
 
 int report_interruption(int code, bool json) {
   const std::string message = "interrupted before anything was simulated";
-  if (json) {
-    std::cout << nlohmann::ordered_json{{"ok", false},
-                                        {"exit_code", code},
-                                        {"error", {{"code", "interrupted"}, {"message", message}}}}
-                     .dump(1)
-              << '\n';
-  }
-  std::cerr << "nkisim: " << message << '\n';
-  return code;
+  return report({{"code", "interrupted"}, {"message", message}}, message, code, json);
 }
 
 }  // namespace

@@ -49,8 +49,6 @@ void options(po::options_description& named, po::positional_options_description&
   positional.add("trace", 1);
 }
 
-bool given(const Args& args, const char* option) { return args.count(option) != 0; }
-
 TraceFile read(const Args& args, const std::string& target) {
   Progress progress("reading");
   return read_trace(required(args, "trace"),
@@ -92,17 +90,11 @@ std::optional<std::uint32_t> rounding_seed(const Args& args) {
 
 void print_line(const std::string& line) { std::cerr << line << '\n'; }
 
-models::DmaQueues dma_queues(const std::string& given) {
-  if (given == "one") return models::DmaQueues::kOne;
-  if (given == "split") return models::DmaQueues::kSplit;
-  if (given == "software") return models::DmaQueues::kSoftware;
-  usage("--dma-queues " + given + "; one, split or software is required");
-}
-
 // The compiler's part, as far as the trace leaves it open.
 void compile(const Args& args, Outcome& out) {
   isa::Program& program = *out.trace.program;
-  models::assign_queues(program, dma_queues(text(args, "dma-queues")));
+  models::assign_queues(program,
+                        models::parse_dma_queues("--dma-queues", text(args, "dma-queues")));
   const std::string order = text(args, "schedule");
   if (order == "program") return;
   if (order != "list") usage("--schedule " + order + "; program or list is required");

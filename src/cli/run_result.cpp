@@ -17,8 +17,6 @@ namespace {
 namespace po = boost::program_options;
 using Json = nlohmann::ordered_json;
 
-bool given(const Args& args, const char* option) { return args.count(option) != 0; }
-
 std::string short_number(double x) {
   std::ostringstream s;
   s << std::setprecision(4) << x;

@@ -3,10 +3,8 @@
 Expected values are the documentation's or published measurements', never the simulator's. A slope is
 the difference of two sizes, so start-up and fixed latencies drop out. See also test_rules.py.
 """
-import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -30,16 +28,9 @@ class Program(common.Program):
 
 
 @pytest.fixture(name="total")
-def fixture_total(tmp_path):
+def fixture_total(run):
     """Total time in ns of a program."""
-    def total(program):
-        (tmp_path / "t.jsonl").write_text(program.text(), encoding="utf-8")
-        config = ROOT / "configs" / f"{program.target}.json"
-        subprocess.run([NKISIM, "run", str(tmp_path / "t.jsonl"), "--timing-only", "--quiet",
-                        "--allow-over-capacity", "--allow-unwritten", "--config", str(config),
-                        "--summary-json", str(tmp_path / "s.json")], check=True)
-        return 1e9 * json.loads((tmp_path / "s.json").read_text())["nc_0"]["total_time"]
-    return total
+    return lambda program: 1e9 * run(program)["total_time"]
 
 
 def interval(total, build):

@@ -3,10 +3,8 @@
 Expected values are written here from the documentation or from published measurements, never from
 the simulator. Run with NKISIM=path/to/nkisim, or with nkisim in PATH.
 """
-import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,18 +16,6 @@ from programs import single, vector  # noqa: E402
 
 NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
 pytestmark = pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
-
-
-@pytest.fixture(name="run")
-def fixture_run(tmp_path):
-    def run(program):
-        (tmp_path / "t.jsonl").write_text(program.text(), encoding="utf-8")
-        config = ROOT / "configs" / f"{program.target}.json"
-        subprocess.run([NKISIM, "run", str(tmp_path / "t.jsonl"), "--timing-only", "--quiet",
-                        "--allow-over-capacity", "--allow-unwritten", "--config", str(config),
-                        "--summary-json", str(tmp_path / "s.json")], check=True)
-        return json.loads((tmp_path / "s.json").read_text())["nc_0"]
-    return run
 
 
 def interval(run, build, count=200):
