@@ -1,23 +1,25 @@
 """Sequencer registers as kernels see them."""
 
+import weakref
+
 from .errors import KernelTypeError, fail
 
 
 class VirtualRegister:
     """A sequencer register: usable as an address or loop bound, never in Python arithmetic."""
 
-    __slots__ = ("id", "recorder", "loop")
+    __slots__ = ("id", "_recorder", "loop")
 
     def __init__(self, recorder, number):
         self.id = number
-        self.recorder = recorder
+        self._recorder = weakref.ref(recorder)
         self.loop = None
 
     def __repr__(self):
         return f"<register {self.id}>"
 
     def __bool__(self):
-        return self.recorder.while_test(self)
+        return self._recorder().while_test(self)
 
     def _refuse(self, *_):
         fail("arithmetic on a register; its value exists only on the device, use nisa.register_* "

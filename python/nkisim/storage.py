@@ -1,5 +1,7 @@
 """Where tensors live: the buffers of nki.language, and one allocation."""
 
+import weakref
+
 from .errors import KernelValueError, fail
 
 HBM, SBUF, PSUM = 0, 1, 2
@@ -43,13 +45,13 @@ def buffer_of(value):
 class Storage:
     """One allocation."""
 
-    __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "recorder",
+    __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "_recorder",
                  "core", "address", "partition", "file", "line", "buffer", "born", "zeroed_at",
                  "role", "array", "compared")
 
     def __init__(self, recorder, shape, dtype, buffer, name, address=None, partition=0):
         self.id = -1
-        self.recorder = recorder
+        self._recorder = weakref.ref(recorder)  # a cycle would keep the program's memory
         self.shape = shape
         self.dtype = dtype
         self.buffer = buffer
@@ -67,6 +69,15 @@ class Storage:
         for d in dims:
             n *= d
         self.pitch_bytes = n
+
+    @property
+    def recorder(self):
+        """The recorder, which lives as long as its kernel runs or somebody keeps the Result."""
+        recorder = self._recorder()
+        if recorder is None:
+            fail(f"tensor {self.name} is used outside a kernel: the one it is of has ended",
+                 kind=KernelValueError)
+        return recorder
 
 
 def row_major(shape):
