@@ -5,15 +5,16 @@ from .recorder import state
 
 
 def _decorator(legacy):
-    def jit(function=None, grid=None, mode=None, platform_target=None, **settings):
-        """@nki.jit, @nki.jit(...), nki.jit(function, ...)."""
-        if isinstance(function, str):  # nki.jit("mode")
-            function, mode = None, function
-        if function is None:
-            return lambda f: jit(f, grid, mode, platform_target, **settings)
-        if isinstance(function, Kernel):
-            function = function.func
-        kernel = Kernel(function, grid, platform_target, legacy, mode=mode, **settings)
+    def jit(fn=None, mode="auto", *, func=None, grid=None, platform_target=None, **settings):
+        """@nki.jit, @nki.jit(...), nki.jit(function, ...); until NKI 0.3 fn was called func."""
+        fn = func if fn is None else fn
+        if isinstance(fn, str):  # nki.jit("mode")
+            fn, mode = None, fn
+        if fn is None:
+            return lambda f: jit(f, mode, grid=grid, platform_target=platform_target, **settings)
+        if isinstance(fn, Kernel):
+            fn = fn.func
+        kernel = Kernel(fn, grid, platform_target, legacy, mode=mode, **settings)
         if mode == "benchmark":
             return Benchmark(kernel, **settings)
         return kernel
@@ -89,10 +90,11 @@ class Benchmark:
 
 
 def _wrapper(make):
-    def decorator(function=None, *args, legacy=True, **settings):
-        if function is None or not callable(function):
+    def decorator(kernel=None, *, func=None, legacy=True, **settings):
+        kernel = func if kernel is None else kernel
+        if not callable(kernel):
             return lambda f: make(_kernel_of(f, legacy), settings)
-        return make(_kernel_of(function, legacy), settings)
+        return make(_kernel_of(kernel, legacy), settings)
 
     return decorator
 

@@ -1,5 +1,7 @@
 """Collective communication: forwarded to the core's ops of the same names."""
 
+import inspect
+
 from .isa import INSTRUCTION, NkiInstruction
 from .nkiobject import NKIObject
 from .recorder import current
@@ -12,38 +14,44 @@ class ReplicaGroup(NKIObject):
         self.groups = [list(g) for g in (groups or [[0]])]
 
 
-def _forward(name, register=False):
+_SIGNATURES = """
+all_reduce(srcs, dsts, replica_group, op, priority=None, name=None)
+all_gather(srcs, dsts, replica_group, collective_dim, priority=None, name=None)
+all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None)
+reduce_scatter(srcs, dsts, replica_group, collective_dim, op, priority=None, name=None)
+all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=None)
+all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None)
+collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None)
+collective_permute_implicit(srcs_by_channel, dsts_by_channel, replica_group, channel_ids=[0], priority=None, name=None)
+collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_by_channel, replica_group, op, channel_ids=[0], priority=None, name=None)
+collective_permute_implicit_current_processing_rank_id(iteration_id, replica_group, channel_id=0, name=None)
+rank_id(name=None)
+"""
+_GIVE_REGISTERS = ("collective_permute_implicit_current_processing_rank_id", "rank_id")
+
+
+def _forward(line):
+    """The function of one line above: hands the arguments it is given to the core."""
+    name, parameters = line.rstrip(")").split("(")
+    signature = inspect.signature(eval(f"lambda {parameters}: None"))
+
     def call(*args, **kwargs):
         recorder = current()
-        kwargs.pop("name", None)
-        kwargs.pop("priority", None)
-        group = kwargs.get("replica_group")
-        if isinstance(group, ReplicaGroup):
-            kwargs["replica_group"] = group.groups
-        result = recorder.register() if register else INSTRUCTION
-        if register:
-            kwargs["dst"] = result
-        from .recorder import OPS
-
-        for key, value in zip(OPS.get(name, (0, ()))[1], args):
-            kwargs[key] = value
-        recorder.call(name, exact=True, **kwargs)
+        given = signature.bind(*args, **kwargs).arguments
+        given.pop("name", None)
+        given.pop("priority", None)
+        if isinstance(given.get("replica_group"), ReplicaGroup):
+            given["replica_group"] = given["replica_group"].groups
+        result = INSTRUCTION
+        if name in _GIVE_REGISTERS:
+            result = given["dst"] = recorder.register()
+        recorder.call(name, exact=True, **given)
         return result
 
-    call.__name__ = name
+    call.__name__, call.__signature__ = name, signature
     return call
 
 
-all_reduce = _forward("all_reduce")
-all_gather = _forward("all_gather")
-all_gather_v = _forward("all_gather_v")
-reduce_scatter = _forward("reduce_scatter")
-all_to_all = _forward("all_to_all")
-all_to_all_v = _forward("all_to_all_v")
-collective_permute = _forward("collective_permute")
-collective_permute_implicit = _forward("collective_permute_implicit")
-collective_permute_implicit_reduce = _forward("collective_permute_implicit_reduce")
-collective_permute_implicit_current_processing_rank_id = _forward(
-    "collective_permute_implicit_current_processing_rank_id", True)
-rank_id = _forward("rank_id", True)
-__all__ = ["ReplicaGroup", "NkiInstruction"]
+for _line in _SIGNATURES.strip().splitlines():
+    globals()[_line.split("(")[0]] = _forward(_line)
+__all__ = ["ReplicaGroup", "NkiInstruction", *(s.split("(")[0] for s in _SIGNATURES.split("\n") if s)]

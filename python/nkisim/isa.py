@@ -135,10 +135,12 @@ for _line in _SIGNATURES.strip().splitlines():
 _plain_matmul_mx = globals()["nc_matmul_mx"]
 
 
-def nc_matmul_mx(dst, *args, **kwargs):
-    if kwargs.get("accumulate") is None and state.recorder is not None and state.recorder.loops:
-        kwargs["accumulate"] = state.recorder.adds_in_loop(dst)
-    return _plain_matmul_mx(dst, *args, **kwargs)
+def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None,
+                 tile_size=None, accumulate=None, name=None):
+    if accumulate is None and state.recorder is not None and state.recorder.loops:
+        accumulate = state.recorder.adds_in_loop(dst)
+    return _plain_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position,
+                            tile_size, accumulate, name)
 
 
 def get_nc_version():

@@ -112,4 +112,8 @@ class multi_buffer:
         self.factor = factor
 
 
-skip_middle_end_transformations = enable_stack_allocator = force_auto_alloc = _marker
+def enable_stack_allocator(func=None, log_level=50):
+    return _marker(func)
+
+
+skip_middle_end_transformations = force_auto_alloc = _marker

@@ -1,5 +1,6 @@
 """neuronxcc.nki.isa: the legacy calls return their result tile and take mask= and dtype=.
 
+In SDK 2.20 mask and dtype were positions, in the order kept here; later they are keywords only.
 Each is an adaptor: it infers the result's shape and hands the call to the function of nkisim.isa.
 The result tile stays pending, so that `dst[...] = nisa.f(...)` writes dst directly.
 """
@@ -60,8 +61,8 @@ def _dtype(dtype, default):
     return default if dtype is None else resolve(dtype)
 
 
-def activation(op, data, *, bias=None, scale=1.0, reduce_op=None, reduce_res=None,
-               reduce_cmd=reduce_cmd.idle, mask=None, dtype=None, dst=None, name=None, **_ignored):
+def activation(op, data, bias=None, scale=1.0, mask=None, dtype=None, *, reduce_op=None,
+               reduce_res=None, reduce_cmd=reduce_cmd.idle, dst=None, name=None, **_ignored):
     return _call(isa.activation, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
                  reduce_op=reduce_op, reduce_cmd=reduce_cmd, name=name)
@@ -86,7 +87,7 @@ def _affine(expr, shape, mask):
     return pattern, offset, expr.coefs.get(nd, 0)
 
 
-def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, dst=None,
+def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, dst=None,
                   name=None, **_ignored):
     if not isinstance(pred, Mask):
         fail("pred must be a comparison of index tiles", "affine_select", KernelTypeError)
@@ -99,7 +100,7 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
                  cmp_op="greater_equal", name=name)
 
 
-def iota(expr, dtype, *, mask=None, dst=None, name=None, **_ignored):
+def iota(expr, dtype, mask=None, *, dst=None, name=None, **_ignored):
     if not isinstance(expr, Expr):
         fail("expr must be an index tile", "iota", KernelTypeError)
     shape = expr.shape if expr.ndim > 1 else expr.shape + (1,)
@@ -110,7 +111,7 @@ def iota(expr, dtype, *, mask=None, dst=None, name=None, **_ignored):
                  offset=offset, channel_multiplier=multiplier, name=name)
 
 
-def memset(shape, value, dtype, *, mask=None, engine=engine.unknown, dst=None, name=None,
+def memset(shape, value, dtype, mask=None, *, engine=engine.unknown, dst=None, name=None,
            **_ignored):
     return _call(isa.memset, dst, tuple(shape), resolve(dtype), mask, {}, value=value,
                  engine=engine, name=name)
@@ -123,8 +124,8 @@ def _matmul_free(tile, perf):
     return free
 
 
-def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onezero=False,
-              is_transpose=False, tile_position=(), tile_size=(), mask=None, perf_mode=None,
+def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
+              mask=None, *, is_transpose=False, tile_position=(), tile_size=(), perf_mode=None,
               dst=None, name=None, **_ignored):
     perf = isa._perf(perf_mode)
     # The array reads SBUF only; the legacy compiler copied what nc_transpose had left in PSUM.
@@ -170,8 +171,9 @@ def _masked_matmul(mask, out, stationary, moving):
     return out[..., slice(*edge)], stationary, moving[..., slice(*edge)]
 
 
-def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None, name=None,
+def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None, name=None,
                  **_ignored):
+    engine = isa.unknown_engine if engine is None else engine
     on_vector = engine == isa.vector_engine and engine != isa.unknown_engine
     shape = (product(data.shape[1:]), data.shape[0])
     # 8-bit elements do not fit PSUM one for one: they stay float32 until they are copied from it.
@@ -198,7 +200,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, dst=None
     return tile
 
 
-def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error,
+def dma_copy(src, dst, *, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error,
              dge_mode=dge_mode.unknown, name=None, **_ignored):
     views, mask = [dst, src], as_mask(mask)
     if mask is not None:
@@ -252,7 +254,7 @@ def _word(predicate):
     return predicate
 
 
-def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engine.unknown, dst=None,
+def tensor_tensor(data1, data2, op, dtype=None, mask=None, *, engine=engine.unknown, dst=None,
                   name=None, **_ignored):
     shape = broadcast_shapes(data1.shape, data2.shape)
     return _call(isa.tensor_tensor, dst, shape, _dtype(dtype, promote(data1.dtype, data2.dtype)),
@@ -260,8 +262,8 @@ def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engine.unkn
                  engine=engine, name=name)
 
 
-def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, *,
-                  dtype=None, mask=None, engine=engine.unknown, dst=None, name=None, **_ignored):
+def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False,
+                  dtype=None, mask=None, *, engine=engine.unknown, dst=None, name=None, **_ignored):
     return _call(isa.tensor_scalar, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, operand0=operand0, operand1=operand1), op0=op0,
                  reverse0=reverse0, op1=op1, reverse1=reverse1, engine=engine, name=name)
@@ -289,15 +291,15 @@ def tensor_scalar_cumulative(*, src, op0, op1, imm0, imm1=None, dst=None,
                  name=name)
 
 
-def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1=False, *,
-                       dtype=None, mask=None, dst=None, name=None, **_ignored):
+def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1=False,
+                       dtype=None, mask=None, *, dst=None, name=None, **_ignored):
     return _call(isa.tensor_tensor_scan, dst, data0.shape,
                  _dtype(dtype, promote(data0.dtype, data1.dtype)), mask,
                  dict(data0=data0, data1=data1, initial=initial), op0=op0, op1=op1,
                  reverse0=reverse0, reverse1=reverse1, name=name)
 
 
-def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdims=False,
+def tensor_reduce(op, data, axis, mask=None, dtype=None, negate=False, keepdims=False, *,
                   dst=None, name=None, **_ignored):
     axes = isa.normalise_axes(axis, data.ndim)
     shape = reduced_shape(data.shape, axes, keepdims)
@@ -325,12 +327,12 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, dst=None, name=N
     return produce((1, *data.shape[1:]), _dtype(dtype, data.dtype), build, spaces=(SBUF,))
 
 
-def bn_stats(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+def bn_stats(data, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
     return _columns(isa.bn_stats, data, mask, _dtype(dtype, data.dtype), dst, dict(data=data), name,
                     6)
 
 
-def bn_aggr(data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+def bn_aggr(data, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
     return _columns(isa.bn_aggr, data, mask, _dtype(dtype, data.dtype), dst, dict(data=data), name,
                     2)
 
@@ -415,7 +417,7 @@ def sequence_bounds(*, segment_ids, dtype=None, dst=None, name=None, **_ignored)
                  dict(segment_ids=segment_ids), name=name)
 
 
-def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, *, mask=None,
+def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, mask=None, *,
                  dst=None, name=None, **_ignored):
     columns = product(index.shape[1:])
     valid = columns * 16 if num_valid_indices is None else num_valid_indices
@@ -430,12 +432,12 @@ def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, name=Non
     isa.nc_stream_shuffle(dst, src, shuffle_mask, name=name)
 
 
-def dropout(data, prob, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+def dropout(data, prob, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
     return _call(isa.dropout, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, prob=prob), name=name)
 
 
-def reciprocal(data, *, dtype=None, mask=None, dst=None, name=None, **_ignored):
+def reciprocal(data, dtype=None, mask=None, *, dst=None, name=None, **_ignored):
     return _call(isa.reciprocal, dst, data.shape, _dtype(dtype, data.dtype), mask, dict(data=data),
                  name=name)
 

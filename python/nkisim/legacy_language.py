@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from . import dtypes, isa, language, lowering
-from .dtypes import bool_, float32, resolve, uint8
+from . import dtypes, isa, language, legacy_functions, lowering
+from .dtypes import float32, resolve, uint8
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, kernel_frame
 from .index import Expr, MGrid
 from .legacy_alloc import AllocatedBuffer
-from .optokens import TOKENS, NlOp
 from .recorder import current
 from .storage import HBM, product, buffer_of, sbuf
 from .tensor import NkiTensor, ds
@@ -122,7 +121,7 @@ def _blocks_of(shape):
     return 0
 
 
-def ndarray(shape, dtype=float32, *, buffer=None, name="", **_ignored):
+def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
     recorder = current()
     if isinstance(shape, int):
         shape = (shape,)
@@ -145,18 +144,18 @@ def ndarray(shape, dtype=float32, *, buffer=None, name="", **_ignored):
     return BlockTensor(blocks, tiles, tile_shape, dtype, base)
 
 
-def full(shape, fill_value, dtype=float32, *, buffer=None, name="", **_ignored):
+def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
     out = ndarray(shape, dtype, buffer=buffer, name=name)
     for tile in out.tiles if isinstance(out, BlockTensor) else [out]:
         lowering.fill(tile, fill_value)
     return out
 
 
-def zeros(shape, dtype=float32, *, buffer=None, name="", **_ignored):
+def zeros(shape, dtype=float32, buffer=None, name="", **_ignored):
     return full(shape, 0, dtype, buffer=buffer, name=name)
 
 
-def ones(shape, dtype=float32, *, buffer=None, name="", **_ignored):
+def ones(shape, dtype=float32, buffer=None, name="", **_ignored):
     return full(shape, 1, dtype, buffer=buffer, name=name)
 
 
@@ -166,11 +165,11 @@ def _like(a):
     return a.shape
 
 
-def zeros_like(a, dtype=None, *, buffer=None, name="", **_ignored):
+def zeros_like(a, dtype=None, buffer=None, name="", **_ignored):
     return full(_like(a), 0, dtype or a.dtype, buffer=buffer or a.buffer, name=name)
 
 
-def empty_like(a, dtype=None, *, buffer=None, name="", **_ignored):
+def empty_like(a, dtype=None, buffer=None, name="", **_ignored):
     return ndarray(_like(a), dtype or a.dtype, buffer=buffer or a.buffer, name=name)
 
 
@@ -182,7 +181,7 @@ def shared_identity_matrix(n, dtype=uint8, **_ignored):
     return shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))  # noqa: F821
 
 
-def device_print(prefix, x, *, mask=None, **_ignored):
+def device_print(prefix, x, mask=None, **_ignored):
     if mask is not None:
         current().flush()
         x = lowering.cut([x], mask, x.shape)
@@ -196,15 +195,12 @@ def expand_dims(data, axis):
     return language.expand_dims(data, axis)
 
 
-def static_cast(input_data, dtype):
-    return language.static_cast(input_data, dtype)
-
-
-def random_seed(seed, *, mask=None, **_ignored):
+def random_seed(seed, mask=None, **_ignored):
     language.random_seed(seed)
 
 
-def all_reduce(x, op, program_axes, **_ignored):
+def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
+               asynchronous=False, **_ignored):
     fail("a reduction over SPMD programs is not supported", "all_reduce")
 
 
@@ -219,7 +215,7 @@ def finfo(dtype):
     return np.finfo(dtype.dtype)
 
 
-def atomic_rmw(dst, value, op, *, mask=None, **_ignored):
+def atomic_rmw(dst, value, op, mask=None, **_ignored):
     recorder = current()
     recorder.flush()
     if mask is not None:
@@ -230,16 +226,7 @@ def atomic_rmw(dst, value, op, *, mask=None, **_ignored):
     isa.dma_compute(dst, [value, dst], op)
 
 
-def _compare(name):
-    function = lowering.FUNCTIONS[name]
-
-    def compare(x, y, *, dtype=bool_, mask=None, **_ignored):
-        return function(x, y, dtype=dtype, mask=mask)
-
-    return NlOp(name, compare)
-
-
-def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **_ignored):
+def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
     """dst = op(dst, x) over a loop, where dst is what the result is assigned to.
 
     Assigned to a name instead of a tile, the result of one iteration is the next one's dst.
@@ -277,12 +264,4 @@ class _BFloat:
 
 
 bfp16 = _BFloat
-gemm_stationary_grid = gemm_grid = None
-for _name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
-              "logical_and", "logical_or", "logical_xor"):
-    _op = _compare(_name)
-    globals()[_name] = _op
-    from .optokens import ALU as _ALU
-
-    if TOKENS[_name] in _ALU:
-        _ALU[_op] = _ALU[TOKENS[_name]]
+globals().update(legacy_functions.PUBLIC)

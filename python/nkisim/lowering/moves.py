@@ -119,7 +119,7 @@ def store(dst, value, mask=None, dtype=None):
     isa.dma_copy(dst, value)
 
 
-def copy(x, dtype=None, mask=None, **_ignored):
+def copy(x, dtype=None, mask=None):
     if not isinstance(x, NkiTensor):
         return np.array(x)
     if not x.st.on_chip:
@@ -128,7 +128,7 @@ def copy(x, dtype=None, mask=None, **_ignored):
     return produce(x.shape, dtype, isa.tensor_copy, mask, (x,))
 
 
-def load_transpose2d(src, dtype=None, mask=None):
+def load_transpose2d(src, dtype=None):
     out = produce((src.shape[1], src.shape[0]), src.dtype, isa.dma_transpose, None, (src,),
                   spaces=(SBUF,), kind="load")
     return out if dtype is None or resolve(dtype) is src.dtype else copy(out, dtype)

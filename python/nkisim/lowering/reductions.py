@@ -60,10 +60,10 @@ min = _reduce("minimum")
 prod = _reduce("multiply")
 
 
-def all(x, axis, dtype=None, **_ignored):
-    truth = FUNCTIONS["not_equal"](x, 0.0, dtype=float32)
+def all(x, axis, dtype=None, mask=None):
+    truth = FUNCTIONS["not_equal"](x, 0.0, dtype=float32, mask=mask)
     current().flush()
-    return min(truth, axis, dtype=dtype or x.dtype)
+    return min(truth, axis, dtype=dtype or x.dtype, mask=mask)
 
 
 def mean(x, axis, dtype=None, keepdims=False, mask=None):
@@ -85,15 +85,16 @@ def var(x, axis, dtype=None, keepdims=False, mask=None):
     return mean(squares, axis, dtype or x.dtype, keepdims, mask)
 
 
-def softmax(x, axis=-1, dtype=None, mask=None, **_ignored):
+def softmax(x, axis=-1, dtype=None, mask=None, compute_dtype=None):
     x = on_chip(x)
-    top = max(x, axis, float32, True)
+    compute = float32 if compute_dtype is None else resolve(compute_dtype)
+    top = max(x, axis, float32, True, mask)
     current().flush()
-    shifted = FUNCTIONS["subtract"](x, top, dtype=float32)
+    shifted = FUNCTIONS["subtract"](x, top, dtype=compute, mask=mask)
     current().flush()
-    raised = FUNCTIONS["exp"](shifted, dtype=float32)
+    raised = FUNCTIONS["exp"](shifted, dtype=compute, mask=mask)
     current().flush()
-    total = sum(raised, axis, float32, True)
+    total = sum(raised, axis, float32, True, mask)
     current().flush()
     inverse = reciprocal_of(total)
     return FUNCTIONS["multiply"](raised, inverse, dtype=dtype or x.dtype, mask=mask)
@@ -105,12 +106,12 @@ def reciprocal_of(x):
     return tile
 
 
-def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, **_ignored):
+def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None):
     x = on_chip(x)
     compute = float32 if compute_dtype is None else resolve(compute_dtype)
-    squares = FUNCTIONS["square"](x, dtype=compute)
+    squares = FUNCTIONS["square"](x, dtype=compute, mask=mask)
     current().flush()
-    total = sum(squares, axis, float32, True)
+    total = sum(squares, axis, float32, True, mask)
     current().flush()
     scaled = FUNCTIONS["multiply"](total, 1.0 / n, dtype=float32)
     current().flush()
@@ -118,6 +119,6 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, **_ign
     current().flush()
     inverse = FUNCTIONS["rsqrt"](shifted, dtype=float32)
     current().flush()
-    normal = FUNCTIONS["multiply"](x, inverse, dtype=compute)
+    normal = FUNCTIONS["multiply"](x, inverse, dtype=compute, mask=mask)
     current().flush()
-    return FUNCTIONS["multiply"](normal, w, dtype=dtype or x.dtype)
+    return FUNCTIONS["multiply"](normal, w, dtype=dtype or x.dtype, mask=mask)
