@@ -11,7 +11,7 @@ from . import isa
 from .dtypes import float32, resolve, uint32
 from .enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
 from .errors import KernelTypeError, KernelValueError, fail
-from .index import Expr, Mask, OutOfBounds, apply_mask, as_mask, box_of
+from .index import Expr, Mask, as_mask, box_of
 from .isa import get_nc_sub_version, get_nc_version  # noqa: F401
 from .isa import gpsimd_engine, scalar_engine, sync_engine, tensor_engine  # noqa: F401
 from .isa import unknown_engine, vector_engine  # noqa: F401
@@ -19,6 +19,7 @@ from .lowering import (broadcast_shapes, cut, in_sbuf, operand, produce, promote
                        reduced_shape, transpose_into)
 from .recorder import current
 from .storage import PSUM, SBUF, product
+from .subscripts import OutOfBounds, apply_mask
 from .tensor import NkiTensor
 
 FP32_MIN = float(np.finfo(np.float32).min)

@@ -244,11 +244,11 @@ class NkiTensor(Views, Operators):
                          tuple(new_strides), dtype, dyn)
 
     def _getitem_rare(self, key):
-        from . import index
+        from . import index, subscripts
 
         if any(isinstance(k, (index.Expr, index.MGrid)) for k in key) or any(
                 isinstance(k, NkiTensor) for k in key):
-            return index.subscript(self, key)
+            return subscripts.subscript(self, key)
         fixed = []
         for k in key:
             if isinstance(k, VirtualRegister):
@@ -303,9 +303,9 @@ def _dynamic_start(view, d, start, size, dyn):
 def _outside(view, key, d, start, stop, step):
     """A legacy mask may still cut what reaches beyond the tensor; anything else is an error."""
     if view.st.recorder.legacy and 0 <= start < stop:
-        from . import index
+        from . import subscripts
 
-        return index.subscript(view, key)
+        return subscripts.subscript(view, key)
     why = "is empty" if stop <= start else "is out of bounds"
     fail(f"slice {start}:{stop}{'' if step == 1 else ':%d' % step} of dimension {d} {why}; "
          f"{view!r} has {view.shape[d]} there", kind=KernelIndexError)

@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 
-from .. import index, isa
+from .. import isa, subscripts
 from ..dtypes import resolve, uint32
 from ..errors import KernelTypeError, KernelValueError, fail
 from ..recorder import current
@@ -92,7 +92,7 @@ def load(src, dtype=None, mask=None):
     shape = src.shape if len(src.shape) > 1 else src.shape + (1,)
     view = src if len(src.shape) > 1 else NkiTensor(src.st, src.part, src.off, shape,
                                                      src.strides + (1,), src.dtype, src.dyn)
-    view._ref = src._ref if isinstance(src._ref, index.OutOfBounds) else view._ref
+    view._ref = src._ref if isinstance(src._ref, subscripts.OutOfBounds) else view._ref
     return produce(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
 
 

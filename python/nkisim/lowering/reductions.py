@@ -1,6 +1,6 @@
 """Reductions, and the normalisations made of them."""
 
-from .. import index, isa
+from .. import index, isa, subscripts
 from ..dtypes import float32, resolve
 from ..recorder import current
 from ..storage import product, sbuf
@@ -27,7 +27,7 @@ def reduce_build(op, x, axes, negate=False, mask=None, name=None):
             box = index.box_of(mask, x.shape)
             if box is None:
                 return
-            data = index.apply_mask(x, box, x.shape)
+            data = subscripts.apply_mask(x, box, x.shape)
             dst = dst[box[0][0]:box[0][1]]
         isa.tensor_reduce(dst, op, data, axes, negate, name=name)
 

@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 
-from .. import index, isa
+from .. import index, isa, subscripts
 from ..dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve
 from ..enums import engine
 from ..errors import KernelValueError, fail
@@ -87,7 +87,7 @@ def cut(views, mask, shape):
     box = index.box_of(mask, shape)
     if box is None:
         return None
-    return [index.apply_mask(v, box, shape) if isinstance(v, NkiTensor) else v for v in views]
+    return [subscripts.apply_mask(v, box, shape) if isinstance(v, NkiTensor) else v for v in views]
 
 
 def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, PSUM), kind=""):
