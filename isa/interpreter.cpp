@@ -1,6 +1,8 @@
 #include "isa/interpreter.hpp"
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "isa/rounding.hpp"
 #include "isa/walker.hpp"
@@ -84,20 +86,31 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
   }
 }
 
-void interpret_range(const Program& program, Memory& memory, std::vector<CoreState>& states,
-                     std::size_t first, std::size_t last, const InterpretOptions& options) {
-  states.resize(std::max(states.size(), static_cast<std::size_t>(program.cores())));
-  std::vector<std::unique_ptr<EvalContext>> contexts;
-  for (CoreState& state : states) {
-    contexts.push_back(std::make_unique<EvalContext>(program, memory, state, options.unwritten));
-    contexts.back()->print = options.print;
-    if (options.stochastic_rounding && state.rounding.empty()) {
-      seed_rounding(state, *options.stochastic_rounding, static_cast<int>(contexts.size()) - 1);
-    }
+struct Evaluation::Cores {
+  std::vector<std::unique_ptr<Core>> all;
+};
+
+Evaluation::Evaluation(const Program& program, Memory& memory, int cores, InterpretOptions options)
+    : program_(program), options_(std::move(options)), cores_(std::make_unique<Cores>()) {
+  for (int c = 0; c < cores; ++c) {
+    cores_->all.push_back(std::make_unique<Core>(program, memory, c, options_));
   }
-  for (std::size_t i = first; i < last; ++i) {
-    const Inst& inst = program.insts()[i];
-    contexts[inst.core]->run(inst);
+}
+
+Evaluation::~Evaluation() = default;
+
+bool Evaluation::advance(int core, bool complete) {
+  auto& cores = cores_->all;
+  const Core& wanted = *cores.at(static_cast<std::size_t>(core));
+  for (;;) {
+    bool all_wait = true;
+    for (const auto& c : cores) {
+      if (c->waiting == nullptr && !run_core(*c, options_, count_)) return false;
+      all_wait = all_wait && c->waiting != nullptr;
+    }
+    if (wanted.waiting == nullptr) return true;
+    if (!all_wait && !complete) return false;
+    meet(program_, cores);
   }
 }
 

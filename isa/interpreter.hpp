@@ -1,6 +1,7 @@
 // Runs a program in program order without time: the oracle for every timed run.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "isa/eval.hpp"
@@ -24,9 +25,28 @@ struct InterpretOptions {
 std::uint64_t interpret(const Program& program, Memory& memory,
                         const InterpretOptions& options = {});
 
-/// Executes only instructions [first, last) of a program without control flow across the cut
-/// (recording front ends evaluating on demand). `states` has one CoreState per core.
-void interpret_range(const Program& program, Memory& memory, std::vector<CoreState>& states,
-                     std::size_t first, std::size_t last, const InterpretOptions& options = {});
+/// Executes a program while it is being recorded (front ends that show values on demand): every
+/// call goes on where the last one stopped.
+class Evaluation {
+ public:
+  /// `cores`: how many the program will have; some may have no instructions yet.
+  Evaluation(const Program& program, Memory& memory, int cores, InterpretOptions options = {});
+  ~Evaluation();
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
+
+  /// Runs every core as far as its instructions and its meetings with the others allow. No core may
+  /// have an open loop or branch. True if `core` got to the end of its instructions; false if it
+  /// waits for one that is not recorded that far, which is an Error located at its instruction if
+  /// the others are `complete`, and also if options.progress asked to stop.
+  bool advance(int core, bool complete);
+
+ private:
+  struct Cores;
+  const Program& program_;
+  InterpretOptions options_;
+  std::unique_ptr<Cores> cores_;
+  std::uint64_t count_ = 0;
+};
 
 }  // namespace nkisim::isa

@@ -34,23 +34,30 @@ Walker::Walker(const Program& program, int core, CoreState& state)
   find_blocks();
 }
 
+// Pairs the begins and ends of blocks, as far as the program goes by now.
 void Walker::find_blocks() {
-  std::vector<std::size_t> open;
-  for (const std::size_t i : program_.control_flow()) {
+  const auto& control = program_.control_flow();
+  for (; scanned_ < control.size(); ++scanned_) {
+    const std::size_t i = control[scanned_];
     const Inst& inst = program_.insts()[i];
     if (inst.core != core_) continue;
     const Control c = spec(inst).control;
     if (c == Control::kLoopBegin || c == Control::kWhileBegin || c == Control::kIfBegin) {
-      open.push_back(i);
+      open_.push_back(i);
     } else if (c == Control::kElseBegin) {
-      match_[open.back()] = i;  // if -> else
-      open.back() = i;          // else -> end
+      match_[open_.back()] = i;  // if -> else
+      open_.back() = i;          // else -> end
     } else {
-      match_[open.back()] = i;
-      match_[i] = open.back();
-      open.pop_back();
+      match_[open_.back()] = i;
+      match_[i] = open_.back();
+      open_.pop_back();
     }
   }
+}
+
+std::size_t Walker::match(std::size_t control) {
+  if (scanned_ < program_.control_flow().size()) find_blocks();
+  return match_.at(control);
 }
 
 // Index to continue at after the control instruction at i.

@@ -20,6 +20,7 @@ struct Step {
 /// if_begin, ...) are returned as steps too, because sequencers spend time on them, but the walker
 /// itself decides where to go next, from the registers in `state` at that moment. The caller must
 /// have executed every earlier register_load (and register ops) before calling next() past it.
+/// The program may grow behind the walker; a block must be complete when next() enters it.
 class Walker {
  public:
   Walker(const Program& program, int core, CoreState& state);
@@ -36,12 +37,14 @@ class Walker {
   };
   std::size_t after_control(std::size_t i);
   void find_blocks();
-  [[nodiscard]] std::size_t match(std::size_t control) const { return match_.at(control); }
+  [[nodiscard]] std::size_t match(std::size_t control);
 
   const Program& program_;
   int core_;
   CoreState& state_;
   std::unordered_map<std::size_t, std::size_t> match_;  // begin -> end (or else), end -> begin
+  std::vector<std::size_t> open_;                       // blocks without an end so far
+  std::size_t scanned_ = 0;                             // of the program's control flow
   std::vector<Loop> loops_;
   std::size_t at_ = 0;  // index in the program's instructions
   std::uint64_t sequence_ = 0;

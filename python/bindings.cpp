@@ -78,6 +78,23 @@ InterpretOptions options_for(const Recorder& r, bool allow_unwritten, const py::
   return options;
 }
 
+// Goes on with what is recorded so far, until `core` of `cores` has done all of it: false if it
+// waits for another core, whose program is not `complete`.
+bool evaluate(Recorder& r, int core, int cores, bool complete) {
+  Memory& memory = r.live_memory();
+  if (r.evaluation == nullptr) {  // what device_print says belongs to the run
+    r.evaluation =
+        std::make_unique<Evaluation>(r.program, memory, cores, options_for(r, true, py::none()));
+  }
+  bool done = false;
+  {
+    const py::gil_scoped_release release;
+    done = r.evaluation->advance(core, complete);
+  }
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return done;
+}
+
 // First and last instruction that touches each tensor (-1: none), index tensors included, and
 // whether any writes it.
 std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Program& program) {
@@ -373,9 +390,8 @@ PYBIND11_MODULE(_core, m) {
              r.program.set_virtual_addresses(false);
              check_placement(r.program);
              r.program.set_allow_over_capacity(over_capacity);
+             r.evaluation.reset();
              r.memory.reset();
-             r.states.clear();
-             r.evaluated = 0;
            })
       .def("finish", [](Recorder& r) { r.program.finish(); })
       .def("lifetimes", [](Recorder& r) { return lifetimes(r.program); })
@@ -389,19 +405,7 @@ PYBIND11_MODULE(_core, m) {
              const auto bytes = r.live_memory().read(id);
              return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
            })
-      .def("evaluate",  // everything recorded so far, where it was left last time
-           [](Recorder& r, bool allow_unwritten, const py::object& print) {
-             const auto options = options_for(r, allow_unwritten, print);
-             const std::size_t last = r.program.insts().size();
-             const std::size_t first = r.evaluated;
-             r.evaluated = last;
-             Memory& memory = r.live_memory();
-             {
-               const py::gil_scoped_release release;
-               interpret_range(r.program, memory, r.states, first, last, options);
-             }
-             if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-           })
+      .def("evaluate", &evaluate)
       .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)
       .def("simulate", &simulate)
       .def("save", &save)

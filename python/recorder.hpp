@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "isa/eval.hpp"
+#include "isa/interpreter.hpp"
 #include "isa/memory.hpp"
 #include "isa/program.hpp"
 #include "python/psum_writes.hpp"
@@ -51,8 +52,7 @@ class Recorder {
   Program& program;  // owned by the trace
   nkisim::TraceFile trace;
   std::unique_ptr<Memory> memory;
-  std::vector<CoreState> states;
-  std::size_t evaluated = 0;
+  std::unique_ptr<Evaluation> evaluation;    // of what is recorded so far; null until asked for
   std::vector<std::uint32_t> program_order;  // of a scheduled program: where each instruction is
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   std::optional<SourceLoc> fixed_location;           // of a call that was held back

@@ -3,15 +3,16 @@
 import linecache
 import os
 import sys
+import threading
 import warnings
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(_HERE)
-#: Files of the front end; frames in them are never the kernel's.
+#: Files of the front end, and of the threads it starts; frames in them are never the kernel's.
 PACKAGE_DIRS = tuple(
     os.path.join(_ROOT, name) + os.sep
     for name in ("nkisim", "nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
-)
+) + (threading.__file__,)
 
 
 class Error(RuntimeError):

@@ -375,8 +375,8 @@ def _scales(scales):
 
 # ---- cores -----------------------------------------------------------------------------------
 def core_barrier(data, cores=(0, 1), engine=engine.gpsimd, name=None):
-    current().meet()
     current().call("core_barrier", engine, name, data=data, cores=list(cores))
+    current().instances.pause(meeting=True)
     return INSTRUCTION
 
 
@@ -386,10 +386,10 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_e
         dma_engine, name = enums.dma_engine.dma, dma_engine
     if use_gpsimd_dma:
         dma_engine = enums.dma_engine.gpsimd_dma
-    current().meet()
     current().call("sendrecv", None, name, src=src, dst=dst, send_to_rank=send_to_rank,
                    recv_from_rank=recv_from_rank, pipe_id=pipe_id,
                    dma_engine=_default(dma_engine, 1))
+    current().instances.pause(meeting=True)
     return INSTRUCTION
 
 

@@ -97,7 +97,7 @@ class Recorder:
         self.broadcasts = []      # copies of a row repeated in PSUM to SBUF, by instruction
         self.transposes = set()   # (file, line) of matmuls that only transpose
         self.placed = False
-        self.met = set()          # cores that have met another in sendrecv or core_barrier
+        self.instances = None     # of the launch
 
     # ---- instructions ------------------------------------------------------------------------
     def emit(self, op, args, engine=None, label=None, exact=False):
@@ -160,11 +160,11 @@ class Recorder:
             key = self.shared_count
             self.shared_count += 1
             twin = self.shared.get(key)
-            if twin is not None and self.instance > 0:
+            if twin is not None:
                 dtype = dtypes.stored(dtype, self.precise)
                 if twin.shape != shape or twin.dtype is not dtype:
                     fail(f"allocation {key} of shared HBM is {list(shape)} {dtype} here and "
-                         f"{list(twin.shape)} {twin.dtype} in the first program instance; all "
+                         f"{list(twin.shape)} {twin.dtype} in another program instance; all "
                          "instances must allocate alike", "ndarray")
                 return NkiTensor(twin, 0, 0, shape, row_major(shape), dtype)
             tensor = self._tensor(shape, dtype, buffer, name or assigned_name())
@@ -311,6 +311,7 @@ class Recorder:
         _, _, first = self.loops.pop()
         self.call("loop_end" if kind == "for" else "while_end")
         self.loop_spans.append((self.core, first, len(self.program) - 1))
+        self.instances.pause()
 
     def while_test(self, register):
         """`while register:` asks twice at one place: before the body and after it."""
@@ -320,17 +321,18 @@ class Recorder:
             _, _, first = self.loops.pop()
             self.call("while_end")
             self.loop_spans.append((self.core, first, len(self.program) - 1))
+            self.instances.pause()
             return False
         self.clear_psum()
         self.call("while_begin", register=register)
         self.loops.append((site, register, len(self.program) - 1))
         return True
 
-    # ---- values on demand --------------------------------------------------------------------
-    def meet(self):
-        """Two cores exchange something here; the other one is recorded earlier or later."""
-        if max(self.grid, default=1) > 1:
-            self.met.add(self.core)
+    # ---- program instances and values on demand ----------------------------------------------
+    def begin(self, instance):
+        """What is recorded from now on belongs to this program instance."""
+        self.instance, self.core = instance.number, instance.core
+        self.program_ids, self.shared_count = instance.ids, instance.shared_count
 
     def load_inputs(self):
         for st in self.storages:
@@ -344,15 +346,19 @@ class Recorder:
         self.flush()
         if self.loops:
             raise Error("values inside a dynamic loop exist only on the device")
-        if self.core in self.met and not self.placed:
-            raise Error("values after sendrecv or core_barrier depend on the other core and cannot "
-                        "be looked at before the kernel has ended; use nl.device_print")
         if view.dyn is not None:
             raise Error("an indirect view has no values of its own; copy it first")
         if not self.placed:
-            self.load_inputs()
-            self.program.evaluate(True, self.print)
+            self._evaluate()
         return self.read_view(view)
+
+    def _evaluate(self):
+        """Runs what was recorded so far; what this core got from another takes its program too."""
+        self.load_inputs()
+        while not self.program.evaluate(self.core, self.instances.cores,
+                                        self.instances.complete()):
+            self.instances.further()
+            self.load_inputs()
 
     def read_view(self, view):
         st = view.st

@@ -6,6 +6,7 @@ import types
 
 from . import hostarrays, lowering
 from .errors import Error, PACKAGE_DIRS
+from .instances import Instances
 from .launch import Launch
 from .options import Options
 from .recorder import Recorder, state
@@ -68,21 +69,15 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
     names = _parameter_names(function, args)
     previous = state.recorder, state.emit
     state.recorder, state.emit = recorder, recorder.emit
-    returned = None
     collecting = gc.isenabled()
     gc.disable()  # everything recorded stays alive: collections only cost time
     try:
         args = [arguments.convert(a, n) for a, n in zip(args, names)]
         kwargs = {k: arguments.convert(v, k) for k, v in kwargs.items()}
-        for number, (ids, core) in enumerate(launch.instances):
-            recorder.instance, recorder.core = number, core
-            recorder.grid, recorder.program_ids = launch.grid, ids
-            recorder.shared_count = 0
-            value = function(*args, **kwargs)
-            recorder.flush()
-            _check_loops(recorder)
-            if number == 0:
-                returned = _stored(recorder, value) if legacy else value
+        recorder.grid = launch.grid
+        recorder.instances = Instances(recorder, launch,
+                                       lambda: _call(recorder, function, args, kwargs))
+        returned = recorder.instances.record()
     except Exception as problem:
         _annotate(problem)
         raise
@@ -91,6 +86,15 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
         if collecting:
             gc.enable()
     return recorder, returned, arguments
+
+
+def _call(recorder, function, args, kwargs):
+    """Records one program instance; what it returns, if it is the first."""
+    first = recorder.instance == 0
+    value = function(*args, **kwargs)
+    recorder.flush()
+    _check_loops(recorder)
+    return _stored(recorder, value) if recorder.legacy and first else value
 
 
 def _stored(recorder, value):

@@ -123,3 +123,28 @@ def test_two_cores_exchange(launch, look):
 def test_a_look_at_what_the_other_core_sends_is_refused():
     with pytest.raises(nkisim.Error, match="depend on the other core"):
         exchange("after")[2](np.zeros((4, 4), np.float32))
+
+
+def test_values_after_a_dynamic_loop_are_those_of_all_its_iterations(capsys):
+    seen = []
+
+    def kernel(x, count):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        bound = nisa.register_alloc()
+        nisa.register_load(bound, nl.load(count))
+        for _ in nl.dynamic_range(0, bound):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        nl.device_print("tile", tile)
+        seen.append(tile.numpy())
+        for _ in nl.dynamic_range(0, 0):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        seen.append(tile.numpy())
+        nl.store(out, tile)
+        return out
+
+    x = np.zeros((2, 4), np.float32)
+    result = nkisim.run(kernel, x, np.array([[3]], np.int32))
+    for values in (*seen, result.outputs):
+        np.testing.assert_array_equal(values, x + 3)
+    assert capsys.readouterr().out.count("tile") == 1  # by the run, not when looked at
