@@ -1,5 +1,7 @@
 """Python's operators on tensors, in terms of nki.language."""
 
+import numpy as np
+
 
 class Operators:
     """The operators of NkiTensor."""
@@ -9,14 +11,14 @@ class Operators:
     __array_ufunc__ = None  # numpy scalars defer to our operators
 
     def __eq__(self, other):
-        if isinstance(other, (Operators, int, float)) and self is not other:
+        if isinstance(other, _COMPARED) and self is not other:
             from . import language
 
             return language.equal(self, other)
         return self is other
 
     def __ne__(self, other):
-        if isinstance(other, (Operators, int, float)) and self is not other:
+        if isinstance(other, _COMPARED) and self is not other:
             from . import language
 
             return language.not_equal(self, other)
@@ -38,6 +40,9 @@ class Operators:
         from . import language
 
         return language.abs(self)
+
+
+_COMPARED = (Operators, int, float, np.number)
 
 
 def _operator(name, reverse=False):

@@ -219,7 +219,7 @@ class NkiTensor(Views, Operators):
                 new_strides.append(strides[d])
                 d += 1
             elif k is Ellipsis:
-                skip = len(shape) - (sum(1 for x in key if x is not None) - 1) - d
+                skip = len(shape) - (sum(1 for x in key if x is not None) - 1)
                 new_shape.extend(shape[d:d + skip])
                 new_strides.extend(strides[d:d + skip])
                 d += skip

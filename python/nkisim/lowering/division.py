@@ -32,9 +32,9 @@ def divide(x, y, dtype=None, mask=None):
         inverse = float(np.float32(1) / np.float32(y))
     else:
         return _division(x, y)
-    dtype = _result_dtype(x, y, dtype)
-    if dtype is not float32 and not dtype.is_float:
-        dtype = float32
+    if dtype is None:
+        dtype = _result_dtype(x, y, None)
+        dtype = dtype if dtype.is_float else float32
     return FUNCTIONS["multiply"](x, inverse, dtype=dtype, mask=mask)
 
 

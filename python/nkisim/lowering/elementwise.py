@@ -9,7 +9,7 @@ from ..optokens import ACT
 from ..recorder import current
 from ..storage import PSUM, product, sbuf
 from ..tensor import NkiTensor
-from .moves import assign, copy, on_chip, shaped
+from .moves import assign, copy, in_sbuf, on_chip, shaped
 from .tiles import broadcast_shapes, operand, produce, promote, scalar_promote
 
 
@@ -26,6 +26,9 @@ def binary(name):
                 return getattr(np, name)(x, y)
             fail(f"{name} of {type(x).__name__} and {type(y).__name__}; a tile is required", name,
                  KernelTypeError)
+        other = _unlike(name, x, y, dtype, mask)
+        if other is not None:
+            return other
         kind = "compare" if name in _COMPARES else ""
         if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
             return _tile_tile(name, on_chip(x), on_chip(y), dtype, mask, kind)
@@ -39,6 +42,28 @@ def binary(name):
 
 def all_numbers(*values):
     return not [v for v in values if not isinstance(v, (int, float, np.generic, np.ndarray))]
+
+
+def _unlike(name, x, y, dtype, mask):
+    """Operators of nki.language that tensor_scalar (power) or trn2 (abs_max, abs_min) lacks; None
+    for all others."""
+    recorder = current()
+    if name == "power" and not (isinstance(x, NkiTensor) and isinstance(y, NkiTensor)):
+        out = scalar_promote(*((x.dtype, y) if isinstance(x, NkiTensor) else (y.dtype, x)))
+        recorder.flush()
+        x, y = (in_sbuf(v) if isinstance(v, NkiTensor) else
+                full_column(other.shape[0], float(v)) for v, other in ((x, y), (y, x)))
+        return _tile_tile(name, x, y, out if dtype is None else dtype, mask, "")
+    if name in ("abs_max", "abs_min") and recorder.generation < 4:
+        tiles = [v for v in (x, y) if isinstance(v, NkiTensor)]
+        out = promote(*[t.dtype for t in tiles]) if len(tiles) == 2 else tiles[0].dtype
+        sizes = [FUNCTIONS["abs"](v, dtype=float32) if isinstance(v, NkiTensor) else abs(v)
+                 for v in (x, y)]
+        compare = FUNCTIONS["greater" if name == "abs_max" else "less"]
+        first = compare(*sizes, dtype=uint8)
+        recorder.flush()
+        return where(first, x, y, dtype=out if dtype is None else dtype, mask=mask)
+    return None
 
 
 _ARITHMETIC_SCALARS = {"add", "subtract", "multiply", "maximum", "minimum", *_COMPARES}

@@ -97,7 +97,7 @@ def load(src, dtype=None, mask=None):
 
 
 def store(dst, value, mask=None, dtype=None):
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float, np.generic)):
         tile = current().ndarray(dst.shape if dst.ndim > 1 else (1,) + dst.shape, dst.dtype, sbuf)
         fill(tile, value)
         value = tile
@@ -126,12 +126,6 @@ def copy(x, dtype=None, mask=None):
         return load(x, dtype, mask)
     dtype = x.dtype if dtype is None else resolve(dtype)
     return produce(x.shape, dtype, isa.tensor_copy, mask, (x,))
-
-
-def load_transpose2d(src, dtype=None):
-    out = produce((src.shape[1], src.shape[0]), src.dtype, isa.dma_transpose, None, (src,),
-                  spaces=(SBUF,), kind="load")
-    return out if dtype is None or resolve(dtype) is src.dtype else copy(out, dtype)
 
 
 def on_chip(x):
@@ -168,4 +162,5 @@ def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **_ignored):
     if indices.dtype is not uint32:
         indices = copy(indices, dtype=uint32)
         current().flush()
-    return produce(indices.shape, out, isa.nc_n_gather, mask, (data, indices))
+    found = produce(indices.shape, data.dtype, isa.nc_n_gather, mask, (data, indices))
+    return found if out is data.dtype else copy(found, out, mask)

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from .. import isa
+from .. import index, isa
 from ..dtypes import float32, resolve
+from ..errors import KernelValueError, fail
 from ..recorder import current
-from ..storage import PSUM, product, psum, sbuf
+from ..storage import PSUM, SBUF, product, psum, sbuf
 from .moves import copy, in_sbuf, on_chip
-from .tiles import produce
+from .tiles import cut, produce
 
 FMAX_MATMUL = 512
 
@@ -16,11 +17,47 @@ def transpose(x, dtype=None, mask=None):
     x = on_chip(x)
     out = x.dtype if dtype is None else resolve(dtype)
     rows, columns = x.shape[0], product(x.shape[1:])
+    if x.dtype.itemsize == 1:
+        return copy(_turned_bytes(x), dtype=out, mask=mask)
     tile = produce((columns, rows), x.dtype, isa.nc_transpose, mask, (x,), space=PSUM,
                    spaces=(PSUM,))
     if out is x.dtype:
         return tile
     return copy(tile, dtype=out)
+
+
+def _turned_bytes(x):
+    """x transposed, in PSUM, where every second byte belongs to an 8-bit element."""
+    recorder = current()
+    recorder.flush()
+    rows, columns = x.shape[0], product(x.shape[1:])
+    tile = recorder.ndarray((columns, 2 * rows), x.dtype, psum)
+    isa.nc_transpose(tile[:, ::2], x)
+    return tile[:, ::2]
+
+
+def load_transpose2d(src, dtype=None, mask=None):
+    """A 2-D tensor in HBM, transposed on its way to SBUF; bytes by the tensor engine."""
+    mask, out = index.as_mask(mask), src.dtype if dtype is None else resolve(dtype)
+    if src.ndim != 2:
+        fail(f"src is {src!r}; two dimensions are required", "load_transpose2d", KernelValueError)
+
+    def build(dst):
+        part = src
+        if mask is not None:
+            current().allow_unwritten = True
+            box = index.box_of(mask, src.shape)
+            if box is None:
+                return
+            part = cut([src], mask, src.shape)[0]
+            dst = dst[slice(*box[1]), slice(*box[0])]
+        if src.dtype.itemsize == 1:
+            isa.tensor_copy(dst, _turned_bytes(on_chip(part)))
+        else:
+            isa.dma_transpose(dst, part)
+
+    tile = produce((src.shape[1], src.shape[0]), src.dtype, build, spaces=(SBUF,), kind="load")
+    return tile if out is src.dtype else copy(tile, out)
 
 
 def transpose_into(dst, data, engine=isa.unknown_engine, name=None):
@@ -45,8 +82,11 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     recorder.flush()
     x, y = in_sbuf(x), in_sbuf(y)
     if not transpose_x:
-        turned = recorder.ndarray((x.shape[1], x.shape[0]), x.dtype, psum)
-        isa.nc_transpose(turned, x)
+        if x.dtype.itemsize == 1:
+            turned = _turned_bytes(x)
+        else:
+            turned = recorder.ndarray((x.shape[1], x.shape[0]), x.dtype, psum)
+            isa.nc_transpose(turned, x)
         x = recorder.ndarray(turned.shape, turned.dtype, sbuf)
         isa.tensor_copy(x, turned)
 
