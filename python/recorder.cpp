@@ -277,8 +277,11 @@ Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
       [[fallthrough]];
     case ParamKind::kInt:
       return int_arg(Arg::Kind::kInt, to_int(param, value));
-    case ParamKind::kBool:
-      return int_arg(Arg::Kind::kBool, PyObject_IsTrue(value) == 1 ? 1 : 0);
+    case ParamKind::kBool: {
+      const int truth = PyObject_IsTrue(value);
+      if (truth < 0) throw py::error_already_set();
+      return int_arg(Arg::Kind::kBool, truth);
+    }
     case ParamKind::kAlu:
       return token(param, value, front.alu, "an ALU operator of nki.language");
     case ParamKind::kAct:

@@ -120,7 +120,7 @@ def _name_of(value):
         return text[len("torch."):]
     try:
         return np.dtype(value).name
-    except TypeError:
+    except (TypeError, ValueError):
         return text
 
 

@@ -33,6 +33,12 @@ class Error(RuntimeError):
         self.source = linecache.getline(kernel_file, kernel_line).strip() if kernel_file else ""
         super().__init__(self._text())
 
+    def at(self, kernel_file, kernel_line):
+        """Moves the error to another line of the kernel."""
+        self.kernel_file, self.kernel_line = kernel_file, kernel_line
+        self.source = linecache.getline(kernel_file, kernel_line).strip()
+        self.args = (self._text(),)
+
     def _text(self):
         text = f"{self.instruction}: {self.message}" if self.instruction else self.message
         if self.kernel_file:

@@ -15,7 +15,8 @@ from .nkiobject import NKIObject  # noqa: F401 (importable from nki.isa)
 from .recorder import OPS, current, state
 from .register import VirtualRegister  # noqa: F401 (importable from nki.isa)
 from .storage import PSUM
-from .tensor import NkiTensor
+from .tensor import NkiTensor, require_tensor
+from .views import plain_int
 
 NkiValidationError = Error
 tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engine.scalar
@@ -214,8 +215,8 @@ if _MATMUL < 0:
 
 # ---- vector engine ---------------------------------------------------------------------------
 def normalise_axes(axis, ndim, what="tensor_reduce"):
-    axes = axis if isinstance(axis, (list, tuple)) else (axis,)
-    out = sorted({int(a) + (ndim if int(a) < 0 else 0) for a in axes})
+    axes = [plain_int(a, "axis") for a in (axis if isinstance(axis, (list, tuple)) else (axis,))]
+    out = sorted({a + (ndim if a < 0 else 0) for a in axes})
     if not out or out[0] < 0 or out[-1] >= ndim:
         fail(f"axis is {axis!r}; dimensions 1 to {ndim - 1} of the tile are required", what,
              KernelValueError)
@@ -223,6 +224,7 @@ def normalise_axes(axis, ndim, what="tensor_reduce"):
 
 
 def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
+    require_tensor(data, "data", "tensor_reduce")
     axes = normalise_axes(axis, data.ndim)
     if axes[0] == 0:
         fail(f"axis is {axis!r}, which includes the partition dimension 0; free dimensions are "
@@ -238,8 +240,7 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
 
 
 def memset(dst, value, engine=engine.unknown, name=None):
-    if not isinstance(dst, NkiTensor):
-        fail(f"dst is {dst!r}; a tensor is required", "memset", KernelTypeError)
+    require_tensor(dst, "dst", "memset")
     current().call("memset", engine, name, dst=dst, value=value)
     if dst.st.space == PSUM:
         dst.st.zeroed_at = len(current().program) - 1
@@ -353,6 +354,8 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
                 oob_mode=oob_mode.error, name=None):
     if isinstance(reduce_op, (list, tuple)):  # NKI 0.2: (dst, srcs, scales, reduce_op)
         reduce_op, scales = scales, reduce_op
+    for operand, value in (("dst", dst), *(("srcs", s) for s in srcs)):
+        require_tensor(value, operand, "dma_compute")
     rows = dst.shape[0] if dst.st.on_chip else None
     for s in srcs:
         rows = s.shape[0] if rows is None and s.st.on_chip else rows

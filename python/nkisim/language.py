@@ -18,7 +18,8 @@ from .optokens import TOKENS, NlOp, token
 from .recorder import current, state
 from .register import VirtualRegister
 from .storage import BUFFERS, Buffer, buffer_of, hbm, private_hbm, psum, sbuf, shared_hbm
-from .tensor import NkiTensor, ds
+from .tensor import NkiTensor, ds, require_tensor
+from .views import plain_int
 
 DType = dtypes.DType
 MemoryRegion = Buffer
@@ -139,10 +140,12 @@ def ones(shape, dtype=float32, buffer=sbuf, name=""):
 
 
 def zeros_like(x, dtype=None, buffer=None, name=""):
+    require_tensor(x, "x", "zeros_like")
     return full(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
 
 
 def empty_like(x, dtype=None, buffer=None, name=""):
+    require_tensor(x, "x", "empty_like")
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
@@ -172,7 +175,7 @@ def shared_constant(constant, dtype=None):
 
 
 def shared_identity_matrix(n, dtype=uint8, dst=None):
-    dtype = dtypes.resolve(dtype)
+    n, dtype = plain_int(n, "n"), dtypes.resolve(dtype)
     identity = shared_constant(np.eye(n, dtype=np.float32).astype(dtype.dtype))
     out = ndarray((n, n), dtype, sbuf, "identity") if dst is None else dst
     lowering.copy_into(out, identity)
@@ -180,8 +183,10 @@ def shared_identity_matrix(n, dtype=uint8, dst=None):
 
 
 def expand_dims(x, axis):
+    require_tensor(x, "x", "expand_dims")
     axes = axis if isinstance(axis, (list, tuple)) else (axis,)
-    for a in sorted(a if a >= 0 else a + x.ndim + 1 for a in axes):
+    n = x.ndim + len(axes)
+    for a in sorted(a if a >= 0 else a + n for a in (plain_int(a, "axis") for a in axes)):
         x = x.expand_dim(a)
     return x
 

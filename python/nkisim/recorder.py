@@ -1,11 +1,12 @@
 """Records one run of a kernel: allocations, instructions, loops, and values on demand."""
 
 import os
+import sys
 
 import numpy as np
 
 from . import _core, dtypes
-from .errors import Error, KernelValueError, PACKAGE_DIRS, fail, kernel_frame
+from .errors import Error, KernelTypeError, KernelValueError, PACKAGE_DIRS, fail, kernel_frame
 from .naming import assigned_name
 from .register import VirtualRegister
 from .storage import (HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, psum, row_major, sbuf)
@@ -147,6 +148,9 @@ class Recorder:
             pending.emit(dst)
             if self.pending is not None:
                 self.flush()
+        except Error as problem:  # at the line of the call that was held back
+            problem.at(*pending.location)
+            raise
         finally:
             self.program.set_location("", 0)
 
@@ -316,6 +320,9 @@ class Recorder:
     def while_test(self, register):
         """`while register:` asks twice at one place: before the body and after it."""
         frame = kernel_frame()
+        if frame is not sys._getframe(2):
+            fail("a register is used as a truth value; its value exists only on the device",
+                 kind=KernelTypeError)
         site = (frame.f_code, frame.f_lineno)
         if self.loops and self.loops[-1][0] == site and self.loops[-1][1] is register:
             _, _, first = self.loops.pop()

@@ -8,6 +8,7 @@ from . import hostarrays, lowering
 from .errors import Error, PACKAGE_DIRS
 from .instances import Instances
 from .launch import Launch
+from .misuse import as_error
 from .options import Options
 from .recorder import Recorder, state
 from .tensor import NkiTensor
@@ -79,7 +80,10 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
                                        lambda: _call(recorder, function, args, kwargs))
         returned = recorder.instances.record()
     except Exception as problem:
-        _annotate(problem)
+        misused = None if isinstance(problem, Error) else as_error(problem)
+        _annotate(misused or problem)
+        if misused is not None:
+            raise misused from None
         raise
     finally:
         state.recorder, state.emit = previous
@@ -110,6 +114,12 @@ def _stored(recorder, value):
 
 def _check_loops(recorder):
     if recorder.loops:
+        site = recorder.loops[-1][0]
+        if isinstance(site, tuple):  # a register asked for its truth
+            code, line = site
+            raise Error("the loop that begins here does not come back to its condition (break, "
+                        "return, or a register in `if`); the device runs its body to the end",
+                        instruction="while", kernel_file=code.co_filename, kernel_line=line)
         file, line = recorder.left_loop or ("", 0)
         raise Error("break or return inside a dynamic loop; the device runs its body to the end",
                     instruction="dynamic_range", kernel_file=file, kernel_line=line)

@@ -36,7 +36,10 @@ BUFFERS = {str(b): b for b in (sbuf, psum, hbm, shared_hbm, private_hbm)}
 def buffer_of(value):
     if type(value) is Buffer:
         return value
-    hit = BUFFERS.get(getattr(value, "value", value))
+    try:
+        hit = BUFFERS.get(getattr(value, "value", value))
+    except TypeError:  # unhashable
+        hit = None
     if hit is None:
         fail(f"buffer is {value!r}; one of {', '.join(BUFFERS)} is required", kind=KernelValueError)
     return hit

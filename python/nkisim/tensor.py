@@ -274,6 +274,13 @@ class NkiTensor(Views, Operators):
         language.assign(self[key], value)
 
 
+def require_tensor(value, operand, instruction):
+    """Fails unless `value` is a tensor."""
+    if not isinstance(value, NkiTensor):
+        fail(f"{operand} is {type(value).__name__}; a tensor is required", instruction,
+             KernelTypeError)
+
+
 def _slice(view, d, n, start, stop, step, dyn):
     if isinstance(start, VirtualRegister) or isinstance(stop, VirtualRegister):
         fail("a slice bound is a register; use nl.ds(register, size)", kind=KernelTypeError)

@@ -1,5 +1,7 @@
 """Views of a tensor: the same bytes under another shape, order, offset or dtype."""
 
+import numpy as np
+
 from .dtypes import resolve
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .geometry import infer_shape, rescale, reshape_strides
@@ -38,6 +40,10 @@ class Views:
                           self.strides[:dim] + (0,) + self.strides[dim + 1:])
 
     def expand_dim(self, dim):
+        dim = plain_int(dim, "dim")
+        if not -self.ndim - 1 <= dim <= self.ndim:
+            fail(f"dimension {dim} of {self!r}; 0 to {self.ndim} is required", "expand_dim",
+                 KernelIndexError)
         if dim < 0:
             dim += self.ndim + 1
         if self.st.on_chip and dim == 0:
@@ -148,6 +154,9 @@ class Views:
         return self[(slice(None),) * dim + (plain_int(index, "index"),)]
 
     def vector_select(self, dim, vector_offset):
+        if not isinstance(vector_offset, Views):
+            fail(f"vector_offset is {type(vector_offset).__name__}; a tensor is required",
+                 "vector_select", KernelTypeError)
         if dim != 0 or self.st.on_chip:
             fail("vector_select needs dim 0 of a tensor in HBM", "vector_select", KernelValueError)
         entry = ("vector", vector_offset, self.strides[0], self.shape[0], 0)
@@ -235,7 +244,7 @@ class Views:
         return self.permute(axes)
 
     def _dim(self, dim, what):
-        n = self.ndim
+        n, dim = self.ndim, plain_int(dim, "dim")
         if dim < -n or dim >= n:
             fail(f"dimension {dim} of {self!r}; 0 to {n - 1} is required", what, KernelIndexError)
         return dim + n if dim < 0 else dim
@@ -255,7 +264,7 @@ def dynamic_entry(view, index, stride, limit):
 
 
 def plain_int(value, what):
-    if isinstance(value, float):
+    if isinstance(value, (float, np.floating)):
         fail(f"{what} is the float {value}; an integer is required", kind=KernelTypeError)
     try:
         return int(value.__index__())

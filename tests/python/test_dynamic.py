@@ -120,11 +120,6 @@ def test_two_cores_exchange(launch, look):
     assert out[:, 0, 0].tolist() == [1.0, 0.0]
 
 
-def test_a_look_at_what_the_other_core_sends_is_refused():
-    with pytest.raises(nkisim.Error, match="depend on the other core"):
-        exchange("after")[2](np.zeros((4, 4), np.float32))
-
-
 def test_values_after_a_dynamic_loop_are_those_of_all_its_iterations(capsys):
     seen = []
 

@@ -8,7 +8,7 @@ from ..errors import KernelTypeError, fail
 from ..optokens import ACT
 from ..recorder import current
 from ..storage import PSUM, product, sbuf
-from ..tensor import NkiTensor
+from ..tensor import NkiTensor, require_tensor
 from .moves import assign, copy, in_sbuf, on_chip, shaped
 from .tiles import broadcast_shapes, operand, produce, promote, scalar_promote
 
@@ -26,6 +26,7 @@ def binary(name):
                 return getattr(np, name)(x, y)
             fail(f"{name} of {type(x).__name__} and {type(y).__name__}; a tile is required", name,
                  KernelTypeError)
+        _check_operands(name, x, y)
         other = _unlike(name, x, y, dtype, mask)
         if other is not None:
             return other
@@ -38,6 +39,13 @@ def binary(name):
 
     function.__name__ = name
     return function
+
+
+def _check_operands(name, x, y):
+    for side, value in (("x", x), ("y", y)):
+        if not isinstance(value, NkiTensor) and not all_numbers(value):
+            fail(f"{side} is {type(value).__name__}; a tile or a number is required", name,
+                 KernelTypeError)
 
 
 def all_numbers(*values):
@@ -111,7 +119,9 @@ def _tile_scalar(name, x, scalar, reverse, dtype, mask, kind):
 def _unary(name):
     def function(x, dtype=None, mask=None, **_ignored):
         if not isinstance(x, NkiTensor):
-            return getattr(np, name)(x)
+            if all_numbers(x) and hasattr(np, name):
+                return getattr(np, name)(x)
+            fail(f"x is {type(x).__name__}; a tile is required", name, KernelTypeError)
         x = on_chip(x)
         out = x.dtype if dtype is None else resolve(dtype)
         if name in ACT:
@@ -199,6 +209,8 @@ def trunc(x, dtype=None, mask=None):
 
 def where(condition, x, y, dtype=None, mask=None):
     recorder = current()
+    require_tensor(condition, "condition", "where")
+    _check_operands("where", x, y)
     tiles = [v for v in (x, y) if isinstance(v, NkiTensor)]
     shape = condition.shape
     for t in tiles:

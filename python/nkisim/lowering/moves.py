@@ -9,12 +9,13 @@ from ..dtypes import resolve, uint32
 from ..errors import KernelTypeError, KernelValueError, fail
 from ..recorder import current
 from ..storage import PSUM, SBUF, sbuf
-from ..tensor import NkiTensor
+from ..tensor import NkiTensor, require_tensor
 from .tiles import cut, operand, produce
 
 
 def copy_into(dst, src):
     """dst = src with the instruction that can: DMA for HBM, tensor_copy on chip."""
+    require_tensor(dst, "dst", "copy")
     if dst.st.on_chip and src.st.on_chip:
         isa.tensor_copy(dst, src)
         return
@@ -86,6 +87,7 @@ def shaped(view, shape):
 
 
 def load(src, dtype=None, mask=None):
+    require_tensor(src, "src", "load")
     dtype = src.dtype if dtype is None else resolve(dtype)
     if src.st.on_chip:
         return copy(src, dtype=dtype, mask=mask)
@@ -97,6 +99,7 @@ def load(src, dtype=None, mask=None):
 
 
 def store(dst, value, mask=None, dtype=None):
+    require_tensor(dst, "dst", "store")
     if isinstance(value, (int, float, np.generic)):
         tile = current().ndarray(dst.shape if dst.ndim > 1 else (1,) + dst.shape, dst.dtype, sbuf)
         fill(tile, value)
@@ -130,11 +133,15 @@ def copy(x, dtype=None, mask=None):
 
 def on_chip(x):
     """A tile: HBM operands are loaded first."""
+    if not isinstance(x, NkiTensor):
+        fail(f"an operand is {type(x).__name__}; a tile is required", kind=KernelTypeError)
     return load(x) if not x.st.on_chip else x
 
 
 def in_sbuf(x):
     """The tensor engine reads SBUF only."""
+    if not isinstance(x, NkiTensor):
+        fail(f"an operand is {type(x).__name__}; a tile is required", kind=KernelTypeError)
     if x.st.space != PSUM:
         return on_chip(x)
     tile = current().ndarray(x.shape, x.dtype, sbuf)
@@ -158,6 +165,8 @@ def broadcast_to(x, shape, dtype=None):
 
 
 def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **_ignored):
+    require_tensor(data, "data", "gather_flattened")
+    require_tensor(indices, "indices", "gather_flattened")
     out = data.dtype if dtype is None else resolve(dtype)
     if indices.dtype is not uint32:
         indices = copy(indices, dtype=uint32)

@@ -7,6 +7,7 @@ from ..dtypes import float32, resolve
 from ..errors import KernelValueError, fail
 from ..recorder import current
 from ..storage import PSUM, SBUF, product, psum, sbuf
+from ..tensor import require_tensor
 from .moves import copy, in_sbuf, on_chip
 from .tiles import cut, produce
 
@@ -38,6 +39,7 @@ def _turned_bytes(x):
 
 def load_transpose2d(src, dtype=None, mask=None):
     """A 2-D tensor in HBM, transposed on its way to SBUF; bytes by the tensor engine."""
+    require_tensor(src, "src", "load_transpose2d")
     mask, out = index.as_mask(mask), src.dtype if dtype is None else resolve(dtype)
     if src.ndim != 2:
         fail(f"src is {src!r}; two dimensions are required", "load_transpose2d", KernelValueError)

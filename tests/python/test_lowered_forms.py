@@ -1,0 +1,133 @@
+"""Forms of nki.language that take more than one instruction, against NumPy."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+RNG = np.random.default_rng(11)
+X, Y = RNG.integers(1, 7, (2, 8, 6)).astype(np.float32)
+E4, BF = ml_dtypes.float8_e4m3, ml_dtypes.bfloat16
+
+
+def run(function, *arrays, target="trn2"):
+    """function(tiles...) of the loaded arrays, stored."""
+    def kernel(*arguments):
+        result = function(*[nl.load(a) for a in arguments])
+        out = nl.ndarray(result.shape, result.dtype, buffer=nl.shared_hbm)
+        nl.store(out, result)
+        return out
+
+    return nkisim.run(kernel, *arrays, target=target, timing=False).outputs
+
+
+@pytest.mark.parametrize("function, expected", [
+    (lambda x: nl.power(x, 2.5), X ** 2.5), (lambda x: nl.power(2.5, x), 2.5 ** X),
+    (lambda x: x ** 2, X ** 2), (lambda x: 2 ** x, 2 ** X)])
+def test_power_with_a_number(function, expected):
+    np.testing.assert_allclose(run(function, X), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+@pytest.mark.parametrize("other", ["tile", "number"])
+def test_larger_and_smaller_magnitudes(target, other):
+    x, y = X - 3, (Y - 4 if other == "tile" else -2.5)
+    for name, better in (("abs_max", np.greater), ("abs_min", np.less)):
+        found = run(lambda *t: getattr(nl, name)(t[0], t[1] if other == "tile" else y),
+                    x, *([y] if other == "tile" else []), target=target)
+        np.testing.assert_array_equal(found, np.where(better(abs(x), abs(y)), x, y))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, E4, ml_dtypes.float8_e5m2])
+def test_bytes_are_transposed(dtype):
+    x = X.astype(dtype)
+    np.testing.assert_array_equal(run(nl.transpose, x).astype(np.float32), X.T)
+
+    def kernel(x):
+        turned = nl.load_transpose2d(x)
+        out = nl.ndarray(turned.shape, turned.dtype, buffer=nl.shared_hbm)
+        nl.store(out, turned)
+        return out
+
+    np.testing.assert_array_equal(nkisim.run(kernel, x).outputs.astype(np.float32), X.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF, np.float16, E4, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_every_dtype(dtype, turned):
+    x, y = (a.astype(dtype).astype(np.float32) for a in RNG.random((2, 16, 24), np.float32))
+    left = x if turned else x.T
+    found = run(lambda a, b: nl.matmul(a, b, transpose_x=turned), left.astype(dtype),
+                y.astype(dtype))
+    np.testing.assert_allclose(found, x.T @ y, rtol=1e-5)
+
+
+def test_gathered_elements_in_another_dtype():
+    at = RNG.integers(0, 6, (8, 9)).astype(np.int32)
+    found = run(lambda x, i: nl.gather_flattened(x, i, dtype=nl.bfloat16), X, at)
+    np.testing.assert_array_equal(found, np.take_along_axis(X, at, 1).astype(BF))
+
+
+def test_a_quotient_is_of_the_dtype_asked_for():
+    x = np.arange(48, dtype=np.int32).reshape(8, 6) * 2
+    found = run(lambda t: nl.divide(t, 2, dtype=nl.int32), x)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, x // 2)
+
+
+@pytest.mark.parametrize("axis, shape", [([1, 2], (4, 1, 1)), (2, (4, 3, 1)), (-2, (4, 1, 5))])
+def test_var_keeps_its_axes_as_documented(axis, shape):
+    x = RNG.random((4, 3, 5), np.float32)
+    axes = tuple(axis) if isinstance(axis, list) else axis
+    found = run(lambda t: nl.var(t, axis), x)
+    assert found.shape == shape
+    np.testing.assert_allclose(found, x.var(axes, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.int32(2)])
+def test_comparisons_with_numbers_of_every_kind(number):
+    for function in (lambda a, b: a == b, lambda a, b: b == a, lambda a, b: a != b,
+                     lambda a, b: b > a):
+        np.testing.assert_array_equal(run(lambda t: function(t, number), X), function(X, number))
+
+
+@pytest.mark.parametrize("on_chip", [True, False])
+@pytest.mark.parametrize("key", [(..., 1), (slice(None), ..., slice(2, 4)), (0, ..., 2),
+                                 (slice(0, 4), 1, ...), (..., slice(1, 2), 0), (...,),
+                                 (slice(None), None, ..., 3), (slice(None), 0, ..., 1, 2)])
+def test_an_ellipsis_anywhere(key, on_chip):
+    x = np.arange(8 * 2 * 3 * 4, dtype=np.float32).reshape(8, 2, 3, 4)
+
+    def kernel(x):
+        tensor = nl.load(x) if on_chip else x
+        view = tensor[key]
+        tile = nl.ndarray(view.shape, x.dtype, buffer=nl.sbuf)
+        (nisa.tensor_copy if on_chip else nisa.dma_copy)(tile, view)
+        out = nl.ndarray(view.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    expected = x[key]
+    np.testing.assert_array_equal(nkisim.run(kernel, x).outputs.squeeze(), expected.squeeze())
+
+
+def test_a_masked_transposed_load():
+    import neuronxcc.nki as legacy
+    import neuronxcc.nki.language as lnl
+
+    @legacy.jit
+    def kernel(x):
+        out = lnl.ndarray((30, 20), dtype=x.dtype, buffer=lnl.shared_hbm)
+        rows, columns = lnl.mgrid[0:64, 0:64]
+        turned = lnl.load_transpose2d(x[rows, columns], mask=(rows < 20) & (columns < 30))
+        lnl.store(out[rows, columns], turned, mask=(rows < 30) & (columns < 20))
+        return out
+
+    x = RNG.random((20, 30), np.float32)
+    np.testing.assert_array_equal(kernel(x), x.T)

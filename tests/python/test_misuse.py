@@ -1,0 +1,90 @@
+"""Every argument of every function, spoilt: one error at the kernel's line, or it is accepted."""
+
+import itertools
+import linecache
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+from api_calls import f32, hbm, isa_calls, language_calls, make, psum, register, view_calls  # noqa: E402,I100
+from nkisim.options import Options  # noqa: E402
+from nkisim.recording import record  # noqa: E402
+
+CALLS = [(f"{group}{i}", *call) for group, calls in (
+    ("isa", isa_calls()), ("nl", language_calls()), ("view", view_calls()))
+    for i, call in enumerate(calls)]
+JUNK = {"none": None, "text": "abc", "fraction": 3.5, "nan": float("nan"), "negative": -1,
+        "huge": 10 ** 12, "list": [], "numbers": (1, 2, 3), "object": object(), "dict": {},
+        "function": lambda: 0, "array": np.ones((32, 64), np.float32), "operator": nl.bitwise_and,
+        "engine": nisa.engine.gpsimd, "slice": slice(0, 4), "complex": 1j, "set": {1},
+        "other shape": f32(16, 3), "three dimensions": f32(2, 3, 4), "hbm": hbm(32, 64),
+        "psum": psum(32, 64), "register": register()}
+
+
+def attempt(function, given):
+    """The error of a kernel that makes one call, or None."""
+    def kernel(x):
+        values = {name: make(value) for name, value in given.items()}
+        called = make(function)(*values.values()) if len(values) == 1 else make(function)(**values)
+        if hasattr(called, "__next__"):
+            list(itertools.islice(called, 3))
+
+    try:
+        record(kernel, (np.zeros(1, np.float32),), {}, None, Options("trn2"))
+    except nkisim.Error as problem:
+        return problem
+    return None
+
+
+@pytest.mark.parametrize("function, given", [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
+def test_every_spoilt_argument_is_an_error_at_the_kernels_line(function, given):
+    valid = attempt(function, given)
+    assert valid is None, valid
+    for name, (kind, junk) in itertools.product(given, JUNK.items()):
+        problem = attempt(function, {**given, name: junk})
+        if problem is None:
+            continue
+        assert problem.code == "bad_input" and problem.kernel_file == __file__, (name, kind)
+        assert linecache.getline(__file__, problem.kernel_line).strip() == problem.source
+        assert "make(" in problem.source or "islice" in problem.source, (name, kind, str(problem))
+
+
+def test_an_exception_inside_the_front_end_names_the_operands():
+    problem = attempt(nl.rms_norm, dict(x=f32(8, 4), w=f32(8, 4), axis=1, n="four"))
+    assert problem.instruction == "rms_norm" and isinstance(problem, TypeError)
+    assert "n='four'" in problem.message
+
+
+def test_an_exception_of_the_kernels_own_stays_what_it_is():
+    def kernel(x):
+        def body(i):
+            np.zeros(3).reshape(2, 2)
+
+        nl.fori_loop(0, 2, body)
+
+    with pytest.raises(ValueError, match="cannot reshape") as caught:
+        nkisim.run(kernel, np.zeros(1, np.float32))
+    assert not isinstance(caught.value, nkisim.Error)
+
+
+@pytest.mark.parametrize("leave", ["if", "break"])
+def test_a_register_in_if_and_a_while_that_is_left(leave):
+    def kernel(x):
+        count = nisa.register_alloc(2)
+        if leave == "if":
+            if count:
+                nl.load(x)
+        else:
+            while count:
+                break
+
+    with pytest.raises(nkisim.Error, match="does not come back to its condition") as caught:
+        nkisim.run(kernel, np.zeros((1, 1), np.float32))
+    assert caught.value.source.endswith("count:")
