@@ -4,13 +4,12 @@ The legacy generation has mask=, and names and defaults of its own. In SDK 2.20 
 positions, in the order kept here; later releases take mask and dtype as keywords only.
 """
 
-from . import isa, language, lowering
-from .dtypes import bool_, resolve
+from . import language, lowering
+from .dtypes import bool_
 from .errors import fail
-from .index import as_mask, box_of
 from .optokens import ALU, TOKENS, NlOp
 from .recorder import current
-from .storage import SBUF, product
+from .storage import product
 
 
 def load(src, mask=None, dtype=None, **_ignored):
@@ -18,19 +17,7 @@ def load(src, mask=None, dtype=None, **_ignored):
 
 
 def load_transpose2d(src, mask=None, dtype=None, **_ignored):
-    mask = as_mask(mask)
-
-    def build(out):
-        part = src
-        if mask is not None:
-            box = box_of(mask, src.shape)
-            if box is None:
-                return
-            part, out = lowering.cut([src], mask, src.shape)[0], out[slice(*box[1]), slice(*box[0])]
-        isa.dma_transpose(out, part)
-
-    tile = lowering.produce((src.shape[1], src.shape[0]), src.dtype, build, spaces=(SBUF,))
-    return tile if dtype is None or resolve(dtype) is src.dtype else copy(tile, dtype=dtype)
+    return lowering.load_transpose2d(src, dtype, mask)
 
 
 def copy(src, mask=None, dtype=None, **_ignored):

@@ -86,6 +86,7 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
             raise misused from None
         raise
     finally:
+        recorder.instances = None  # it holds the recorder
         state.recorder, state.emit = previous
         if collecting:
             gc.enable()
