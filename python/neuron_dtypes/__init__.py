@@ -1,8 +1,13 @@
-"""neuron_dtypes: NumPy dtypes of the device's element types, and casts to them."""
+"""neuron_dtypes: NumPy dtypes of the device's element types, and casts to them.
+
+NumPy has no packed types: an array of float8_e4m3fn_x4 here is one of words in a field of that
+name, so that str(dtype) says it, view(np.uint32) gives the bits, and kernels take it as that type.
+"""
 
 import numpy as np
 
 from nkisim import dtypes as _d
+from nkisim.hostcast import static_cast  # noqa: F401
 
 for _t in _d.ALL:
     if str(_t) != "bool":
@@ -11,11 +16,6 @@ for _t in _d.ALL:
 
 def sizeinbytes(dtype):
     return _d.resolve(dtype).itemsize
-
-
-def static_cast(array, dtype):
-    found = _d.find(dtype)
-    return np.asarray(array).astype(found.dtype if found is not None else dtype)
 
 
 def finfo(dtype):

@@ -103,8 +103,8 @@ bool_ = BY_NAME["bool"]
 def _name_of(value):
     if isinstance(value, str):
         return str.__str__(value)
-    if isinstance(value, np.dtype):
-        return value.name
+    if isinstance(value, np.dtype):  # packed types: one field of that name, see neuron_dtypes
+        return value.names[0] if value.names and len(value.names) == 1 else value.name
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value).name
     if value is float:

@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 
-from . import dtypes, lowering
+from . import dtypes, hostcast, lowering
 from .dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3, float8_e4m3fn,
                      float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4, float8_e8m0fnu, float16,
                      float32, int8, int16, int32, tfloat32, uint8, uint16, uint32)
@@ -195,7 +195,7 @@ def static_cast(x, dtype):
     """A cast: of a host array on the host, of a tile on the device."""
     if isinstance(x, NkiTensor):
         return copy(x, dtype=dtype)
-    return np.asarray(x).astype(dtypes.resolve(dtype).dtype)
+    return hostcast.static_cast(x, dtypes.resolve(dtype))
 
 
 def device_print(print_prefix, tensor):

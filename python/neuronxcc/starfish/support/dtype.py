@@ -1,6 +1,6 @@
 """neuronxcc.starfish.support.dtype."""
 
-from nkisim.language import static_cast
+from nkisim.hostcast import static_cast
 from nkisim.dtypes import *  # noqa: F401,F403
 from nkisim.dtypes import BY_NAME
 
