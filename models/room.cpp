@@ -42,6 +42,16 @@ std::int64_t RangeMax::max(std::size_t node, std::size_t low, std::size_t high, 
          std::max(max(2 * node, low, middle, from, to), max(2 * node + 1, middle, high, from, to));
 }
 
+void PrefixSum::add(std::size_t at, std::int64_t value) {
+  for (std::size_t i = at + 1; i < sums_.size(); i += i & (~i + 1)) sums_[i] += value;
+}
+
+std::int64_t PrefixSum::before(std::size_t end) const {
+  std::int64_t sum = 0;
+  for (std::size_t i = end; i > 0; i -= i & (~i + 1)) sum += sums_[i];
+  return sum;
+}
+
 Room::Room(const isa::Program& program, int core, const std::vector<bool>& placed, double share) {
   const isa::Machine& machine = program.machine();
   capacity_ = {static_cast<std::int64_t>(share * static_cast<double>(machine.sbuf_partition_bytes)),
@@ -80,6 +90,7 @@ void Room::find_lives(const isa::Program& program, int core, const std::vector<b
     ++position;
   }
   filled_.assign(2, RangeMax(std::max<std::size_t>(position, 1)));
+  unborn_.assign(2, PrefixSum(position));
   const std::int64_t bank = program.machine().psum_bank_bytes();
   for (std::size_t t = 0; t < lives_.size(); ++t) {
     Life& life = lives_[t];
@@ -97,6 +108,7 @@ void Room::find_lives(const isa::Program& program, int core, const std::vector<b
     if (placed.empty() || placed[t]) {
       life.uses = 0;
     } else {
+      unborn_[index(tensor.space)].add(life.first, life.bytes);
       tracks_ = true;
     }
   }
@@ -126,9 +138,9 @@ bool Room::fits(const isa::Inst& inst, std::size_t front) const {
   });
   for (std::size_t space = 0; space < 2; ++space) {
     if (wanted.at(space) == 0 || front >= until.at(space)) continue;
-    if (filled_[space].max(front, until.at(space)) + wanted.at(space) > capacity_.at(space)) {
-      return false;
-    }
+    const std::int64_t nearer = unborn_[space].before(until.at(space));
+    const std::int64_t filled = filled_[space].max(front, until.at(space)) + nearer;
+    if (filled + wanted.at(space) > capacity_.at(space)) return false;
   }
   return true;
 }
@@ -137,7 +149,10 @@ bool Room::execute(const isa::Inst& inst, std::size_t front) {
   bool ended = false;
   each_life(inst, [&](std::uint32_t t, std::size_t space) {
     Life& life = lives_[t];
-    if (!life.born) filled_[space].add(front, life.first, life.bytes);
+    if (!life.born) {
+      filled_[space].add(front, life.first, life.bytes);
+      unborn_[space].add(life.first, -life.bytes);
+    }
     life.born = true;
     if (--life.left > 0 || life.whole) return;
     filled_[space].add(front, life.last + 1, -life.bytes);

@@ -25,13 +25,25 @@ class RangeMax {
   std::vector<std::int64_t> highest_, added_;
 };
 
+/// Values at positions, with the sum of all before a position in O(log n).
+class PrefixSum {
+ public:
+  explicit PrefixSum(std::size_t size) : sums_(size + 1, 0) {}
+  void add(std::size_t at, std::int64_t value);
+  [[nodiscard]] std::int64_t before(std::size_t end) const;
+
+ private:
+  std::vector<std::int64_t> sums_;  // a Fenwick tree
+};
+
 /// Follows one core. Positions count its instructions in program order; whatever has been executed
 /// early, the rest can still be executed in program order from the first that is left.
 class Room {
  public:
   /// `placed` as for Hazards; `share` of the capacity is what may be filled.
   Room(const isa::Program& program, int core, const std::vector<bool>& placed, double share);
-  /// Whether an instruction fits if it is executed now, position `front` being the first left.
+  /// Whether an instruction fits if it is executed now, position `front` being the first left, and
+  /// leaves room to all that the program begins before it: the nearer use has the first claim.
   [[nodiscard]] bool fits(const isa::Inst& inst, std::size_t front) const;
   /// True if the instruction begins a tile's life.
   [[nodiscard]] bool begins(const isa::Inst& inst) const;
@@ -56,7 +68,8 @@ class Room {
 
   std::vector<Life> lives_;  // by tensor; no uses: not followed
   std::array<std::int64_t, 2> capacity_{};
-  std::vector<RangeMax> filled_;  // SBUF, PSUM
+  std::vector<RangeMax> filled_;   // SBUF, PSUM
+  std::vector<PrefixSum> unborn_;  // bytes of tiles to come, by the first use
   bool tracks_ = false;
 };
 

@@ -113,6 +113,33 @@ TEST_CASE("tiles without an address may fill SBUF and no more", "[schedule]") {
   CHECK(small.order[2] == 1);  // two tiles only
 }
 
+TEST_CASE("a tile that is needed later leaves room for those needed before", "[schedule]") {
+  // Tiles of 64 KiB. a is loaded; VectorE makes n and then m from it, one after the other; ScalarE
+  // could clear f, which is needed last, at once. SBUF (224 KiB) holds a, n and f together, but
+  // with f it would hold a and only one of n and m: m would wait for n's last use. So f follows
+  // m, with which a has died.
+  PB b;
+  b.program().set_virtual_addresses(true);
+  const auto x = b.hbm("x", Dtype::kFloat32, {128, 16384});
+  const auto sum = b.sbuf("sum", Dtype::kFloat32, {128, 3});
+  const auto tile = [&](const char* name) {
+    return b.sbuf(name, Dtype::kFloat32, {128, 16384});
+  };
+  const auto copy = [&](const isa::TensorRef* to, const isa::TensorRef* from, Engine engine) {
+    b.op("tensor_copy", {{"dst", PB::arg(to)}, {"src", PB::arg(from)}}, engine);
+  };
+  const auto a = tile("a"), n = tile("n"), m = tile("m"), f = tile("f");
+  b.op("dma_copy", {{"dst", PB::arg(b.all(a))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
+  copy(b.all(n), b.all(a), Engine::kVector);
+  copy(b.view(sum, {{1, 1}}, 0), b.view(n, {{1, 1}}), Engine::kGpSimd);
+  copy(b.all(m), b.all(a), Engine::kVector);
+  copy(b.view(sum, {{1, 1}}, 1), b.view(m, {{1, 1}}), Engine::kGpSimd);
+  b.op("memset", {{"dst", PB::arg(b.all(f))}, {"value", PB::arg(1.0)}}, Engine::kGpSimd);
+  copy(b.view(sum, {{1, 1}}, 2), b.view(f, {{1, 1}}), Engine::kGpSimd);
+  const std::vector<bool> placed(b.program().tensors().size(), false);
+  CHECK(schedule(b.program(), trn2(), {.placed = placed}).order == Order{0, 1, 3, 2, 5, 4, 6});
+}
+
 TEST_CASE("control flow, meetings of cores and semaphores are not crossed", "[schedule]") {
   PB b;
   const auto x = b.hbm("x", Dtype::kFloat32, {128, 512});
