@@ -3,28 +3,13 @@
 #include <algorithm>
 
 namespace nkisim::models {
-namespace {
-
-// Uses what its engine remembers besides memory.
-bool stateful(const isa::Inst& inst) {
-  using State = isa::OpSpec::State;
-  const isa::OpSpec& op = isa::spec(inst);
-  if (op.state != State::kIfReducing) return op.state == State::kAlways;
-  const auto named = [&](std::string_view param) {
-    const int i = isa::param_index(op, param);
-    return i >= 0 && inst.has(i);
-  };
-  return named("reduce_cmd") || named("reduce_res");
-}
-
-}  // namespace
 
 BlockScheduler::BlockScheduler(const Context& context, std::span<const std::uint32_t> block,
                                std::size_t position)
     : context_(context),
       block_(block),
       position_(position),
-      hazards_(context.program, context.placed),
+      precedence_(context.program, context.placed),
       nodes_(block.size()),
       table_load_(context.estimator.table_load()) {}
 
@@ -60,17 +45,10 @@ void BlockScheduler::add(std::uint32_t number) {
   const isa::Inst& instruction = inst(number);
   node.estimate = context_.estimator.estimate(instruction);
   node.begins = context_.room.tracks() && context_.room.begins(instruction);
-  hazards_.add(instruction, number, edges_,
-               [&](std::uint32_t n) { return nodes_[n].done && nodes_[n].visible <= now_; });
-  if (stateful(instruction)) {
-    const auto before = static_cast<std::uint32_t>(last_stateful_);
-    if (last_stateful_ >= 0 && std::none_of(edges_.begin(), edges_.end(),
-                                            [&](const auto& e) { return e.producer == before; })) {
-      edges_.push_back({before, false});
-    }
-    last_stateful_ = number;
-  }
-  for (const Hazards::Edge& edge : edges_) {
+  const auto edges = precedence_.add(instruction, number, [&](std::uint32_t n) {
+    return nodes_[n].done && nodes_[n].visible <= now_;
+  });
+  for (const Hazards::Edge& edge : edges) {
     Node& producer = nodes_[edge.producer];
     if (producer.done) {
       link(number, edge);

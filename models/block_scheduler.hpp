@@ -6,7 +6,7 @@
 #include <span>
 
 #include "models/estimate.hpp"
-#include "models/hazards.hpp"
+#include "models/precedence.hpp"
 #include "models/room.hpp"
 
 namespace nkisim::models {
@@ -73,12 +73,10 @@ class BlockScheduler {
   Context context_;
   std::span<const std::uint32_t> block_;
   std::size_t position_;
-  Hazards hazards_;
+  Precedence precedence_;
   std::vector<Node> nodes_;
   std::array<Line, isa::kEngineCount> lines_;
-  std::vector<Hazards::Edge> edges_;
   std::uint32_t front_ = 0, admitted_ = 0;
-  std::int64_t last_stateful_ = -1;
   Fs now_ = 0;        // start of the latest decision
   Fs freed_ = 0;      // when the latest life of a tile ended
   Fs transfers_ = 0;  // DMA engines busy until

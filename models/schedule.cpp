@@ -7,13 +7,6 @@
 namespace nkisim::models {
 namespace {
 
-// Stays where it is, and nothing passes it.
-bool is_barrier(const isa::Inst& inst) {
-  const isa::OpSpec& op = isa::spec(inst);
-  return op.control != isa::OpSpec::Control::kNone || op.rendezvous || op.loads_register ||
-         op.on_sequencer || inst.sync != nullptr;
-}
-
 class Scheduler {
  public:
   Scheduler(const isa::Program& program, const Config& config, const ScheduleOptions& options)
