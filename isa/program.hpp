@@ -51,6 +51,10 @@ class Program {
   [[nodiscard]] const std::uint32_t* find_tensor(std::string_view tensor_name) const;
   /// Moves an on-chip tensor (allocation after recording). Partition is unchanged.
   void set_address(std::uint32_t id, std::int64_t address);
+  /// Lets an on-chip tensor start at another partition; its uses are the caller's to move.
+  void set_partition(std::uint32_t id, std::uint16_t partition) {
+    tensors_[id].partition = partition;
+  }
   /// What a tensor turned out to be (a kernel says what it returns when it ends).
   void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
 
