@@ -52,14 +52,32 @@ std::int64_t PrefixSum::before(std::size_t end) const {
   return sum;
 }
 
-Room::Room(const isa::Program& program, int core, const std::vector<bool>& placed, double share) {
-  const isa::Machine& machine = program.machine();
-  capacity_ = {static_cast<std::int64_t>(share * static_cast<double>(machine.sbuf_partition_bytes)),
-               machine.psum_partition_bytes};
-  find_lives(program, core, placed);
+namespace {
+
+// What a tile takes of every partition; packed, on average.
+std::int64_t bytes_of(const isa::Tensor& tensor, const isa::Machine& machine, bool packed) {
+  const std::int64_t bytes = tensor.extent_bytes();
+  if (tensor.space == isa::Space::kPsum) {
+    const std::int64_t bank = machine.psum_bank_bytes();
+    return (bytes + bank - 1) / bank * bank;
+  }
+  constexpr std::int64_t kQuadrant = 32, kQuadrants = 4;
+  const std::int64_t quadrants = (tensor.shape[0] + kQuadrant - 1) / kQuadrant;
+  const std::int64_t taken = !packed || quadrants > 2 ? kQuadrants : quadrants;
+  return bytes * taken / kQuadrants;
 }
 
-void Room::find_lives(const isa::Program& program, int core, const std::vector<bool>& placed) {
+}  // namespace
+
+Room::Room(const isa::Program& program, int core, const std::vector<bool>& placed, Limits limits) {
+  const isa::Machine& machine = program.machine();
+  const auto sbuf = static_cast<double>(machine.sbuf_partition_bytes);
+  capacity_ = {static_cast<std::int64_t>(limits.share * sbuf), machine.psum_partition_bytes};
+  find_lives(program, core, placed, limits.packed);
+}
+
+void Room::find_lives(const isa::Program& program, int core, const std::vector<bool>& placed,
+                      bool packed) {
   using Control = isa::OpSpec::Control;
   lives_.resize(program.tensors().size());
   std::vector<std::uint32_t> region(lives_.size(), 0);  // of the first use
@@ -91,13 +109,11 @@ void Room::find_lives(const isa::Program& program, int core, const std::vector<b
   }
   filled_.assign(2, RangeMax(std::max<std::size_t>(position, 1)));
   unborn_.assign(2, PrefixSum(position));
-  const std::int64_t bank = program.machine().psum_bank_bytes();
   for (std::size_t t = 0; t < lives_.size(); ++t) {
     Life& life = lives_[t];
     if (life.uses == 0) continue;
     const isa::Tensor& tensor = program.tensors()[t];
-    life.bytes = tensor.extent_bytes();
-    if (tensor.space == isa::Space::kPsum) life.bytes = (life.bytes + bank - 1) / bank * bank;
+    life.bytes = bytes_of(tensor, program.machine(), packed);
     life.left = life.uses;
     for (const auto& [begin, end] : loops) {
       if (!life.whole || life.last < begin || life.first > end) continue;

@@ -40,8 +40,12 @@ class PrefixSum {
 /// early, the rest can still be executed in program order from the first that is left.
 class Room {
  public:
-  /// `placed` as for Hazards; `share` of the capacity is what may be filled.
-  Room(const isa::Program& program, int core, const std::vector<bool>& placed, double share);
+  struct Limits {
+    double share = 1;     // of SBUF that may be filled
+    bool packed = false;  // narrow tiles count by the quadrants they take
+  };
+  /// `placed` as for Hazards.
+  Room(const isa::Program& program, int core, const std::vector<bool>& placed, Limits limits);
   /// Whether an instruction fits if it is executed now, position `front` being the first left, and
   /// leaves room to all that the program begins before it: the nearer use has the first claim.
   [[nodiscard]] bool fits(const isa::Inst& inst, std::size_t front) const;
@@ -61,7 +65,8 @@ class Room {
   };
   template <typename Fn>
   void each_life(const isa::Inst& inst, Fn&& fn) const;
-  void find_lives(const isa::Program& program, int core, const std::vector<bool>& placed);
+  void find_lives(const isa::Program& program, int core, const std::vector<bool>& placed,
+                  bool packed);
   [[nodiscard]] static std::size_t index(isa::Space space) {
     return space == isa::Space::kSbuf ? 0 : 1;
   }

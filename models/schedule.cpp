@@ -28,7 +28,7 @@ class Scheduler {
     for (std::uint32_t i = 0; i < insts.size(); ++i) {
       if (insts[i].core == core) mine.push_back(i);
     }
-    Room room(program_, core, options_.placed, options_.share);
+    Room room(program_, core, options_.placed, {options_.share, options_.packed});
     std::size_t begin = 0;
     for (std::size_t p = 0; p <= mine.size(); ++p) {
       if (p < mine.size() && !is_barrier(insts[mine[p]])) continue;

@@ -13,7 +13,8 @@ struct ScheduleOptions {
   /// On-chip tensors whose address is final, by id; the others will be given one afterwards and
   /// have storage of their own until then. Empty: all are final.
   std::vector<bool> placed = {};
-  double share = 1;  // of SBUF that tiles without an address may fill
+  double share = 1;     // of SBUF that tiles without an address may fill
+  bool packed = false;  // narrow tiles lie side by side: they count by the quadrants they take
 };
 
 struct Schedule {

@@ -5,9 +5,11 @@
 
 #include "models/assign.hpp"
 #include "models/forward.hpp"
+#include "models/partitions.hpp"
 #include "models/rename.hpp"
 #include "models/reuse.hpp"
 #include "models/schedule.hpp"
+#include "models/thrift.hpp"
 #include "src/config_json.hpp"
 
 namespace nkisim::python {
@@ -19,22 +21,26 @@ std::vector<bool> flags(const Program& program, const std::vector<std::uint32_t>
   return out;
 }
 
+// `order[k]`: the instruction that becomes the k-th.
+void apply_order(Recorder& r, const std::vector<std::uint32_t>& order) {
+  r.program.reorder(order);
+  r.program_order.assign(order.size(), 0);
+  for (std::uint32_t k = 0; k < order.size(); ++k) r.program_order[order[k]] = k;
+}
+
 std::size_t apply_schedule(Recorder& r, const std::string& config_name,
                            const std::vector<std::string>& overrides,
-                           const std::vector<std::uint32_t>& placed, double share) {
+                           const std::vector<std::uint32_t>& placed, double share, bool packed) {
   const models::Config config = nkisim::load_config(config_name, overrides);
   models::ScheduleOptions options;
   options.placed = flags(r.program, placed);
   options.share = share;
+  options.packed = packed;
   models::Schedule schedule;
   {
     const py::gil_scoped_release release;
     schedule = models::schedule(r.program, config, options);
-    if (schedule.moved > 0) r.program.reorder(schedule.order);
-  }
-  r.program_order.assign(schedule.order.size(), 0);
-  for (std::uint32_t k = 0; k < schedule.order.size(); ++k) {
-    r.program_order[schedule.order[k]] = k;
+    apply_order(r, schedule.order);
   }
   return schedule.moved;
 }
@@ -71,7 +77,20 @@ void bind_compile(py::class_<Recorder>& program) {
              return models::rename_tiles(r.program, flags(r.program, placed));
            })
       .def("schedule", &apply_schedule)
-      .def("unschedule", [](Recorder& r) {  // back to program order
+      .def("delay",  // what waits for its use
+           [](Recorder& r, const std::vector<std::uint32_t>& placed, const std::string& what) {
+             apply_order(r, models::thrifty_order(r.program, flags(r.program, placed),
+                                                  models::parse_delay("delay is", what)));
+           })
+      .def("partition_groups",
+           [](Recorder& r, const std::vector<std::uint32_t>& placed) {
+             return models::partition_groups(r.program, flags(r.program, placed));
+           })
+      .def("move_partitions",
+           [](Recorder& r, const std::vector<std::pair<std::uint32_t, std::uint16_t>>& starts) {
+             return models::move_partitions(r.program, starts);
+           })
+      .def("unschedule", [](Recorder& r) {  // back to the order before the last of these
         if (!r.program_order.empty()) r.program.reorder(r.program_order);
         r.program_order.clear();
       });

@@ -5,8 +5,8 @@
 
 namespace nkisim::python {
 
-/// Adds assign_queues, forward_copies, drop_clears, reuse_results, rename_tiles, schedule and
-/// unschedule.
+/// Adds assign_queues, forward_copies, drop_clears, reuse_results, rename_tiles, schedule, delay,
+/// unschedule, partition_groups and move_partitions.
 void bind_compile(py::class_<Recorder>& program);
 
 }  // namespace nkisim::python

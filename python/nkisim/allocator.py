@@ -8,6 +8,7 @@ explicit address keep it to the byte.
 import bisect
 import heapq
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 ALIGN = 32
 
@@ -41,7 +42,8 @@ class OutOfSpace(Exception):
 def place(items, capacity, bank=0, strict=True, thorough=True):
     """Addresses for `items` within `capacity` bytes; `bank` > 0 places PSUM tiles.
 
-    Tries the rolling pointer first, then first fit, then (thorough; quadratic) largest first.
+    Tries the rolling pointer first, then first fit, then (thorough; quadratic) largest first
+    unless more lives at a time than there is.
     Raises OutOfSpace, or, with strict=False, grows beyond the capacity.
     """
     fixed = [i for i in items if i.address >= 0]
@@ -52,7 +54,7 @@ def place(items, capacity, bank=0, strict=True, thorough=True):
             return _in_time_order(free, fixed, capacity, bank, rolling)
         except OutOfSpace as error:
             problem = problem or error
-    if not thorough:
+    if not thorough or strict and _most_live(items) > capacity:
         raise problem
     try:
         return _largest_first(free, fixed, capacity, bank)
@@ -60,6 +62,12 @@ def place(items, capacity, bank=0, strict=True, thorough=True):
         if strict:
             raise problem from None
     return _in_time_order(free, fixed, 1 << 62, bank, False)
+
+
+def _most_live(items):
+    """The most bytes that live at a time: no placement needs less."""
+    changes = sorted([(i.start, 1, i.bytes) for i in items] + [(i.end, 2, -i.bytes) for i in items])
+    return max(accumulate(change for _, _, change in changes), default=0)
 
 
 def _in_time_order(items, fixed, capacity, bank, rolling):

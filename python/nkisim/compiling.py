@@ -5,9 +5,10 @@
 
 import copy
 import os
+import warnings
 
 from .errors import Error
-from .placement import place, place_or_warn
+from .placement import place
 from .storage import SBUF
 
 #: The switches and what they may be; the first is the default (docs/compiler.md).
@@ -20,6 +21,9 @@ SWITCHES = {"schedule": ("list", "program"),
 
 #: Shares of SBUF that the scheduler may fill; the next is tried where tiles do not fit as placed.
 _SHARES = (0.9, 0.75, 0.6, 0.4)
+
+#: What waits for its first use where the program's order does not fit (models/thrift), in turn.
+DELAYS = ("none", "sources", "all", "spread")
 
 
 class Choices:
@@ -43,9 +47,15 @@ class Choices:
 
 
 class Outcome:
-    """What the compiler's part did; `moved` instructions overtook earlier ones."""
+    """What the compiler's part did; `moved` instructions overtook earlier ones.
+
+    `delay`: None where the kernel's own order fits SBUF and PSUM, else which of DELAYS made it fit;
+    `packed`: whether narrow tensors were put side by side for that.
+    """
 
     def __init__(self):
+        self.delay = None
+        self.packed = False
         self.reassigned = 0
         self.forwarded = 0
         self.dropped = 0
@@ -60,7 +70,7 @@ def compile_program(recorder, options, legacy):
     choices, out = options.compiler, Outcome()
     program = recorder.program
     placed = [st.id for st in recorder.storages if st.address is not None]
-    place_or_warn(recorder, options, legacy)  # it must fit as it is written
+    _fit(recorder, options, legacy, placed, out)
     if not recorder.loop_spans:  # they count instructions
         out.forwarded = program.forward_copies(recorder.broadcasts)
         if choices.clears == "drop":
@@ -72,7 +82,7 @@ def compile_program(recorder, options, legacy):
         queues = "software" if legacy else "split"
     out.reassigned = program.assign_queues(queues)
     if choices.schedule == "program":
-        out.peak = place(recorder, options)
+        out.peak = place(recorder, options, packed=placed if out.packed else None)
         return out
     if choices.rename == "loads":
         out.renamed = _rename(recorder, placed)
@@ -90,16 +100,46 @@ def _rename(recorder, placed):
     return len(made)
 
 
+def _fit(recorder, options, legacy, placed, out):
+    """Reorders the program if it does not fit as it is written; Error if no order is found.
+
+    Legacy kernels relied on the compiler to spill what does not fit: they run all the same.
+    """
+    try:
+        place(recorder, options)
+        return
+    except Error as error:
+        problem = error
+    program = recorder.program
+    for out.packed in (False, True):
+        for out.delay in DELAYS:
+            program.delay(placed, out.delay)
+            try:
+                place(recorder, options, packed=placed if out.packed else None)
+                return
+            except Error:
+                program.unschedule()
+    out.delay, out.packed = None, False
+    if not legacy:
+        raise problem
+    warnings.warn(f"{problem}\nrunning over capacity (the legacy compiler would spill)",
+                  stacklevel=4)
+    options.over_capacity = True
+    place(recorder, options)
+
+
 def _schedule(recorder, options, placed, out):
-    """Lets tiles fill as much of SBUF as can then be placed; program order if nothing can."""
+    """Lets tiles fill as much of SBUF as can then be placed; the order that fits if nothing can."""
     program = recorder.program
     overrides = [f"{k}={v}" for k, v in options.overrides.items()]
+    packed = placed if out.packed else None
     for share in _SHARES:
-        out.moved = program.schedule(options.config or options.target, overrides, placed, share)
+        out.moved = program.schedule(options.config or options.target, overrides, placed, share,
+                                     out.packed)
         try:
-            out.peak = place(recorder, options, thorough=False)
+            out.peak = place(recorder, options, thorough=False, packed=packed)
             return
         except Error:
             program.unschedule()
     out.moved = 0
-    out.peak = place(recorder, options)
+    out.peak = place(recorder, options, packed=packed)

@@ -1,16 +1,20 @@
 """Gives on-chip tensors their addresses when the kernel has been recorded."""
 
 import os
-import warnings
 
-from . import allocator
+from . import allocator, packing
 from .errors import Error
 from .storage import PSUM, SBUF
 
 
-def place(recorder, options, thorough=True):
-    """Gives every on-chip tensor its address; Error lists the largest live tensors."""
+def place(recorder, options, thorough=True, packed=None):
+    """Gives every on-chip tensor its address; Error lists the largest live tensors.
+
+    `packed`: ids of the tensors with an address of their own, if narrow ones of the others may be
+    put side by side (packing.py).
+    """
     spans = recorder.program.lifetimes()
+    groups = None if packed is None else recorder.program.partition_groups(packed)
     peaks = {}
     for core in sorted({st.core for st in recorder.storages}):
         for space, label in ((SBUF, "SBUF"), (PSUM, "PSUM")):
@@ -18,22 +22,9 @@ def place(recorder, options, thorough=True):
                      if st.space == space and st.core == core and (
                          spans[st.id][0] >= 0 or st.address is not None)]
             if items:
-                peaks[(core, label)] = _place_space(recorder, items, label, options,
-                                                      thorough)
+                peaks[(core, label)] = _place_space(recorder, items, label, options, thorough,
+                                                    groups)
     return peaks
-
-
-def place_or_warn(recorder, options, legacy):
-    """Legacy kernels relied on the compiler to spill what does not fit: they run all the same."""
-    try:
-        return place(recorder, options)
-    except Error as problem:
-        if not legacy or options.over_capacity:
-            raise
-        warnings.warn(f"{problem}\nrunning over capacity (the legacy compiler would spill)",
-                      stacklevel=4)
-        options.over_capacity = True
-        return place(recorder, options)
 
 
 def _item(recorder, st, span):
@@ -48,12 +39,15 @@ def _item(recorder, st, span):
                           "", -1 if st.address is None else st.address)
 
 
-def _place_space(recorder, items, label, options, thorough):
+def _place_space(recorder, items, label, options, thorough, groups):
     machine = recorder.machine
     capacity = machine[f"{label.lower()}_partition_bytes"]
     bank = machine["psum_partition_bytes"] // machine["psum_banks"] if label == "PSUM" else 0
     try:
-        placed = allocator.place(items, capacity, bank, not options.over_capacity, thorough)
+        if groups is not None and label == "SBUF":
+            placed = _pack(recorder, items, capacity, groups)
+        else:
+            placed = allocator.place(items, capacity, bank, not options.over_capacity, thorough)
     except allocator.OutOfSpace as problem:
         raise _capacity_error(recorder, problem, label, capacity) from None
     if placed.peak > capacity and not options.over_capacity:
@@ -63,6 +57,16 @@ def _place_space(recorder, items, label, options, thorough):
     for item in items:
         recorder.program.set_address(item.id, placed.addresses[item.id])
     return placed.peak
+
+
+def _pack(recorder, items, capacity, groups):
+    by_id = {st.id: st for st in recorder.storages}
+    rows = {i.id: (by_id[i.id].partition, by_id[i.id].shape[0]) for i in items}
+    placed = packing.pack(items, groups, rows, capacity)
+    if not recorder.program.move_partitions(sorted(placed.starts.items())):
+        worst = max(items, key=lambda i: i.bytes)  # instructions that no group foresaw
+        raise allocator.OutOfSpace(worst, [i for i in items if i is not worst])
+    return placed
 
 
 def located(recorder, tensor_id, message):

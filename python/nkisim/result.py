@@ -83,6 +83,10 @@ class Result:
         if self.latency_ns is not None:
             lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
         lines.append(f"instructions  {self.instructions}")
+        if self.compiled is not None and self.compiled.delay:
+            beside = ", narrow tensors side by side" if self.compiled.packed else ""
+            lines.append(f"memory        the kernel's order does not fit; delay={self.compiled.delay}"
+                         f"{beside} does")
         if self.compiled is not None and self.compiled.moved:
             lines.append(f"schedule      list: {self.compiled.moved} instructions moved before "
                          "earlier ones (--schedule program keeps the kernel's order)")

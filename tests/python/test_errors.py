@@ -60,8 +60,12 @@ def test_capacity_error_lists_the_largest_tensors():
                  for i in range(4)]
         for t in tiles:
             nisa.memset(t, 0.0)
+        for t in tiles[1:]:
+            nisa.tensor_tensor(dst=tiles[0], data1=tiles[0], data2=t, op=nl.add)
         for t in tiles:
             nl.store(out, t[:, 0:64])
+        nisa.tensor_tensor(dst=tiles[3], data1=tiles[3], data2=tiles[0], op=nl.add)
+        nisa.tensor_tensor(dst=tiles[2], data1=tiles[1], data2=tiles[2], op=nl.add)
 
     check(body, "SBUF is full", "80000 bytes", "test_errors.py")
 

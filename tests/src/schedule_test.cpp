@@ -122,9 +122,7 @@ TEST_CASE("a tile that is needed later leaves room for those needed before", "[s
   b.program().set_virtual_addresses(true);
   const auto x = b.hbm("x", Dtype::kFloat32, {128, 16384});
   const auto sum = b.sbuf("sum", Dtype::kFloat32, {128, 3});
-  const auto tile = [&](const char* name) {
-    return b.sbuf(name, Dtype::kFloat32, {128, 16384});
-  };
+  const auto tile = [&](const char* name) { return b.sbuf(name, Dtype::kFloat32, {128, 16384}); };
   const auto copy = [&](const isa::TensorRef* to, const isa::TensorRef* from, Engine engine) {
     b.op("tensor_copy", {{"dst", PB::arg(to)}, {"src", PB::arg(from)}}, engine);
   };
