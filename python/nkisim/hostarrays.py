@@ -43,7 +43,10 @@ def _torch_to_numpy(value):
     return value.view(getattr(torch, bits[0])).numpy().view(dtypes.BY_NAME[bits[1]].dtype)
 
 
-def from_numpy(array, kind):
+def from_numpy(array, kind, dtype=None):
+    """The array as one of `kind`; packed types (`dtype`) keep their name in NumPy (neuron_dtypes)."""
+    if kind == "numpy" and dtype is not None and dtype.is_packed:
+        return array.view([(str(dtype), array.dtype)])
     if kind == "torch":
         return _numpy_to_torch(array)
     if kind == "jax":

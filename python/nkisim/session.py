@@ -81,7 +81,7 @@ def _to_host(value, recorder, arguments):
         for host, t in arguments.pairs:
             if t.st is value.st and t.shape == value.shape:
                 return host
-        return hostarrays.from_numpy(recorder.read_view(value), arguments.kind)
+        return hostarrays.from_numpy(recorder.read_view(value), arguments.kind, value.dtype)
     if isinstance(value, (list, tuple)):
         items = [_to_host(v, recorder, arguments) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

@@ -57,3 +57,44 @@ def test_other_casts():
     assert dt.static_cast([1.5, 2.5], "bfloat16").dtype == ml_dtypes.bfloat16
     assert dt.static_cast(np.ones(2, ml_dtypes.bfloat16), np.float32).dtype == np.float32
     assert dt.sizeinbytes(dt.float8_e5m2_x4) == 4
+
+
+@pytest.mark.parametrize("packed, element, word", PACKED)
+def test_packed_results_are_arguments_of_the_next_kernel(packed, element, word):
+    """A product of MX tiles whose operands one kernel moves and the next multiplies."""
+    def move(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(out, tile)
+        return out
+
+    def multiply(x, scale):
+        tile, ones = (nl.ndarray(t.shape, dtype=t.dtype, buffer=nl.sbuf) for t in (x, scale))
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(ones, scale)
+        total = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul_mx(total, tile, tile, ones, ones)
+        out = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, total)
+        return out
+
+    values = np.random.default_rng(2).choice([0, 0.5, 1, 1.5, 2, -1, -3], (32, 256))
+    moved = nkisim.run(move, dt.static_cast(values, packed), target="trn3").outputs
+    assert packed == moved.dtype
+    scale = np.full((32, 64), 127, np.uint8)  # 2 to the power 0
+    found = nkisim.run(multiply, moved, scale, target="trn3").outputs
+    x = values.reshape(32, 64, 4)
+    np.testing.assert_array_equal(found, np.einsum("kmi,kni->mn", x, x))
+
+
+def test_a_packed_argument_is_updated():
+    def kernel(x):
+        tile = nl.ndarray((32, 4), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x[:, 4:8])
+        nisa.dma_copy(x[:, 0:4], tile)
+
+    x = dt.static_cast(np.random.default_rng(3).random((32, 32)), nl.float8_e5m2_x4)
+    second = x[:, 4:].copy()
+    nkisim.run(kernel, x, target="trn3")
+    np.testing.assert_array_equal(x[:, :4], second)
