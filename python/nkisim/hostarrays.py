@@ -31,7 +31,8 @@ def to_numpy(value):
 
 _TORCH_BITS = {"torch.bfloat16": ("int16", "bfloat16"),
                "torch.float8_e4m3fn": ("int8", "float8_e4m3fn"),
-               "torch.float8_e5m2": ("int8", "float8_e5m2")}
+               "torch.float8_e5m2": ("int8", "float8_e5m2"),
+               "torch.float8_e8m0fnu": ("int8", "float8_e8m0fnu")}
 
 
 def _torch_to_numpy(value):
