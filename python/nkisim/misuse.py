@@ -55,10 +55,15 @@ def _operands(frame):
     return ", ".join(f"{n}={_text(v)}" for n, v in values)
 
 
-def as_error(problem):
-    """An Error at the kernel's line for an exception out of the front end; None for any other."""
+def as_error(problem, location=None):
+    """An Error at the kernel's line for an exception out of the front end; None for any other.
+
+    location: the file and line of a call that was held back, which the traceback does not have.
+    """
     kernel, called = _call(problem)
     kind = next((k for base, k in _KINDS if isinstance(problem, base)), None)
+    if kind is not None and location is not None:
+        return kind(str(problem), kernel_file=location[0], kernel_line=location[1])
     if kernel is None or kind is None:
         return None
     name = called.f_code.co_name

@@ -7,6 +7,7 @@ import numpy as np
 
 from . import _core, dtypes
 from .errors import Error, KernelTypeError, KernelValueError, PACKAGE_DIRS, fail, kernel_frame
+from .misuse import as_error
 from .naming import assigned_name
 from .register import VirtualRegister
 from .storage import (HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, psum, row_major, sbuf)
@@ -151,6 +152,8 @@ class Recorder:
         except Error as problem:  # at the line of the call that was held back
             problem.at(*pending.location)
             raise
+        except Exception as problem:
+            raise (as_error(problem, pending.location) or problem) from None
         finally:
             self.program.set_location("", 0)
 

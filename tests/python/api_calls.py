@@ -19,7 +19,7 @@ class Lazy:
 def make(value):
     if isinstance(value, Lazy):
         return value.make()
-    return [make(v) for v in value] if isinstance(value, list) else value
+    return type(value)(make(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 def _filled(dtype, value=1):

@@ -131,3 +131,27 @@ def test_a_masked_transposed_load():
 
     x = RNG.random((20, 30), np.float32)
     np.testing.assert_array_equal(kernel(x), x.T)
+
+
+@pytest.mark.parametrize("function, expected", [("cos", np.cos), ("tan", np.tan),
+                                                ("transpose", np.transpose)])
+def test_a_mask_leaves_a_part(function, expected):
+    import neuronxcc.nki as legacy
+    import neuronxcc.nki.language as lnl
+
+    @legacy.jit
+    def kernel(x):
+        out = lnl.ndarray(x.shape, dtype=x.dtype, buffer=lnl.shared_hbm)
+        rows, columns = lnl.arange(32)[:, None], lnl.arange(32)[None, :]
+        tile = lnl.load(x[rows, columns], mask=(rows < 20) & (columns < 12))
+        found = getattr(lnl, function)(tile, mask=(rows < 20) & (columns < 12))
+        lnl.store(out, lnl.zeros(x.shape, x.dtype))
+        high, wide = (12, 20) if function == "transpose" else (20, 12)
+        lnl.store(out[rows, columns], found, mask=(rows < high) & (columns < wide))
+        return out
+
+    x = RNG.random((32, 32), np.float32)
+    part = expected(x[:20, :12])
+    whole = np.zeros_like(x)
+    whole[:part.shape[0], :part.shape[1]] = part
+    np.testing.assert_allclose(kernel(x), whole, rtol=1e-5)

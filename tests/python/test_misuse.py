@@ -13,42 +13,48 @@ nkisim.install()
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-from api_calls import f32, hbm, isa_calls, language_calls, make, psum, register, view_calls  # noqa: E402,I100
+from api_calls import Lazy, f32, hbm, isa_calls, language_calls, make, psum, register, view_calls  # noqa: E402,I100
+from legacy_calls import legacy_calls  # noqa: E402
 from nkisim.options import Options  # noqa: E402
+from nkisim.index import arange  # noqa: E402
 from nkisim.recording import record  # noqa: E402
 
 CALLS = [(f"{group}{i}", *call) for group, calls in (
-    ("isa", isa_calls()), ("nl", language_calls()), ("view", view_calls()))
+    ("isa", isa_calls()), ("nl", language_calls()), ("view", view_calls()),
+    ("legacy", legacy_calls()))
     for i, call in enumerate(calls)]
 JUNK = {"none": None, "text": "abc", "fraction": 3.5, "nan": float("nan"), "negative": -1,
         "huge": 10 ** 12, "list": [], "numbers": (1, 2, 3), "object": object(), "dict": {},
         "function": lambda: 0, "array": np.ones((32, 64), np.float32), "operator": nl.bitwise_and,
         "engine": nisa.engine.gpsimd, "slice": slice(0, 4), "complex": 1j, "set": {1},
         "other shape": f32(16, 3), "three dimensions": f32(2, 3, 4), "hbm": hbm(32, 64),
-        "psum": psum(32, 64), "register": register()}
+        "psum": psum(32, 64), "register": register(),
+        "index": Lazy(lambda: arange(32)[:, None]), "mask": Lazy(lambda: arange(32)[:, None] < 9)}
 
 
-def attempt(function, given):
+def attempt(function, given, legacy=False):
     """The error of a kernel that makes one call, or None."""
     def kernel(x):
         values = {name: make(value) for name, value in given.items()}
-        called = make(function)(*values.values()) if len(values) == 1 else make(function)(**values)
+        by_position = len(values) == 1 or 0 in values
+        called = make(function)(*values.values()) if by_position else make(function)(**values)
         if hasattr(called, "__next__"):
             list(itertools.islice(called, 3))
 
     try:
-        record(kernel, (np.zeros(1, np.float32),), {}, None, Options("trn2"))
+        record(kernel, (np.zeros(1, np.float32),), {}, None, Options("trn2"), legacy)
     except nkisim.Error as problem:
         return problem
     return None
 
 
-@pytest.mark.parametrize("function, given", [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
-def test_every_spoilt_argument_is_an_error_at_the_kernels_line(function, given):
-    valid = attempt(function, given)
+@pytest.mark.parametrize("name, function, given", CALLS, ids=[c[0] for c in CALLS])
+def test_every_spoilt_argument_is_an_error_at_the_kernels_line(name, function, given):
+    legacy = name.startswith("legacy")
+    valid = attempt(function, given, legacy)
     assert valid is None, valid
     for name, (kind, junk) in itertools.product(given, JUNK.items()):
-        problem = attempt(function, {**given, name: junk})
+        problem = attempt(function, {**given, name: junk}, legacy)
         if problem is None:
             continue
         assert problem.code == "bad_input" and problem.kernel_file == __file__, (name, kind)

@@ -147,8 +147,12 @@ def cos(x, dtype=None, mask=None):
     magnitude = FUNCTIONS["abs"](x, dtype=float32)
     current().flush()
     half_pi = full_column(x.shape[0], float(np.pi / 2))
-    return produce(x.shape, out, lambda dst, data: isa.activation(
-        dst, "sin", data, bias=half_pi, scale=-1.0), mask, (magnitude,))
+    half_pi = half_pi.reshape((x.shape[0],) + (1,) * (x.ndim - 1))  # a mask cuts its rows
+
+    def build(dst, data, bias):
+        isa.activation(dst, "sin", data, bias=bias.reshape((bias.shape[0], 1)), scale=-1.0)
+
+    return produce(x.shape, out, build, mask, (magnitude, half_pi))
 
 
 def tan(x, dtype=None, mask=None):

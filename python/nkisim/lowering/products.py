@@ -18,10 +18,18 @@ def transpose(x, dtype=None, mask=None):
     x = on_chip(x)
     out = x.dtype if dtype is None else resolve(dtype)
     rows, columns = x.shape[0], product(x.shape[1:])
+    mask = index.as_mask(mask)
     if x.dtype.itemsize == 1:
-        return copy(_turned_bytes(x), dtype=out, mask=mask)
-    tile = produce((columns, rows), x.dtype, isa.nc_transpose, mask, (x,), space=PSUM,
-                   spaces=(PSUM,))
+        if mask is not None:
+            fail("mask= with an 8-bit tile; slice the tile instead", "transpose", KernelValueError)
+        return copy(_turned_bytes(x), dtype=out)
+
+    def build(dst):
+        parts = (dst, x) if mask is None else _turned_parts(mask, dst, x)
+        if parts is not None:
+            isa.nc_transpose(*parts)
+
+    tile = produce((columns, rows), x.dtype, build, space=PSUM, spaces=(PSUM,))
     if out is x.dtype:
         return tile
     return copy(tile, dtype=out)
@@ -37,6 +45,16 @@ def _turned_bytes(x):
     return tile[:, ::2]
 
 
+def _turned_parts(mask, dst, src):
+    """What a mask over `src` leaves of it and of its transpose `dst`; None if nothing."""
+    current().allow_unwritten = True
+    box = index.box_of(mask, src.shape)
+    if box is None:
+        return None
+    part = cut([src], mask, src.shape)[0]
+    return dst[slice(*box[1]), slice(*box[0])], part
+
+
 def load_transpose2d(src, dtype=None, mask=None):
     """A 2-D tensor in HBM, transposed on its way to SBUF; bytes by the tensor engine."""
     require_tensor(src, "src", "load_transpose2d")
@@ -45,14 +63,10 @@ def load_transpose2d(src, dtype=None, mask=None):
         fail(f"src is {src!r}; two dimensions are required", "load_transpose2d", KernelValueError)
 
     def build(dst):
-        part = src
-        if mask is not None:
-            current().allow_unwritten = True
-            box = index.box_of(mask, src.shape)
-            if box is None:
-                return
-            part = cut([src], mask, src.shape)[0]
-            dst = dst[slice(*box[1]), slice(*box[0])]
+        parts = (dst, src) if mask is None else _turned_parts(mask, dst, src)
+        if parts is None:
+            return
+        dst, part = parts
         if src.dtype.itemsize == 1:
             isa.tensor_copy(dst, _turned_bytes(on_chip(part)))
         else:
