@@ -139,14 +139,16 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
                     perf_mode=perf_mode, name=name)
     mask = as_mask(mask)
 
-    def build(out):
+    def build(out, accumulate=False):
+        if is_transpose or current().adding:
+            accumulate = None
         parts = (out, stationary, moving) if mask is None else _masked_matmul(
             mask, out, stationary, moving)
         if parts is not None:
-            isa.nc_matmul(*parts, **settings)
+            isa.nc_matmul(*parts, **settings, accumulate=accumulate)
 
     if dst is not None:
-        build(dst)
+        build(dst, None)
         return dst
     return produce(shape, dtype, build, space=PSUM, spaces=(PSUM,), kind="matmul")
 

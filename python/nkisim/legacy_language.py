@@ -238,9 +238,10 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
     out = x.dtype if dtype is None else resolve(dtype)
     frame = kernel_frame()
     site = (frame.f_code, frame.f_lasti)
+    own_place = []
 
     def build(dst, data):
-        named = dst.st is own.st  # not assigned to a tile
+        named = dst.st is own_place[0]  # not assigned to a tile
         key = (site, dst.shape) if named else (dst.st.id, dst.part, dst.off)
         before = recorder.reductions.get(key)
         if named:
@@ -256,6 +257,7 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
             isa.tensor_tensor(dst, before, data, op)
 
     own = lowering.produce(x.shape, out, build, mask, (x,))
+    own_place.append(own.st)
     return own
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import weakref
 
 import numpy as np
 
@@ -17,9 +18,12 @@ ROLE_INTERNAL, ROLE_INPUT, ROLE_OUTPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT = range
 
 OPS = {}         # nki.isa name -> (op number, parameter names)
 PARAM_KINDS = {}
+KINDS = {}       # op number -> kinds of its parameters
+_WRITTEN = (1, 2)  # of those kinds: out, inout
 for _name, _id, _params, _engines, _doc in _core.ops():
     OPS[_name] = (_id, tuple(p[0] for p in _params))
     PARAM_KINDS[_name] = {p[0]: p[1] for p in _params}
+    KINDS[_id] = tuple(p[1] for p in _params)
 
 
 def _is_ours(code):
@@ -50,13 +54,18 @@ def current():
 
 
 class Pending:
-    """An instruction whose result tile has no place yet: an assignment may give it one."""
+    """An instruction whose result tile has no place yet: an assignment may give it one.
 
-    __slots__ = ("tensor", "emit", "location", "spaces", "kind")
+    Once one has (`target`, at `stored`), `tensor` is only a weak reference: the instruction writes
+    the target itself unless the kernel still has the tile under a name.
+    """
+
+    __slots__ = ("tensor", "emit", "location", "spaces", "kind", "target", "stored")
 
     def __init__(self, tensor, emit, location, spaces, kind):
         self.tensor, self.emit, self.location = tensor, emit, location
         self.spaces, self.kind = spaces, kind
+        self.target, self.stored = None, None
 
 
 class Recorder:
@@ -80,6 +89,8 @@ class Recorder:
         self.instance = 0
         self.storages = []
         self.pending = None
+        self.adding = False       # the pending instruction adds to its place in PSUM
+        self.shared_places = []   # (weak reference to a tile, the storage it shares): legacy
         self.loops = []           # open dynamic loops: (kind, register, site)
         self.left_loop = None     # (file, line) of a break or return inside a dynamic loop
         self.loop_spans = []      # (core, first, last) of closed loops
@@ -105,6 +116,8 @@ class Recorder:
     def emit(self, op, args, engine=None, label=None, exact=False):
         if self.pending is not None:
             self.flush()
+        if self.shared_places:
+            self._part_places(op, args)
         self._append(op, args, engine, self.core, label, exact)
 
     def call(self, op_name, engine=None, label=None, exact=False, **args):
@@ -133,13 +146,55 @@ class Recorder:
         if pending is None:
             return
         self.pending = None
-        self._place_at(pending, pending.tensor, True)
+        tensor, target = pending.tensor, pending.target
+        if target is None:
+            self._place_at(pending, tensor, True)
+            return
+        tensor = tensor()
+        if tensor is None:
+            self._place_at(pending, target, False)
+        elif self.legacy and tensor.dtype is target.dtype:
+            # Its compiler had no copy here: the tile is where it was stored, until that changes.
+            self._place_at(pending, target, False)
+            tensor.become(target)
+            self.shared_places.append((weakref.ref(tensor), target.st))
+        else:
+            self._place_at(pending, tensor, True)
+            self._copy(target, tensor, pending.stored)
 
-    def retarget(self, dst):
-        """Lets the pending instruction write `dst` instead."""
+    def retarget(self, dst, adds=False):
+        """Lets the pending instruction write `dst` instead, or add to it."""
         pending = self.pending
-        self.pending = None
-        self._place_at(pending, dst, False)
+        if not adds:
+            pending.target, pending.stored = dst, self.program.location()
+            pending.tensor = weakref.ref(pending.tensor)
+            return
+        self.pending, self.adding = None, True
+        try:
+            self._place_at(pending, dst, False)
+        finally:
+            self.adding = False
+
+    def _copy(self, dst, src, location):
+        self.program.set_location(*location)
+        self.call("tensor_copy", dst=dst, src=src)
+        self.program.set_location("", 0)
+
+    def _part_places(self, op, args):
+        """Gives tiles a place of their own before what they share with a target is written."""
+        written = [a.st for a, kind in zip(args, KINDS[op])
+                   if kind in _WRITTEN and isinstance(a, NkiTensor)]
+        kept, self.shared_places = self.shared_places, []
+        for reference, st in kept:
+            tensor = reference()
+            if tensor is None or tensor.st is not st:
+                continue
+            if st not in written:
+                self.shared_places.append((reference, st))
+                continue
+            own = self.ndarray(tensor.shape, tensor.dtype, sbuf)
+            self.call("tensor_copy", dst=own, src=tensor)
+            tensor.become(own)
 
     def _place_at(self, pending, dst, allocate):
         self.program.set_location(*pending.location)

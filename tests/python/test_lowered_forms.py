@@ -155,3 +155,86 @@ def test_a_mask_leaves_a_part(function, expected):
     whole = np.zeros_like(x)
     whole[:part.shape[0], :part.shape[1]] = part
     np.testing.assert_allclose(kernel(x), whole, rtol=1e-5)
+
+
+def outputs(body, *arrays, legacy=False):
+    """Stores of the tiles that body(arguments...) gives."""
+    def kernel(*arguments):
+        stored = []
+        for tile in body(*arguments):
+            out = nl.ndarray(tile.shape, tile.dtype, buffer=nl.shared_hbm)
+            nl.store(out, tile)
+            stored.append(out)
+        return tuple(stored)
+
+    result = nkisim.run(kernel, *arrays, legacy=legacy)
+    return result.outputs, result.instructions
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_result_keeps_its_value_after_it_was_assigned(legacy, dtype):
+    def body(x):
+        tile = nl.load(x)
+        target = nl.ndarray(x.shape, dtype, buffer=nl.sbuf)
+        for _ in range(2):
+            named = nl.add(tile, 1.0)
+            target[...] = named
+            first = named * 2.0
+            target[:, 0:3] = 0.0
+            second = named * 3.0
+        return target, first, second
+
+    (target, first, second), _ = outputs(body, X, legacy=legacy)
+    expected = (X + 1).astype(BF if dtype == "bfloat16" else np.float32)
+    expected[:, :3] = 0
+    np.testing.assert_array_equal(target, expected)
+    np.testing.assert_array_equal(first, (X + 1) * 2)
+    np.testing.assert_array_equal(second, (X + 1) * 3)
+
+
+def test_a_result_without_a_name_is_written_to_its_place():
+    def named(x):
+        tile = nl.load(x)
+        result = nl.exp(tile)
+        tile[...] = result
+        return tile, result
+
+    def nameless(x):
+        tile = nl.load(x)
+        tile[...] = nl.exp(tile)
+        return (tile,)
+
+    for body, legacy, instructions in ((nameless, False, 3), (named, False, 5), (named, True, 4)):
+        found, count = outputs(body, X, legacy=legacy)
+        np.testing.assert_allclose(found[0], np.exp(X), rtol=1e-6)
+        assert count == instructions
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_an_assigned_product_overwrites_and_an_added_one_adds(legacy):
+    import neuronxcc.nki.isa as old
+
+    def body(x, y):
+        a, b = nl.load(x), nl.load(y)
+        total = nl.ndarray((6, 6), nl.float32, buffer=nl.psum)
+        for times in range(3):
+            total[...] = old.nc_matmul(a, b) if legacy else nl.matmul(a, b, transpose_x=True)
+            for _ in range(times):
+                total += old.nc_matmul(a, b) if legacy else nl.matmul(a, b, transpose_x=True)
+        return (total,)
+
+    found, _ = outputs(body, X, Y, legacy=legacy)
+    np.testing.assert_allclose(found[0], 3 * X.T @ Y, rtol=1e-6)
+
+
+def test_a_row_of_hbm_is_assigned_to_every_partition():
+    def body(x):
+        tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+        tile[...] = x[2:3, :]
+        tile[:, 0:2] = x[:, 1:2]
+        return (tile,)
+
+    expected = np.repeat(X[2:3], 8, 0)
+    expected[:, :2] = X[:, 1:2]
+    np.testing.assert_array_equal(outputs(body, X)[0][0], expected)

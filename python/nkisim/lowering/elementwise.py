@@ -259,9 +259,9 @@ def update(op, dst, value):
     pending = recorder.pending
     if (op == "add" and pending is not None and pending.kind == "matmul" and
             isinstance(value, NkiTensor) and value is pending.tensor and dst.st.space == PSUM):
-        recorder.retarget(shaped(dst, value.shape))
+        recorder.retarget(shaped(dst, value.shape), adds=True)
         return dst
-    if pending is not None and pending.tensor.st is dst.st:
+    if pending is not None and (pending.target is not None or pending.tensor.st is dst.st):
         recorder.flush()
     result = FUNCTIONS[op](dst, value, dtype=dst.dtype)
     assign(dst, result)

@@ -10,7 +10,7 @@ from ..errors import KernelTypeError, KernelValueError, fail
 from ..recorder import current
 from ..storage import PSUM, SBUF, sbuf
 from ..tensor import NkiTensor, require_tensor
-from .tiles import cut, operand, produce
+from .tiles import cut, operand, produce, spread_hbm
 
 
 def copy_into(dst, src):
@@ -63,12 +63,14 @@ def assign(dst, value):
     pending = recorder.pending
     if isinstance(value, NkiTensor):
         if pending is not None and value is pending.tensor and dst.size == value.size and (
-                dst.st.space in pending.spaces):
+                dst.st.space in pending.spaces):  # pending.tensor is none once it has a place
             recorder.retarget(shaped(dst, value.shape))
             return
         if _same_place(dst, value):
             return
-        if value.size != dst.size or (value.shape != dst.shape and value.ndim == dst.ndim):
+        if not value.st.on_chip and value.size != dst.size:
+            value = spread_hbm(value, dst.shape)
+        elif value.size != dst.size or (value.shape != dst.shape and value.ndim == dst.ndim):
             value = operand(value, dst.shape)
         elif value.shape != dst.shape and value.st.on_chip and dst.st.on_chip:
             value = shaped(value, dst.shape)

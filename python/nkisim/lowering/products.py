@@ -109,7 +109,8 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     def build(dst, a, b):
         for start in range(0, b.shape[1], FMAX_MATMUL):
             stop = start + FMAX_MATMUL if start + FMAX_MATMUL < b.shape[1] else b.shape[1]
-            isa.nc_matmul(dst[:, start:stop], a, b[:, start:stop])
+            isa.nc_matmul(dst[:, start:stop], a, b[:, start:stop],
+                          accumulate=None if recorder.adding else False)
 
     return produce((x.shape[1], y.shape[1]), float32, build, mask, (x, y), space=PSUM,
                    spaces=(PSUM,), kind="matmul")

@@ -71,6 +71,16 @@ def spread(view, shape):
     return out
 
 
+def spread_hbm(x, shape):
+    """A view of HBM repeated to `shape` where it has one element: DMA takes any stride."""
+    sizes = (1,) * (len(shape) - x.ndim) + x.shape
+    strides = (0,) * (len(shape) - x.ndim) + x.strides
+    if len(sizes) != len(shape) or any(n not in (1, m) for n, m in zip(sizes, shape)):
+        fail(f"{x!r} does not broadcast to {tuple(shape)}", kind=KernelValueError)
+    strides = tuple(0 if n == 1 else s for n, s in zip(sizes, strides))
+    return NkiTensor(x.st, x.part, x.off, tuple(shape), strides, x.dtype, x.dyn)
+
+
 def operand(x, shape):
     """`x` over `shape`: partitions repeated by an instruction, free dimensions by strides."""
     if x.shape == shape:
