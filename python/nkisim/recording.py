@@ -151,7 +151,7 @@ def _annotate(problem):
 def kernel_frames(tb):
     frames = []
     while tb is not None:
-        if not tb.tb_frame.f_code.co_filename.startswith((*PACKAGE_DIRS, "<nkisim")):
+        if not tb.tb_frame.f_code.co_filename.startswith((*PACKAGE_DIRS, "<nkisim", "<frozen importlib")):
             frames.append(tb)
         tb = tb.tb_next
     chain = None
