@@ -1,0 +1,118 @@
+"""Views of tensors, on chip and in HBM, read and written, against NumPy."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+BF = ml_dtypes.bfloat16
+X = np.arange(8 * 24, dtype=np.float32).reshape(8, 24)
+X4 = X.reshape(8, 2, 3, 4)
+WINDOWS = np.lib.stride_tricks.sliding_window_view
+
+#: name -> (array, view in NKI, view in NumPy)
+VIEWS = {
+    "step": (X, lambda t: t[:, 1:20:3], lambda a: a[:, 1:20:3]),
+    "from the end": (X, lambda t: t[:, -5:-1], lambda a: a[:, -5:-1]),
+    "open": (X, lambda t: t[:, 3:], lambda a: a[:, 3:]),
+    "integers": (X4, lambda t: t[:, -1, -2], lambda a: a[:, -1, -2]),
+    "integer between": (X4, lambda t: t[:, 1, :, 0:2], lambda a: a[:, 1, :, 0:2]),
+    "new axis": (X, lambda t: t[:, None, :], lambda a: a[:, None, :]),
+    "ds": (X, lambda t: t[:, nl.ds(4, 7)], lambda a: a[:, 4:11]),
+    "numpy integers": (X, lambda t: t[:, np.int64(2):np.int32(9)], lambda a: a[:, 2:9]),
+    "slice of a step": (X, lambda t: t[:, ::2][:, 1:5], lambda a: a[:, ::2][:, 1:5]),
+    "reshape": (X, lambda t: t.reshape((8, 4, -1)), lambda a: a.reshape(8, 4, 6)),
+    "permute": (X4, lambda t: t.permute((0, 3, 1, 2)), lambda a: a.transpose(0, 3, 1, 2)),
+    "select": (X4, lambda t: t.select(-1, -1), lambda a: a[..., -1]),
+    "slice": (X4, lambda t: t.slice(3, 1, 4, 2), lambda a: a[..., 1:4:2]),
+    "expand": (X, lambda t: t.expand_dim(2), lambda a: a[..., None]),
+    "squeeze": (X, lambda t: t.expand_dim(1).squeeze_dim(1), lambda a: a),
+    "reshape_dim": (X, lambda t: t.reshape_dim(1, (4, -1)), lambda a: a.reshape(8, 4, 6)),
+    "flatten_dims": (X4, lambda t: t.flatten_dims(1, 2), lambda a: a.reshape(8, 6, 4)),
+    "rearrange": (X, lambda t: t.rearrange(("b", ("h", "w")), ("b", "w", "h"), {"h": 4}),
+                  lambda a: a.reshape(8, 4, 6).transpose(0, 2, 1)),
+    "rearrange to a group": (
+        X4, lambda t: t.rearrange(("p", "a", "b", "c"), ("p", "c", ("a", "b"))),
+        lambda a: a.reshape(8, 6, 4).transpose(0, 2, 1)),
+    "as words": (X, lambda t: t.view(nl.uint32), lambda a: a.view(np.uint32)),
+    "upper halves": (X, lambda t: t.view(nl.bfloat16)[:, 1::2], lambda a: a.view(BF)[:, 1::2]),
+    "ap": (X, lambda t: t.ap([[24, 8], [2, 6]], offset=3), lambda a: a[:, 3:15:2]),
+    "ap of another dtype": (X, lambda t: t.ap([[48, 8], [2, 24]], offset=1, dtype=nl.bfloat16),
+                            lambda a: a.view(BF)[:, 1::2]),
+}
+#: Views that repeat elements: to be read only.
+REPEATING = {
+    "broadcast": (X, lambda t: t.expand_dim(1).broadcast(1, 3), lambda a: np.repeat(a[:, None], 3, 1)),
+    "overlapping windows": (X, lambda t: t.ap([[24, 8], [1, 5], [1, 3]]),
+                            lambda a: WINDOWS(a, 3, 1)[:, :5]),
+    "ap with a stride of 0": (X, lambda t: t.ap([[24, 8], [0, 3], [1, 4]]),
+                              lambda a: np.repeat(a[:, None, :4], 3, 1)),
+}
+X3 = np.arange(4 * 6 * 5, dtype=np.float32).reshape(4, 6, 5)
+IN_HBM = {
+    "integer": (X3, lambda t: t[2], lambda a: a[2]),
+    "integers first": (X3, lambda t: t[1, 2:4], lambda a: a[1, 2:4]),
+    "turned": (X3, lambda t: t.permute((2, 1, 0)), lambda a: a.transpose(2, 1, 0)),
+    "rows merged": (X3, lambda t: t.reshape((24, 5)), lambda a: a.reshape(24, 5)),
+    "rows split": (X3, lambda t: t.rearrange((("a", "b"), "c", "d"), ("a", "c", "b", "d"), {"a": 2}),
+                   lambda a: a.reshape(2, 2, 6, 5).transpose(0, 2, 1, 3)),
+    "every second row": (X3, lambda t: t[1:4:2], lambda a: a[1:4:2]),
+    "columns first": (X3, lambda t: t.ap([[1, 5], [30, 4]], offset=5), lambda a: a[:, 1, :].T),
+}
+
+
+def moved(view, out):
+    """Copies a view to a new tensor in HBM, through SBUF if it is on chip."""
+    if view.st.on_chip:
+        tile = nl.ndarray(view.shape, view.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(tile, view)
+        view = tile
+    nisa.dma_copy(out, view)
+    return out
+
+
+def both(*tables):
+    """(name, on chip): every view in both memories, those that move partitions in HBM only."""
+    names = [(name, on_chip) for table in tables for name in table for on_chip in (True, False)]
+    return pytest.mark.parametrize("name, on_chip", [*names, *((name, False) for name in IN_HBM)])
+
+
+@both(VIEWS, REPEATING)
+def test_reading(name, on_chip):
+    array, view, expected = {**VIEWS, **REPEATING, **IN_HBM}[name]
+
+    def kernel(x):
+        seen = view(nl.load(x) if on_chip else x)
+        return moved(seen, nl.ndarray(seen.shape, seen.dtype, buffer=nl.shared_hbm))
+
+    np.testing.assert_array_equal(nkisim.run(kernel, array, timing=False).outputs, expected(array))
+
+
+@both(VIEWS)
+def test_writing(name, on_chip):
+    array, view, expected = {**VIEWS, **IN_HBM}[name]
+    whole = np.zeros_like(array)
+    part = expected(whole)
+    assert np.shares_memory(part, whole)
+    values = np.random.default_rng(4).integers(1, 9, part.shape).astype(part.dtype)
+
+    def kernel(zeros, values):
+        out = nl.ndarray(zeros.shape, zeros.dtype, buffer=nl.shared_hbm)
+        if on_chip:
+            tile, given = nl.load(zeros), nl.load(values)
+            nisa.tensor_copy(view(tile), given.reshape(values.shape))
+            nisa.dma_copy(out, tile)
+        else:
+            nisa.dma_copy(out, zeros)
+            nisa.dma_copy(view(out), values)
+        return out
+
+    found = nkisim.run(kernel, whole, values, timing=False).outputs
+    part[...] = values
+    np.testing.assert_array_equal(found, whole)
