@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 ALIGN = 32
+_SMALL = 4  # a tile of at most this part of the largest is small
 
 
 @dataclass
@@ -42,8 +43,8 @@ class OutOfSpace(Exception):
 def place(items, capacity, bank=0, strict=True, thorough=True):
     """Addresses for `items` within `capacity` bytes; `bank` > 0 places PSUM tiles.
 
-    Tries the rolling pointer first, then first fit, then (thorough; quadratic) largest first
-    unless more lives at a time than there is.
+    Tries the rolling pointer first, then first fit, then large and small tiles apart, then
+    (thorough; quadratic) largest first unless more lives at a time than there is.
     Raises OutOfSpace, or, with strict=False, grows beyond the capacity.
     """
     fixed = [i for i in items if i.address >= 0]
@@ -54,6 +55,11 @@ def place(items, capacity, bank=0, strict=True, thorough=True):
             return _in_time_order(free, fixed, capacity, bank, rolling)
         except OutOfSpace as error:
             problem = problem or error
+    if not (fixed or bank):
+        try:
+            return _in_zones(free, capacity)
+        except OutOfSpace:
+            pass
     if not thorough or strict and _most_live(items) > capacity:
         raise problem
     try:
@@ -68,6 +74,17 @@ def _most_live(items):
     """The most bytes that live at a time: no placement needs less."""
     changes = sorted([(i.start, 1, i.bytes) for i in items] + [(i.end, 2, -i.bytes) for i in items])
     return max(accumulate(change for _, _, change in changes), default=0)
+
+
+def _in_zones(items, capacity):
+    """Small tiles above all large ones, lest they break up the space that those need."""
+    small = max((i.bytes for i in items), default=0) // _SMALL
+    out = _in_time_order([i for i in items if i.bytes > small], [], capacity, 0, False)
+    floor = -(-out.peak // ALIGN) * ALIGN
+    upper = _in_time_order([i for i in items if i.bytes <= small], [], capacity - floor, 0, True)
+    out.addresses.update({number: floor + at for number, at in upper.addresses.items()})
+    out.peak = floor + upper.peak
+    return out
 
 
 def _in_time_order(items, fixed, capacity, bank, rolling):
