@@ -74,7 +74,10 @@ yet they overlap loads and products as only a reordered stream does here (`sched
 times too slow); what else the compiler did for them is not known. Clearing PSUM: the single-bank
 kernel's published 18.2 % of VectorE says that its compiler kept the `memset`, its latency fits both.
 nki-library's kernels fix addresses and order themselves: program order changes their mean error by
-half a point. trn1's tutorial matmuls are too fast for the reason given under Limits.
+half a point. trn1's tutorial matmuls with hoisted loads are too fast for the reasons given under Limits
+and in the table "The compiler's part": compiled by the first API, they seem to wait for blocks as a
+whole. Mamba v2 with 6144 steps is slow: its seven tiles of 24 KiB leave too little of SBUF for keeping
+`delta * u`, which the chip, by its latency, seems to do.
 """
 
 LIMITS = """## Limits
