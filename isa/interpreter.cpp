@@ -41,23 +41,28 @@ bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count)
   return true;
 }
 
-[[noreturn]] void fail_alone(const Program& program, const Core& core) {
-  Error e(ErrorCode::kBadInput, "core " + std::to_string(core.waiting->core) +
-                                    " waits here for another core, which ends without the "
-                                    "matching instruction");
+[[noreturn]] void fail_alone(const Program& program, const Core& core, const Core* other) {
+  std::string why = "which ends without the matching instruction";
+  if (other != nullptr) {
+    const std::string place = program.kernel_place(*other->waiting);
+    why = "which waits in " + std::string(spec(*other->waiting).name) +
+          (place.empty() ? "" : " at " + place);
+  }
+  Error e(ErrorCode::kBadInput,
+          "core " + std::to_string(core.waiting->core) + " waits here for another core, " + why);
   e.at(spec(*core.waiting).name, core.waiting->loc);
   program.locate(e);
   throw e;
 }
 
 void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores) {
-  const Op op = cores.front()->waiting != nullptr ? cores.front()->waiting->op : Op{};
+  const Core* first = nullptr;
   for (const auto& core : cores) {
-    if (core->waiting == nullptr || core->waiting->op != op) {
-      for (const auto& c : cores) {
-        if (c->waiting != nullptr) fail_alone(program, *c);
-      }
-    }
+    if (first == nullptr && core->waiting != nullptr) first = core.get();
+  }
+  for (const auto& core : cores) {
+    if (core->waiting == nullptr) fail_alone(program, *first, nullptr);
+    if (core->waiting->op != first->waiting->op) fail_alone(program, *first, core.get());
   }
   for (std::size_t i = 0; i < cores.size(); ++i) {
     const std::size_t peer = cores.size() > 1 ? i ^ 1U : i;

@@ -219,3 +219,19 @@ def test_an_interrupt_ends_both_cores():
     with pytest.raises(KeyboardInterrupt):
         nkisim.run(kernel, X, grid=2)
     assert threading.active_count() == 1
+
+
+@pytest.mark.parametrize("looking", [True, False])
+def test_cores_that_wait_in_different_instructions(looking):
+    def kernel(x):
+        me, out, mine = start(x)
+        if me == 0:
+            swap(me, mine)
+        else:
+            nisa.core_barrier(out, (0, 1))
+        if looking:
+            mine.numpy()
+        return out
+
+    with pytest.raises(nkisim.Error, match="which waits in core_barrier at .*two_cores.py"):
+        nkisim.run(kernel, X, grid=2, timing=False)
