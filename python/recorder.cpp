@@ -17,7 +17,11 @@ std::string text_of(PyObject* o) {
     PyErr_Clear();
     return "?";
   }
-  std::string s = py::str(r);
+  std::string s;
+  for (const char c : std::string(py::str(r))) {  // an array's lines become one
+    const bool space = c == ' ' || c == '\n';
+    if (!space || (!s.empty() && s.back() != ' ')) s += space ? ' ' : c;
+  }
   if (s.size() > 80) s = s.substr(0, 77) + "...";
   return s;
 }

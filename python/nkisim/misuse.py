@@ -14,7 +14,8 @@ def _is_ours(frame):
     return frame.f_code.co_filename.startswith((*PACKAGE_DIRS, "<nkisim"))
 
 
-def _is_library(frame):
+def is_library(frame):
+    """Whether a frame belongs to a package that kernels and the front end call."""
     name = frame.f_globals.get("__name__", "")
     return name.split(".")[0] in ("numpy", "ml_dtypes", "inspect", "functools")
 
@@ -28,7 +29,7 @@ def _call(problem):
         frame = tb.tb_frame
         if _is_ours(frame):
             called = called or frame
-        elif not (called and _is_library(frame)):
+        elif not (called and is_library(frame)):
             kernel, called, began = tb, None, True
         tb = tb.tb_next
     return (kernel, called) if began and called else (None, None)

@@ -8,7 +8,7 @@ from . import hostarrays, lowering
 from .errors import Error, PACKAGE_DIRS
 from .instances import Instances
 from .launch import Launch
-from .misuse import as_error
+from .misuse import as_error, is_library
 from .options import Options
 from .recorder import Recorder, state
 from .tensor import NkiTensor
@@ -141,7 +141,8 @@ def _annotate(problem):
         return
     tb, last = problem.__traceback__, None
     while tb is not None:
-        if not tb.tb_frame.f_code.co_filename.startswith(PACKAGE_DIRS):
+        ours = tb.tb_frame.f_code.co_filename.startswith(PACKAGE_DIRS)
+        if not ours and not is_library(tb.tb_frame):
             last = tb
         tb = tb.tb_next
     if last is not None and hasattr(problem, "add_note"):

@@ -155,6 +155,10 @@ class NkiTensor(Views, Operators):
 
     __hash__ = object.__hash__
 
+    def __deepcopy__(self, memo):
+        """Copies of what holds a tensor (dataclasses.asdict) hold the same one."""
+        return self
+
     # ---- subscripts ---------------------------------------------------------------------------
     def __getitem__(self, key):
         if type(key) is not tuple:

@@ -1,5 +1,7 @@
 """Every argument of every function, spoilt: one error at the kernel's line, or it is accepted."""
 
+import copy
+import dataclasses
 import itertools
 import linecache
 
@@ -48,6 +50,7 @@ def attempt(function, given, legacy=False):
     return None
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # nl.exp of a huge number is NumPy's
 @pytest.mark.parametrize("name, function, given", CALLS, ids=[c[0] for c in CALLS])
 def test_every_spoilt_argument_is_an_error_at_the_kernels_line(name, function, given):
     legacy = name.startswith("legacy")
@@ -94,3 +97,41 @@ def test_a_register_in_if_and_a_while_that_is_left(leave):
     with pytest.raises(nkisim.Error, match="does not come back to its condition") as caught:
         nkisim.run(kernel, np.zeros((1, 1), np.float32))
     assert caught.value.source.endswith("count:")
+
+
+@pytest.mark.parametrize("function, said", [
+    (lambda t: t + np.ones((8, 4)), r"y is a NumPy array of shape \(8, 4\); a tile or a number"),
+    (lambda t: nisa.tensor_scalar(t, t, nl.add, np.ones((8, 4))), r"operand0 is array\(\[\[1., 1.")])
+def test_an_array_of_the_host_where_a_tile_belongs(function, said):
+    def kernel(x):
+        function(nl.load(x))
+
+    with pytest.raises(nkisim.Error, match=said) as caught:
+        nkisim.run(kernel, np.ones((8, 4), np.float32))
+    assert "\n" not in caught.value.message
+
+
+def test_numpy_called_with_a_tile_names_the_kernels_line():
+    def kernel(x):
+        np.max(nl.load(x))
+
+    with pytest.raises(TypeError) as caught:
+        nkisim.run(kernel, np.ones((8, 4), np.float32))
+    assert f"in the kernel at {__file__}" in caught.value.__notes__[0]
+
+
+def test_copies_of_what_holds_tensors_hold_the_same_ones():
+    @dataclasses.dataclass
+    class Tiles(nl.NKIObject):
+        tile: object
+        factor: float = 3.0
+
+    def kernel(x):
+        given = Tiles(nl.load(x))
+        held = dataclasses.asdict(given)
+        nisa.tensor_scalar(held["tile"], given.tile, nl.multiply, held["factor"])
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, copy.deepcopy(given).tile)
+        return out
+
+    assert (nkisim.run(kernel, np.ones((8, 4), np.float32)).outputs == 3).all()

@@ -46,6 +46,9 @@ def _check_operands(name, x, y):
         if not isinstance(value, NkiTensor) and not all_numbers(value):
             fail(f"{side} is {type(value).__name__}; a tile or a number is required", name,
                  KernelTypeError)
+        if isinstance(value, np.ndarray) and value.size != 1:
+            fail(f"{side} is a NumPy array of shape {value.shape}; a tile or a number is required "
+                 "(nl.shared_constant makes a tensor of it)", name, KernelTypeError)
 
 
 def all_numbers(*values):
