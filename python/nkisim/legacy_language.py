@@ -266,4 +266,5 @@ class _BFloat:
 
 
 bfp16 = _BFloat
+constants = language.tile_size  # as the direct allocation guide calls it
 globals().update(legacy_functions.PUBLIC)
