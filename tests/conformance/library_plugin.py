@@ -3,11 +3,12 @@
     cd CHECKOUT && PYTHONPATH=HERE:BUILD/python:src python -m pytest -p library_plugin \
         test/integration --test-mode simulation --output-directory DIR
 
-The tests import two modules, for runs on hardware, that the public checkout lacks, and in
-simulation mode ask for an attribute that only compilation sets. Kernels, references and
-tolerances are the checkout's.
+The tests import two modules, for runs on hardware, that the public checkout lacks, in simulation
+mode ask for an attribute that only compilation sets, and in one file use a name without importing
+it. Kernels, references and tolerances are the checkout's. library_suite.py runs some of them.
 """
 
+import builtins
 import sys
 import types
 
@@ -37,6 +38,18 @@ def _stand_in(name, members):
 for _name, _members in _UNPUBLISHED.items():
     _stand_in(_name, _members)
 sys.modules["test.utils.scripts"] = types.ModuleType("test.utils.scripts")
+
+
+class _Platforms:
+    """core/qkv/test_qkv_tkg.py names `Platforms` without importing it."""
+
+    def __getattr__(self, name):
+        from test.utils.common_dataclasses import Platforms
+
+        return getattr(Platforms, name)
+
+
+builtins.Platforms = _Platforms()
 
 
 def pytest_collection_finish(session):

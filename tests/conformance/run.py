@@ -9,6 +9,7 @@ unmodified; each file runs in a process of its own with nkisim's packages on the
 """
 
 import argparse
+import collections
 import os
 import re
 import subprocess
@@ -18,22 +19,28 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
+#: Tests of AWS that hold only in the environment of the release they were written for; they run in
+#: nkisim's own and in that, and both results are printed. test_nki_isa_activation compares a
+#: bfloat16 result at 1e-5; it came with SDK 2.20, is unchanged since 2.23 and runs on the legacy
+#: simulator, in which bfloat16 "simulates in fp32 precision" (nki_known_issues.rst, 2.20 to 2.26).
+RELEASE = {"test_nki_isa_activation.py": {"NKI_PRECISE_FP": "0"}}
 
-def _environment():
+
+def _environment(changes):
     """Children find nkisim where this process does, whatever their working directory."""
     import nkisim
 
-    env = dict(os.environ)
+    env = {**os.environ, **changes}
     root = str(Path(nkisim.__file__).absolute().parent.parent)
     env["PYTHONPATH"] = os.pathsep.join([root, *env.get("PYTHONPATH", "").split(os.pathsep)])
     return env
 
 
-def _run(command, cwd, timeout):
+def _run(command, cwd, timeout, changes):
     begin = time.time()
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout,
-                              env=_environment())
+                              env=_environment(changes))
         text, code = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired:
         text, code = f"more than {timeout} s", -1
@@ -81,19 +88,29 @@ def main():
         root = getattr(args, name)
         if root:
             work += [(name, *w) for w in cases(name, root.absolute())]
-    passed = failed = 0
+    counts = collections.Counter()
     for group, name, command, cwd in work:
-        if args.only and args.only not in name:
+        if args.only not in name:
             continue
-        code, text, seconds = _run(command, cwd, args.timeout)
-        ok = code == 0
-        passed, failed = passed + ok, failed + (not ok)
-        print(f"{'pass' if ok else 'FAIL'}  {group:<9} {name:<42} {seconds:6.1f} s  "
-              f"{'' if ok else _reason(text)}", flush=True)
-        if not ok and args.verbose:
-            print(text)
-    print(f"{passed} passed, {failed} failed")
-    return 0 if failed == 0 else 1
+        good = _report(group, name, command, cwd, args, {})
+        if not good and name in RELEASE:
+            good = _report(group, name, command, cwd, args, RELEASE[name]) and "release"
+        counts[good] += 1
+    print(f"{counts[True]} passed, {counts['release']} only in the environment of their release, "
+          f"{counts[False]} failed")
+    return 1 if counts[False] else 0
+
+
+def _report(group, name, command, cwd, args, changes):
+    """Runs one case, prints its line, and returns whether it passed."""
+    code, text, seconds = _run(command, cwd, args.timeout, changes)
+    ok = code == 0
+    note = " ".join(f"{k}={v}" for k, v in changes.items())
+    print(f"{'pass' if ok else 'FAIL'}  {group:<9} {name:<42} {seconds:6.1f} s  {note}"
+          f"{'' if ok else _reason(text)}", flush=True)
+    if not ok and args.verbose:
+        print(text)
+    return ok
 
 
 if __name__ == "__main__":
