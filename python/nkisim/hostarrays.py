@@ -64,8 +64,15 @@ def _numpy_to_torch(array):
     return torch.from_numpy(np.ascontiguousarray(array).copy())
 
 
+def can_change(host):
+    """Whether an argument's array can take what the kernel writes: JAX arrays never do."""
+    if isinstance(host, np.ndarray):
+        return host.flags.writeable
+    return _module(host) == "torch"
+
+
 def write_back(host, array):
-    """Stores what the kernel wrote to an argument in the caller's array."""
+    """Stores what the kernel wrote to an argument in the caller's array, if it can change."""
     array = array.reshape(tuple(host.shape))
     if isinstance(host, np.ndarray):
         if host.flags.writeable:

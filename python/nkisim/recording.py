@@ -22,6 +22,7 @@ class _Arguments:
         self.pairs = []
         self.kind = "numpy"
         self.seen = {}
+        self.outdated = set()  # storages whose arrays cannot take what the kernel wrote
 
     def convert(self, value, name):
         if hostarrays.is_array(value):

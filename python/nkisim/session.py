@@ -28,6 +28,7 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     if checked:
         strict.check_outputs(function, _tensors_in(returned))
     _set_roles(function, recorder, _tensors_in(returned), [t for _, t in written])
+    _check_written(function, written, _tensors_in(returned))
     result = Result(recorder, options, getattr(function, "__name__", "kernel"))
     result.compiled = compile_program(recorder, options, legacy)
     result.peak = result.compiled.peak
@@ -40,6 +41,7 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     result.run_seconds = time.perf_counter() - begin - result.record_seconds
     if result.partial or options.timing == "only":  # no output is complete
         return result
+    arguments.outdated = {t.st.id for host, t in written if not hostarrays.can_change(host)}
     for host, t in written:
         hostarrays.write_back(host, recorder.read_storage(t.st))
     result.outputs = _to_host(returned, recorder, arguments)
@@ -61,6 +63,15 @@ def _set_roles(function, recorder, outputs, written):
         recorder.set_role(t.st, ROLE_INPUT_OUTPUT)
 
 
+def _check_written(function, written, outputs):
+    """An argument that cannot change must be returned, else what is written to it is lost."""
+    for host, t in written:
+        if not hostarrays.can_change(host) and all(t.st is not out.st for out in outputs):
+            raise Error(f"the kernel writes its argument {t.st.name}, whose array "
+                        f"({type(host).__module__.split('.')[0]}) cannot change; return it as well",
+                        instruction=getattr(function, "__name__", "kernel"), **_definition(function))
+
+
 def _definition(function):
     code = getattr(inspect.unwrap(function), "__code__", None)
     return {"kernel_file": code.co_filename, "kernel_line": code.co_firstlineno} if code else {}
@@ -79,8 +90,9 @@ def _tensors_in(value):
 def _to_host(value, recorder, arguments):
     if isinstance(value, NkiTensor):
         for host, t in arguments.pairs:
-            if t.st is value.st and t.shape == value.shape:
-                return host
+            if value is t or (t.st is value.st and value.is_identity() and t.shape == value.shape):
+                if t.st.id not in arguments.outdated:
+                    return host
         return hostarrays.from_numpy(recorder.read_view(value), arguments.kind, value.dtype)
     if isinstance(value, (list, tuple)):
         items = [_to_host(v, recorder, arguments) for v in value]

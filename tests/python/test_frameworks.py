@@ -121,3 +121,41 @@ def test_simulate_gives_what_it_was_given():
     assert isinstance(nki.simulate(scaled)(x), np.ndarray)
     assert isinstance(nki.simulate(scaled)(torch.from_numpy(x)), torch.Tensor)
     assert isinstance(nki.simulate(scaled)(jax.numpy.asarray(x)), jax.Array)
+
+
+def test_what_a_kernel_writes_to_an_array_that_cannot_change():
+    def kernel(x, y, give):
+        nl.store(x, nl.load(y))
+        return x if give else None
+
+    y = np.ones((4, 4), np.float32)
+    for x in _constants():
+        result = nki.jit(kernel)(x, y, True)
+        assert type(result) is type(x) and np.asarray(result).sum() == 16
+        assert np.asarray(x).sum() == 0
+        with pytest.raises(nkisim.Error, match="argument x, .* cannot change; return it as well"):
+            nki.jit(kernel)(x, y, False)
+
+
+def _constants():
+    x = np.zeros((4, 4), np.float32)
+    x.flags.writeable = False
+    yield x
+    try:
+        import jax.numpy
+    except ImportError:
+        return
+    yield jax.numpy.zeros((4, 4), jax.numpy.float32)
+
+
+def test_a_turned_view_of_an_argument_is_no_argument():
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    out = np.zeros(16, np.float32)
+
+    def kernel(x, out):
+        nisa.dma_copy(out, x.reshape((16,)))
+        return x.permute((1, 0)), x
+
+    turned, same = nki.jit(kernel)(x, out)
+    np.testing.assert_array_equal(turned, x.T)
+    assert same is x
