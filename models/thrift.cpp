@@ -1,9 +1,14 @@
 #include "models/thrift.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <queue>
+#include <set>
 #include <span>
+#include <unordered_set>
 #include <utility>
 
 #include "models/precedence.hpp"
@@ -44,7 +49,9 @@ class ThriftyBlock {
     issue_free();
     for (const bool waiting : {false, true}) {
       for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-        if (nodes_[n].waits == waiting) reach(n);
+        if (nodes_[n].waits != waiting) continue;
+        reach(n);
+        use_up();
       }
     }
     return std::move(order_);
@@ -96,6 +103,58 @@ class ThriftyBlock {
     }
   }
 
+  // Tiles that have just been read for the first time: where all their other readers together begin
+  // less than such a tile has, they go now and end it.
+  void use_up() {
+    while (!begun_.empty()) {
+      const TileLives::Use use = begun_.front();
+      begun_.pop_front();
+      const auto readers = to_come(use);
+      if (cost(readers) >= use.sbuf) continue;
+      for (const std::uint32_t n : readers) reach(n);
+    }
+  }
+
+  void note_begun(std::uint32_t n) {
+    if (!spread_ || nodes_[n].waits) return;
+    lives_.each_use(block_[n], [&](const TileLives::Use& use) {
+      if (use.sbuf > 0 && seen_.insert(use.tile).second) begun_.push_back(use);
+    });
+  }
+
+  std::vector<std::uint32_t> to_come(const TileLives::Use& use) const {
+    std::vector<std::uint32_t> out;
+    for (const std::uint32_t i : use.instructions) {
+      const auto n = number_of(i);
+      if (n && !nodes_[*n].done) out.push_back(*n);
+    }
+    return out;
+  }
+
+  // Bytes of SBUF that instructions and what they need begin; endless if a need has needs itself
+  // or PSUM has no room.
+  [[nodiscard]] std::int64_t cost(const std::vector<std::uint32_t>& numbers) const {
+    constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+    const std::set<std::uint32_t> together(numbers.begin(), numbers.end());
+    std::set<std::uint32_t> sources;
+    OnChipBytes begins;
+    const auto add = [&](std::uint32_t n) {
+      const OnChipBytes more = lives_.begins(block_[n]);
+      begins.sbuf += more.sbuf;
+      begins.psum += more.psum;
+    };
+    for (const std::uint32_t n : numbers) {
+      add(n);
+      for (const std::uint32_t need : nodes_[n].needs) {
+        if (nodes_[need].done || together.contains(need)) continue;
+        if (nodes_[need].open > 0) return kEndless;
+        if (sources.insert(need).second) add(need);
+      }
+    }
+    const bool room = lives_.psum() + begins.psum <= program_.machine().psum_partition_bytes;
+    return room ? begins.sbuf : kEndless;
+  }
+
   // Ready instructions after which no more is filled than before; those that begin nothing first.
   void issue_free() {
     while (true) {
@@ -128,14 +187,20 @@ class ThriftyBlock {
     nodes_[n].done = true;
     order_.push_back(n);
     lives_.execute(block_[n], [&](std::uint32_t i) {
-      const auto at = std::lower_bound(block_.begin(), block_.end(), i);
-      if (at == block_.end() || *at != i) return;  // of another block
-      const auto other = static_cast<std::uint32_t>(at - block_.begin());
-      if (!nodes_[other].done && nodes_[other].open == 0) offer(other);
+      const auto other = number_of(i);
+      if (other && !nodes_[*other].done && nodes_[*other].open == 0) offer(*other);
     });
+    note_begun(n);
     for (const std::uint32_t follower : nodes_[n].followers) {
       if (--nodes_[follower].open == 0) offer(follower);
     }
+  }
+
+  // In this block, if it is.
+  [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t i) const {
+    const auto at = std::lower_bound(block_.begin(), block_.end(), i);
+    if (at == block_.end() || *at != i) return {};
+    return static_cast<std::uint32_t>(at - block_.begin());
   }
 
   [[nodiscard]] const isa::Inst& inst(std::uint32_t n) const { return program_.insts()[block_[n]]; }
@@ -147,7 +212,9 @@ class ThriftyBlock {
   bool spread_;
   std::vector<Node> nodes_;
   using Oldest = std::priority_queue<Offer, std::vector<Offer>, std::greater<>>;
-  Oldest free_, held_;  // ready and no burden; those that PSUM has no room for yet
+  Oldest free_, held_;                // ready and no burden; those that PSUM has no room for yet
+  std::deque<TileLives::Use> begun_;  // read for the first time, to be looked at
+  std::unordered_set<std::uint32_t> seen_;
   std::vector<std::uint32_t> order_;
 };
 

@@ -13,8 +13,8 @@ enum class Delay : std::uint8_t {
   kNone,     // none
   kSources,  // those that read nothing on chip: loads, memset, iota
   kAll,      // all that begin more bytes than they end
-  kSpread,   // as kSources; sums begin in PSUM as soon as they can, so that what SBUF holds is used
-             // up at once
+  kSpread,  // as kSources; sums begin in PSUM as soon as they can, and what a first reader needs is
+            // used up at once where that begins less than it ends
 };
 
 /// "none", "sources", "all" or "spread". Throws a usage Error that begins with `option`.

@@ -23,6 +23,19 @@ class TileLives {
   /// now.
   [[nodiscard]] OnChipBytes begins(std::uint32_t i) const;
   [[nodiscard]] OnChipBytes ends(std::uint32_t i) const;
+  /// A tile that an instruction uses.
+  struct Use {
+    std::uint32_t tile;
+    std::int64_t sbuf;                               // its bytes, 0 in PSUM
+    const std::vector<std::uint32_t>& instructions;  // all that use it
+  };
+  /// The tiles of instruction `i`, for each of which fn(Use) is called.
+  template <typename Fn>
+  void each_use(std::uint32_t i, Fn&& fn) const {
+    for (const std::uint32_t t : tiles_of_[i]) {
+      fn(Use{t, tiles_[t].bytes.sbuf, tiles_[t].users});
+    }
+  }
   /// Bytes of PSUM whose lives have begun and not ended.
   [[nodiscard]] std::int64_t psum() const { return psum_; }
   /// Executes it, and calls changed(j) for the instructions whose begins or ends that changed.

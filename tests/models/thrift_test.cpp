@@ -142,6 +142,37 @@ TEST_CASE("sums that share an operand spread over PSUM", "[thrift]") {
   CHECK(peak(b.program(), isa::Space::kPsum) == 4 * 2048);
 }
 
+TEST_CASE("a small load that lets a large tile end comes at once", "[thrift]") {
+  // Sum i is r_i (256 bytes) times w0 + w1 + w2 (1024 bytes each), sum after sum. With r0 and w0
+  // there, loading r1 begins 256 bytes and lets w0 end, 1024; loading w1 to end r0 would begin
+  // 1024 for 256. So w0's readers go first, and one weight is there at a time.
+  Builder b;
+  const auto x = b.hbm("x", Dtype::kBfloat16, {128, 512});
+  const auto y = b.hbm("y", Dtype::kBfloat16, {128, 128});
+  std::vector<std::uint32_t> rows, weights;
+  for (int i = 0; i < 2; ++i) {
+    rows.push_back(b.sbuf("r" + std::to_string(i), Dtype::kBfloat16, {128, 128}));
+    b.load(rows.back(), y);
+  }
+  for (int k = 0; k < 3; ++k) {
+    weights.push_back(b.sbuf("w" + std::to_string(k), Dtype::kBfloat16, {128, 512}));
+    b.load(weights.back(), x);
+  }
+  for (const std::uint32_t r : rows) {
+    const auto sum = b.psum("p" + std::to_string(r), Dtype::kFloat32, {128, 512});
+    for (const std::uint32_t w : weights) {
+      b.op("nc_matmul", {{"dst", PB::arg(b.all(sum))},
+                         {"stationary", PB::arg(b.all(r))},
+                         {"moving", PB::arg(b.all(w))}});
+    }
+  }
+  // 0 1 load r, 2 3 4 load w, 5 6 7 the first sum, 8 9 10 the second.
+  const Order order = thrifty_order(b.program(), nothing_placed(b.program()), Delay::kSpread);
+  CHECK(order == Order{0, 2, 5, 1, 8, 3, 6, 9, 4, 7, 10});
+  b.program().reorder(order);
+  CHECK(peak(b.program(), isa::Space::kSbuf) == 2 * 256 + 1024);
+}
+
 TEST_CASE("PSUM is not overfilled by sums that could begin", "[thrift]") {
   // 12 sums of one bank each could all begin at once; PSUM has 8 banks.
   Builder b;
