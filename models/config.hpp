@@ -132,6 +132,7 @@ struct PortRule {
 /// What the compiler decides rather than the chip.
 struct CompilerConfig {
   bool infer_dependences = true;
+  int waits_per_instruction = 1;  // semaphores; further waits are instructions of their own
   int dma_queues_per_engine = 1;  // queues a triggering engine spreads its DMAs over
 };
 

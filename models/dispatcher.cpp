@@ -21,6 +21,21 @@ std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t 
   return text;
 }
 
+// Where an engine's semaphore stands among those of its core, DMAs behind all of them.
+constexpr std::array<int, isa::kEngineCount> kSemaphoreOrder = [] {
+  std::array<int, isa::kEngineCount> order{};
+  int next = 0;
+  for (const isa::Engine e : {isa::Engine::kGpSimd, isa::Engine::kScalar, isa::Engine::kTensor,
+                              isa::Engine::kVector, isa::Engine::kSync}) {
+    order.at(static_cast<std::size_t>(e)) = next++;
+  }
+  return order;
+}();
+
+int semaphore_order(QueueIndex queue) {
+  return queue < isa::kEngineCount ? kSemaphoreOrder.at(queue) : isa::kEngineCount;
+}
+
 void each_register(const isa::TensorRef& ref, const std::function<void(std::int64_t)>& fn) {
   for (const isa::DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
     if (d->kind == isa::DynamicOffset::Kind::kRegister) fn(d->reg);
@@ -41,7 +56,8 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
       completions_(completions),
       options_(std::move(options)),
       walker_(program, core, state),
-      dependences_(program, isa::kEngineCount, completions) {
+      dependences_(program, isa::kEngineCount, completions),
+      placer_(completions) {
   for (std::size_t e = 0; e < used_.size(); ++e) {
     used_.at(e) = program.uses(static_cast<isa::Engine>(e), core);
   }
@@ -92,6 +108,7 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->registers.clear();
   op->engine = engine;
   op->number = 0;
+  op->added_waits = 0;
   op->dge = isa::DgeMode::kNone;
   op->ports = {};
   op->evaluate = op->holds_walk = false;
@@ -197,38 +214,36 @@ void Dispatcher::choose_queue(Operation& op) {
 void Dispatcher::derive_needs(Operation& op) {
   edges_.clear();
   dependences_.add(*op.step.inst, state_, op.queue, op.number, horizon(), edges_);
-  auto& waited = waited_.at(index(op.engine));
-  waited.resize(completions_.size(), 0);
-  const bool detached = op.expansion.is_dma || op.holds_walk;  // not ordered by the data path
-  for (const Edge& edge : edges_) {
-    // The data path keeps order among its own instructions; only results it reads need a wait.
-    if (edge.queue == static_cast<QueueIndex>(op.engine) && !detached &&
-        edge.kind != Edge::Kind::kReadAfterWrite) {
-      continue;
-    }
-    if (edge.queue < isa::kEngineCount && edge.number <= waited[edge.queue]) continue;
-    std::uint8_t part = 0;
-    for (std::size_t p = 0; p < op.expansion.parts.size() && edge.param >= 0; ++p) {
-      const std::uint32_t mask = op.expansion.parts[p].operands;
-      if (mask != 0 && (mask >> static_cast<unsigned>(edge.param) & 1U) == 0) continue;
-      part = static_cast<std::uint8_t>(p);
-      break;
-    }
-    op.needs.push_back({edge.queue, part, edge.number});
+  placer_.place({.engine = op.engine,
+                 .queue = op.queue,
+                 .number = op.number,
+                 .detached = op.expansion.is_dma || op.holds_walk},
+                edges_, op.needs);
+  add_waits(op);
+}
+
+// An instruction waits for one semaphore, the first in their order. Each further one is waited for
+// by an EVENT_SEMAPHORE before it.
+void Dispatcher::add_waits(Operation& op) {
+  const auto own = static_cast<std::size_t>(config_.compiler.waits_per_instruction);
+  if (op.needs.size() <= own) return;
+  std::stable_sort(op.needs.begin(), op.needs.end(), [](const Need& a, const Need& b) {
+    return semaphore_order(a.queue) > semaphore_order(b.queue);
+  });
+  const std::size_t added = op.needs.size() - own;
+  for (std::size_t i = 0; i < op.needs.size(); ++i) {
+    op.needs[i].part = static_cast<std::uint16_t>(std::min(i, added));
   }
-  for (const Need& need : op.needs) {
-    waited[need.queue] = std::max(waited[need.queue], need.number);
-  }
+  op.added_waits = static_cast<std::uint16_t>(added);
+  op.expansion.parts.insert(
+      op.expansion.parts.begin(), added,
+      isa::Part{.opcode = isa::Opcode::kEVENT_SEMAPHORE, .unit = isa::unit_of(op.engine)});
 }
 
 // What follows a register load is known only when the load has finished.
 void Dispatcher::wait_for_walk(Operation& op) {
   if (holder_.number == 0) return;
-  auto& waited = waited_.at(index(op.engine));
-  if (waited.size() <= holder_.queue) waited.resize(completions_.size(), 0);
-  if (waited[holder_.queue] >= holder_.number) return;
-  waited[holder_.queue] = holder_.number;
-  op.needs.push_back(holder_);
+  placer_.wait_for(op.engine, holder_.queue, holder_.number, op.needs);
 }
 
 bool Dispatcher::engine_has_port(isa::Engine engine) const {

@@ -40,6 +40,7 @@ class Dispatcher {
   void snapshot(Operation& op);
   void choose_queue(Operation& op);
   void derive_needs(Operation& op);
+  void add_waits(Operation& op);
   void wait_for_walk(Operation& op);
   [[nodiscard]] bool engine_has_port(isa::Engine engine) const;
   void note_ports(Operation& op) const;
@@ -56,9 +57,9 @@ class Dispatcher {
   Options options_;
   isa::Walker walker_;
   Dependences dependences_;
+  WaitPlacer placer_;
   std::array<Queue, isa::kEngineCount> queues_;
   std::array<bool, isa::kEngineCount> used_{};  // engines with instructions in this program
-  std::array<std::vector<std::uint64_t>, isa::kEngineCount> waited_;  // per producer queue
   std::unordered_map<std::uint32_t, QueueIndex> dma_queues_;
   std::array<std::uint32_t, isa::kEngineCount> dma_turn_{};
   std::deque<Operation> store_;

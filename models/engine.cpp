@@ -17,7 +17,8 @@ Engine::Engine(sc_core::sc_module_name name, isa::Engine id, EngineContext conte
       config_(context.config.engines.at(static_cast<std::size_t>(id))),
       costs_(context.costs),
       array_(context.config),
-      ready_(config_.start) {
+      ready_(config_.start),
+      handed_(config_.start) {
   SC_HAS_PROCESS(Engine);
   SC_METHOD(step);
 }
@@ -80,6 +81,7 @@ Engine::Progress Engine::issue(Fs now) {
 
 // Decisions that others can influence until the moment itself may not be taken ahead of time.
 bool Engine::at_own_time(const Operation& op, PartKind kind) const {
+  if (part_ < op.added_waits) return false;
   if (kind == PartKind::kDmaTrigger || op.expansion.is_dma) return true;
   return kind != PartKind::kSequencer && context_.ports.concerns(id_) &&
          (op.ports.sbuf || op.ports.psum_banks != 0);
@@ -88,12 +90,15 @@ bool Engine::at_own_time(const Operation& op, PartKind kind) const {
 Engine::Progress Engine::issue_part(Operation& op, Fs now) {
   const isa::Part& part = op.expansion.parts[part_];
   const Cost cost = costs_.cost(part);
-  if (part.act_table != 0 && part.act_table != table_) load_table(op, part.act_table);
+  const std::uint32_t table =
+      op.expansion.parts[std::max<std::size_t>(part_, op.added_waits)].act_table;
+  if (table != 0 && table != table_) load_table(op, table);
   const isa::Sync* sync = part_ == 0 ? op.step.inst->sync : nullptr;
   if (sync != nullptr && !sync->waits.empty() && ready_ > now) return sleep_until(ready_, now);
   std::optional<Wait> wait = waits(op, now);
   if (!wait) return Progress::kBlocked;
-  if (op.rendezvous != 0) {
+  const bool added = part_ < op.added_waits;
+  if (op.rendezvous != 0 && !added) {
     const Fs here = std::max(wait->ready, wait->awake);
     if (here > now) return sleep_until(here, now);
     if (!context_.host.rendezvous(op, now, wait->awake)) {
@@ -108,7 +113,7 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
         std::max(wait->awake, wait->visible + (sequencer ? config_.wake_sequencer : config_.wake));
   }
   if (cost.kind == PartKind::kPipe) wait->pipe_free = std::max(wait->pipe_free, pipe_free_);
-  if (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma) {
+  if (!added && (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma)) {
     return trigger_dma(op, part, cost, *wait, now);
   }
   if (cost.kind == PartKind::kArray) return run_array(op, part, cost, *wait);
@@ -122,6 +127,11 @@ std::optional<Wait> Engine::waits(const Operation& op, Fs /*now*/) {
   const isa::Sync* sync = op.step.inst->sync;
   if (part_ == 0 && sync != nullptr && !wait_for_semaphores(*sync, wait)) return std::nullopt;
   return wait;
+}
+
+bool Engine::only_waits(const Operation& op, const isa::Part& part) const {
+  const isa::Sync* sync = op.step.inst->sync;
+  return part.opcode == isa::Opcode::kEVENT_SEMAPHORE && (sync == nullptr || sync->posts.empty());
 }
 
 bool Engine::wait_for_needs(const Operation& op, Wait& wait) {
@@ -168,7 +178,7 @@ void Engine::load_table(const Operation& op, std::uint32_t table) {
   const Wait wait{.ready = ready_, .pipe_free = pipe_free_};
   const Fs start = std::max(ready_, pipe_free_);
   pipe_free_ = start + cost.interval;
-  ready_ = start + config_.issue;
+  handed_ = ready_ = start + config_.issue;
   table_ = table;
   announce(op, part, cost, wait, start, start + cost.duration);
 }
@@ -188,8 +198,12 @@ Engine::Progress Engine::run_part(Operation& op, const isa::Part& part, const Co
   if (cost.kind == PartKind::kPipe) {
     pipe_free_ = start + cost.interval;
     ready_ = start + config_.issue;
+    handed_ = ready_;
   } else {
-    ready_ = end + config_.gap;
+    // A wait overtakes what is on its way to the array and holds up only what comes behind it.
+    const Fs begun = only_waits(op, part) ? std::max(std::min(handed_, ready_), wait.awake) : start;
+    handed_ = begun + cost.duration + config_.gap;
+    ready_ = std::max(only_waits(op, part) ? ready_ : 0, handed_);
   }
   after_sequencer_ = cost.kind == PartKind::kSequencer;
   announce(op, part, cost, wait, start, end);
@@ -203,6 +217,7 @@ Engine::Progress Engine::run_array(Operation& op, const isa::Part& part, const C
   wait.pipe_free = std::max(wait.pipe_free, array_.earliest(part, at));
   const Fs start = std::max(at, wait.pipe_free);
   const Array::Slot slot = array_.run(part, cost, start);
+  handed_ = std::max(handed_, wait.awake) + config_.issue;
   ready_ = start + (after_sequencer_ ? config_.issue_after_sequencer : config_.issue);
   after_sequencer_ = false;
   announce(op, part, cost, wait, start, slot.end, &slot);
@@ -227,6 +242,7 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   ready_ = dge.holds_sequencer
                ? end + config_.gap
                : start + dge.interval_base + descriptors * dge.interval_per_descriptor;
+  handed_ = ready_;
   after_sequencer_ = true;
   op.pending = 2;
   op.trigger_start = start;
@@ -264,7 +280,7 @@ void Engine::announce(const Operation& op, const isa::Part& part, const Cost& co
   PartEvent e{.inst = op.step.inst,
               .sequence = op.step.sequence,
               .core = context_.core,
-              .part_index = static_cast<int>(part_),
+              .part_index = static_cast<int>(part_) - static_cast<int>(op.added_waits),
               .part = &part,
               .mode = cost.rule->mode,
               .kind = cost.kind,

@@ -81,6 +81,7 @@ class Engine : public sc_core::sc_module {
   Progress issue(Fs now);
   Progress issue_part(Operation& op, Fs now);
   std::optional<Wait> waits(const Operation& op, Fs now);
+  [[nodiscard]] bool only_waits(const Operation& op, const isa::Part& part) const;
   bool wait_for_needs(const Operation& op, Wait& wait);
   bool wait_for_semaphores(const isa::Sync& sync, Wait& wait);
   Progress sleep_until(Fs time, Fs now);
@@ -102,6 +103,7 @@ class Engine : public sc_core::sc_module {
   std::deque<Later> later_;  // by time
   std::size_t part_ = 0;     // next part of the head
   Fs ready_ = 0;             // sequencer free
+  Fs handed_ = 0;            // ... and would have been, had the array taken everything at once
   Fs pipe_free_ = 0;         // data path free
   Fs wake_at_ = kNever;
   Fs end_ = 0;

@@ -38,7 +38,7 @@ struct PartEvent {
   const isa::Inst* inst = nullptr;
   std::uint64_t sequence = 0;
   int core = 0;
-  int part_index = 0;
+  int part_index = 0;  // negative: a wait added before the instruction
   const isa::Part* part = nullptr;
   std::string_view mode = {};  // performance_mode, empty if none
   PartKind kind = PartKind::kPipe;

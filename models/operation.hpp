@@ -6,17 +6,10 @@
 
 #include "isa/op_spec.hpp"
 #include "isa/walker.hpp"
-#include "models/dependences.hpp"
 #include "models/ports.hpp"
+#include "models/wait_placer.hpp"
 
 namespace nkisim::models {
-
-/// A producer that one part of an operation waits for.
-struct Need {
-  QueueIndex queue = 0;
-  std::uint8_t part = 0;
-  std::uint64_t number = 0;
-};
 
 struct Operation {
   isa::Step step;
@@ -24,8 +17,9 @@ struct Operation {
   std::vector<Need> needs;
   std::vector<std::pair<std::int64_t, std::int32_t>> registers;  // values its operands refer to
   isa::Engine engine = isa::Engine::kSync;
-  QueueIndex queue = 0;      // where its completion is counted
-  std::uint64_t number = 0;  // ... and its number there; 0 = nobody can wait for it
+  QueueIndex queue = 0;           // where its completion is counted
+  std::uint64_t number = 0;       // ... and its number there; 0 = nobody can wait for it
+  std::uint16_t added_waits = 0;  // leading parts that only wait for a semaphore
   isa::DgeMode dge = isa::DgeMode::kNone;
   Ports::Use ports;
   Fs trigger_start = 0, trigger_end = 0;  // DMA

@@ -233,6 +233,8 @@ std::vector<models::PortRule> ports(ConfigReader in) {
 models::CompilerConfig compiler(ConfigReader in) {
   models::CompilerConfig c;
   c.infer_dependences = in.flag("infer_dependences");
+  c.waits_per_instruction = static_cast<int>(in.integer("waits_per_instruction"));
+  if (c.waits_per_instruction < 1) in.fail("waits_per_instruction/value", "at least 1 is required");
   c.dma_queues_per_engine = static_cast<int>(in.integer("dma_queues_per_engine"));
   if (c.dma_queues_per_engine < 1 || c.dma_queues_per_engine > 16) {
     in.fail("dma_queues_per_engine/value", "1 to 16 is required");

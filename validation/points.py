@@ -75,6 +75,8 @@ def _tutorial_matmul():
         add(name + "dma_active_percent", program,
             lambda s: 100 * s["dma_active_time_percent"], bound)
         add(name + "dma_packet_time_ms", program, scaled("dma_packet_time", 1e3), bound)
+        add(name + "mbu_estimated_percent", program,
+            lambda s: 100 * s["mbu_estimated_percent"], bound)
         add(name + "matmul_instruction_count", program, scaled("matmul_instruction_count", 1), bound)
     programs = {"tiled": partial(matmul.tiled), "hoist_load": partial(matmul.whole_blocks),
                 "block_free": partial(matmul.whole_blocks, bm=2, bn=2),

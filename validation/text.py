@@ -44,14 +44,14 @@ kernel family only, so these latencies are partly a fit of the compiler's part:
 | loads are triggered by SyncE, stores by ScalarE | tutorial matmul v2: +9 % (stores hold up the loads behind them) |
 | loads run ahead of their use as far as buffers allow, 8 tiles where the source names one | ladder's first rung 5 % MFU instead of 16; vector additions three DMA latencies per step |
 | rhs tiles that do not fit SBUF are loaded again (v4, FP32) | half of the HBM traffic that v4's profile shows |
-| v5 (FP32) double-buffers its blocks although they exceed SBUF | +9 % |
+| v5: loads are cut into 512 columns, and each piece comes when the one that it replaces has been used; in FP32 a block of each operand and the sums exceed SBUF by 20 KiB per partition, which are stored and come back by the rule that Mamba names below. The profile's HBM traffic is 339 MB more than the operands need: 20.2 KiB per block, there and back | the next block waits for the whole one before it: 11 % slower; double buffers that no SBUF holds: 19 % of the traffic missing |
 | 2048^3 with resident operands (the compiler's scheduling was on): slices of both operands arrive in turn, and products of the rows that have an accumulator run as they do; an accumulator is cleared by VectorE right after it was emptied | tensor engine idle until the last slice: 75 % MFU instead of 81 (measured 82.9) |
 | elsewhere the first product of a sum overwrites PSUM, `memset` before it costs nothing | hand-written kernel 36 % MFU |
 | trn1 matmuls with hoisted loads (first API): a block of tiles is waited for and released as a whole, and SBUF holds none twice | -33 % and -31 % instead of -17 % and -2 % |
 | average pooling (generation not stated: trn2 taken): software descriptors as in the vector additions, a buffer per window, stores behind the loads of 8 more groups of channels | a load's way there and back per window, 2.5 us instead of 1.1 |
 | Mamba: `delta * u` leaves the loop over states, as its zoomed profile with 8192 steps shows | one VectorE instruction of five more |
 | Mamba: B and C broadcast by the tensor engine into PSUM; where a row fits a bank VectorE reads it there and two states are interleaved, else ScalarE copies it to SBUF | 512 steps: +10 % without interleaving |
-| Mamba: source order, tiles in 192 KiB per partition by one general rule (`validation/programs/memory.py`): what is used last leaves, is stored if HBM does not hold it, and comes back before its next use | v2 with 8192 steps 34 % too fast |
+| Mamba: source order, tiles in 192 KiB per partition (trn2: 208 KiB less 8 bytes) by one general rule (`validation/programs/memory.py`): what is used last leaves, is stored if HBM does not hold it, and comes back before its next use | v2 with 8192 steps 34 % too fast |
 """
 
 PUBLIC = """## Public kernels, unchanged, through the front end
@@ -93,11 +93,10 @@ What the table shows to be wrong, in order of weight:
   besides the products, the model 20 to 30: first loads (SyncE triggers one per 0.61 us), the first
   window at half rate, the last store. What the profile adds before and after a kernel, 15.35 us, is
   known from two other kernels only.
-- Shares off by more than 5 points: the tensor engine of the FP32 matmul v2 (7 low), DMA of v5 (8 low;
-  how the compiler makes room for the next blocks beside 224 KiB of blocks and sums is not known),
-  VectorE of Mamba v1 with 4096 channels (6 high). Mamba's summed VectorE durations with 512 steps are 16 % low: operands in
-  PSUM may have the long latency that is documented for SBUF.
-- DMA packet time with blocks of 8 KiB rows (v5) is 18 % low, that of 2 KiB rows 5 to 11 % high.
+- Shares off by more than 5 points: VectorE of Mamba v1 with 4096 channels (5.5 high), while v1 with
+  256 is 4.8 low. Mamba's summed VectorE durations with 512 steps are 15 % low: operands in PSUM may
+  have the long latency that is documented for SBUF.
+- DMA packet time of the tutorial matmuls, rows of 512 and 2048 bytes, is 5 to 11 % high.
 
 Not modelled: contention with the other core of a pair or with collectives, DRAM refresh and page
 effects beyond a mean read stall, instruction fetch, clock changes other than the tensor engine's

@@ -128,6 +128,32 @@ TEST_CASE("two bf16 matmuls: load, multiply, background load") {
   CHECK(t.parts[3].start == first + multiply - lead);
 }
 
+TEST_CASE("a further wait is an instruction of its own") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 4800}), y = b.sbuf("y", kFp32, {128, 4800});
+  const auto z = b.sbuf("z", kFp32, {128, 4800}), w = b.sbuf("w", kFp32, {128, 4800});
+  copy(b, y, x, Engine::kVector);
+  copy(b, z, x, Engine::kGpSimd);
+  b.op("tensor_tensor",
+       {{"dst", PB::arg(b.all(w))},
+        {"data1", PB::arg(b.all(y))},
+        {"data2", PB::arg(b.all(z))},
+        {"op", PB::arg(isa::AluOp::kAdd)}},
+       Engine::kVector);
+  test::Timeline t;
+  test::run(b, t);
+  REQUIRE(t.parts.size() == 4);
+  const bool first = t.parts[0].inst->engine == Engine::kGpSimd;
+  const auto &gpsimd = t.parts[first ? 0 : 1], &vector = t.parts[first ? 1 : 0];
+  // GpSimd's semaphore comes before VectorE's: the EVENT_SEMAPHORE waits for VectorE's own result,
+  // 12 ns after its end, 23.5 ns to wake; it takes 23 ns.
+  CHECK(t.parts[2].part_index == -1);
+  CHECK(t.parts[2].start == vector.end + from_ns(12 + 23.5));
+  CHECK(t.parts[2].end == t.parts[2].start + from_ns(23));
+  REQUIRE(gpsimd.end > t.parts[2].end);
+  CHECK(t.parts[3].start == gpsimd.end + from_ns(12 + 23.5));
+}
+
 TEST_CASE("the utilisation limit halves the rate of the first window") {
   PB b;
   const auto s = b.sbuf("s", kBf16, {128, 128}), m = b.sbuf("m", kBf16, {128, 512});

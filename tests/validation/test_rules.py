@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "validation"))
-from programs import single, vector  # noqa: E402
+from programs import matmul, single, vector  # noqa: E402
 
 NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
 pytestmark = pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
@@ -92,6 +92,15 @@ def test_narrow_products_cost_64_columns(run):
         dtype="bfloat16", columns=n, count=count), 800) for n in (1, 64))
     assert one == pytest.approx(sixty, rel=0.05)
     assert one >= 64 / 2.4
+
+
+def test_a_product_of_two_new_tiles_waits_by_a_further_instruction(run):
+    # v2 of the tutorial matmul: 163,912 TensorE instructions for 32,768 nc_matmul of two loaded tiles
+    # each. FP32 makes four of one; about 70 belong to the runtime.
+    products = 2 * 64 * 2
+    result = run(matmul.tiled(m=256, k=8192, n=1024))
+    count = result["tensor_engine_instruction_count"] / products
+    assert count == pytest.approx((163912 - 70) / 32768, rel=0.001)
 
 
 def test_hardware_dma_instruction_takes_600_ns(run):

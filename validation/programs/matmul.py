@@ -5,6 +5,7 @@ of the single-bank kernel shows it: active for 18 % of 366 us, 4.2 us per row of
 out of PSUM takes half. Elsewhere the first product of a sum overwrites instead.
 """
 from .common import N, P, Program
+from .memory import fit
 
 
 class _Product(Program):
@@ -120,52 +121,68 @@ def whole_blocks(target="trn1", m=4096, k=8192, n=8192, dtype="bfloat16", bm=1, 
     return t
 
 
-def fully_blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=16, bn=2, bk=8):
+def fully_blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=16, bn=2, bk=8,
+                  piece=N, capacity=None):
     """All three dimensions blocked; partial sums over K blocks are added up in SBUF.
 
-    Blocks of both operands are double-buffered, as the measured overlap requires. In FP32 that is
-    more than SBUF holds; how the compiler made room is not known, so tiles have no addresses here.
+    Loads are cut into `piece` columns; a block's pieces come when those that they replace have been
+    used. In FP32 one block of each operand and the sums take 224 KiB of `capacity` bytes per
+    partition: what is used last is stored and comes back (memory.fit).
     """
     t = _Product("matmul fully blocked", target, m, k, n, dtype, dtype)
-    rows = m // P
-    sums = [[t.sbuf(f"s{i}_{y}", (P, N), dtype) for y in range(bn)] for i in range(rows)]
-    left = [[t.sbuf(f"l{b}_{c}", (P, bm * P), dtype) for c in range(bk)] for b in range(2)]
-    right = [[t.sbuf(f"r{b}_{c}", (P, bn * N), dtype) for c in range(bk)] for b in range(2)]
-    packed = t.ring("p", 2, (P, bn * N), dtype)
+    rows, depth = m // P, k // P // bk
+    order = [(j, block, i) for j in range(n // N // bn) for block in range(depth)
+             for i in range(rows // bm)]
 
-    def products(a, b, i):
+    def load(source, block, first):
+        tiles = [t.tile("b", (P, piece), dtype) for _ in range(bk)]
+        for c, tile in enumerate(tiles, block * bk):
+            t.load(tile, source[c * P:(c + 1) * P, first:first + piece])
+        return tiles
+
+    def left(step, part):
+        _, block, i = order[step]
+        return load(t.lhs, block, i * bm * P + part * piece)
+
+    def right(step, part):
+        j, block, _ = order[step]
+        return load(t.rhs, block, j * bn * N + part * piece)
+
+    def products(step, a, b, sums):
+        """Ends with the next block's pieces in `a` and `b`."""
+        i, following = order[step][2], step + 1 if step + 1 < len(order) else None
+        new_right = following and order[following][:2] != order[step][:2]
         for y in range(bn):
             for x in range(bm):
-                bank = t.bank()
+                bank, (q, at), (r, to) = t.bank(), divmod(x * P, piece), divmod(y * N, piece)
                 for c in range(bk):
-                    t.nc_matmul(dst=bank, stationary=a[c][:, x * P:(x + 1) * P],
-                                moving=b[c][:, y * N:(y + 1) * N], accumulate=c > 0)
+                    t.nc_matmul(dst=bank, stationary=a[q][c][:, at:at + P],
+                                moving=b[r][c][:, to:to + N], accumulate=c > 0)
                 tile = sums[i * bm + x][y]
                 t.tensor_tensor(dst=tile, data1=tile, data2=bank, op="add", engine="vector")
+                if following and y == bn - 1 and at + P == piece:
+                    a[q] = left(following, q)
+            if new_right and to + N == piece:
+                b[r] = right(following, r)
 
-    def write(j):
+    def write(j, sums):
         for i in range(rows):
-            tile = packed()
+            tile = t.tile("p", (P, bn * N), dtype)
             for y in range(bn):
                 t.tensor_copy(dst=tile[:, y * N:(y + 1) * N], src=sums[i][y], engine="vector")
             t.store(t.out[i * P:(i + 1) * P, j * bn * N:(j + 1) * bn * N], tile)
 
-    turn = 0
-    for j in range(n // N // bn):
-        for tile in (tile for row in sums for tile in row):
-            t.memset(dst=tile, value=0.0, engine="vector")
-        for block in range(k // P // bk):
-            b = right[block % 2]
-            for c in range(bk):
-                t.load_rhs(b[c], block * bk + c, j * bn, bn)
-            for i in range(rows // bm):
-                a = left[turn % 2]
-                turn += 1
-                for c in range(bk):
-                    t.load_lhs(a[c], block * bk + c, i * bm, bm)
-                products(a, b, i)
-        write(j)
-    return t
+    b, a = ([of(0, part) for part in range(columns // piece)]
+            for of, columns in ((right, bn * N), (left, bm * P)))
+    for step, (j, block, i) in enumerate(order):
+        if block == i == 0:
+            sums = [[t.tile("s", (P, N), dtype) for _ in range(bn)] for _ in range(rows)]
+            for tile in (tile for row in sums for tile in row):
+                t.memset(dst=tile, value=0.0, engine="vector")
+        products(step, a, b, sums)
+        if block == depth - 1 and i == rows // bm - 1:
+            write(j, sums)
+    return fit(t, capacity)
 
 
 def inner_loads(target="trn2", size=2048, buffers=8):

@@ -10,7 +10,9 @@ from collections import deque
 
 from .common import LOAD, STORE
 
-SBUF_BYTES = {"trn1": 192 * 1024, "trn2": 224 * 1024}  # per partition: architecture guides
+# Per partition: architecture guides; from trn2 on less the compiler's DynamicDMAScratchLoc and
+# EvalAccelReservedLoc (nki-library core/mlp/mlp_cte/mlp_cte_constants.py).
+SBUF_BYTES = {"trn1": 192 * 1024, "trn2": 224 * 1024 - 16384 - 8}
 ALIGN = 32
 
 
