@@ -14,9 +14,6 @@ struct Completion {
   Fs end = 0;           // result written
   Fs visible = kNever;  // semaphore update arrived; kNever while running
   std::uint64_t sequence = 0;
-  std::uint64_t waiter_number = 0;  // the first that waited for it, on ...
-  QueueIndex waiter = kNoQueue;
-  std::uint32_t waited = 0;  // engines that have waited for it, a bit each
 };
 
 /// Per queue, numbered operations and their completions. Operations of an engine finish in order;
@@ -39,10 +36,8 @@ class Completions {
     if (number < q.first) return {.end = 0, .visible = 0};
     return q.items[static_cast<std::size_t>(number - q.first)];
   }
-  /// For who places waits; null if the operation is forgotten, which delays nobody.
-  [[nodiscard]] Completion* find(QueueIndex queue, std::uint64_t number) {
-    Queue& q = queues_[queue];
-    return number < q.first ? nullptr : &q.items[static_cast<std::size_t>(number - q.first)];
+  [[nodiscard]] bool forgotten(QueueIndex queue, std::uint64_t number) const {
+    return number < queues_[queue].first;
   }
   [[nodiscard]] bool finished_before(QueueIndex queue, std::uint64_t number, Fs time) const {
     const Queue& q = queues_[queue];

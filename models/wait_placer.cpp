@@ -1,6 +1,7 @@
 #include "models/wait_placer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace nkisim::models {
 namespace {
@@ -36,18 +37,32 @@ void WaitPlacer::learn(std::size_t engine, const Need& need) {
   clock.at(need.queue) = std::max(clock.at(need.queue), need.number);
 }
 
+// Null: it finished so long ago that it delays nobody.
+WaitPlacer::Waiters* WaitPlacer::waiters_of(const Edge& dma) {
+  if (completions_.forgotten(dma.queue, dma.number)) return nullptr;
+  if (transfers_.size() <= dma.queue) transfers_.resize(completions_.size());
+  auto& [first, waiters] = transfers_[dma.queue];
+  while (!waiters.empty() && completions_.forgotten(dma.queue, first)) {
+    waiters.pop_front();
+    ++first;
+  }
+  if (waiters.empty()) first = dma.number;
+  for (; dma.number < first; --first) waiters.emplace_front();
+  if (dma.number - first >= waiters.size()) waiters.resize(dma.number - first + 1);
+  return &waiters[dma.number - first];
+}
+
 // Whether the engine has to wait for a DMA: neither it nor anyone it has waited for did before.
 bool WaitPlacer::learns(const Waiter& waiter, const Edge& dma) {
-  Completion* done = completions_.find(dma.queue, dma.number);
-  const auto engine = static_cast<std::size_t>(waiter.engine);
-  const std::uint32_t bit = 1U << engine;
-  if (done == nullptr || (done->waited & bit) != 0) return false;
-  done->waited |= bit;
-  if (done->waiter != kNoQueue) {
-    return clocks_.at(engine).at(done->waiter) < done->waiter_number;
+  Waiters* known = waiters_of(dma);
+  const auto engine = static_cast<std::uint8_t>(waiter.engine);
+  const auto bit = static_cast<std::uint8_t>(1U << engine);
+  if (known == nullptr || (known->all & bit) != 0) return false;
+  if (std::exchange(known->all, known->all | bit) != 0) {
+    return clocks_.at(engine).at(known->engine) < known->number;
   }
-  done->waiter = static_cast<QueueIndex>(engine);
-  done->waiter_number = next_.at(engine);
+  known->engine = engine;
+  known->number = next_.at(engine);
   return true;
 }
 

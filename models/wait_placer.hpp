@@ -31,7 +31,7 @@ class WaitPlacer {
     bool detached = false;
   };
 
-  explicit WaitPlacer(Completions& completions) : completions_(completions) { next_.fill(1); }
+  explicit WaitPlacer(const Completions& completions) : completions_(completions) { next_.fill(1); }
   /// Adds to `needs` what the operation must wait for; each only once.
   void place(const Waiter& waiter, std::vector<Edge>& edges, std::vector<Need>& needs);
   /// Adds instruction `number` of an engine, if `engine` does not know that it has finished.
@@ -46,12 +46,24 @@ class WaitPlacer {
     std::uint64_t number;
     Clock known;
   };
+  // Who waited for a DMA: a bit per engine, and the first of them with its instruction.
+  struct Waiters {
+    std::uint64_t number = 0;
+    std::uint8_t engine = 0, all = 0;
+  };
+  // Those of a queue's DMAs from number `first` on.
+  struct Transfers {
+    std::uint64_t first = 0;
+    std::deque<Waiters> waiters;
+  };
+  [[nodiscard]] Waiters* waiters_of(const Edge& dma);
   [[nodiscard]] const Clock* known_at(QueueIndex engine, std::uint64_t number) const;
   [[nodiscard]] bool implied(const Edge& edge, const std::vector<Edge>& engines) const;
   bool learns(const Waiter& waiter, const Edge& dma);
   void learn(std::size_t engine, const Need& need);
 
-  Completions& completions_;
+  const Completions& completions_;
+  std::vector<Transfers> transfers_;  // by queue
   std::array<Clock, isa::kEngineCount> clocks_{};
   std::array<std::uint64_t, isa::kEngineCount> next_{};  // numbers of the next instructions
   std::array<std::deque<Moment>, isa::kEngineCount> moments_;
