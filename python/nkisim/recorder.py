@@ -419,6 +419,8 @@ class Recorder:
 
     def _evaluate(self):
         """Runs what was recorded so far; what this core got from another takes its program too."""
+        if self.instances is None:
+            raise Error("the kernel of this tensor failed; it has no values any more")
         self.load_inputs()
         while not self.program.evaluate(self.core, self.instances.cores,
                                         self.instances.complete()):

@@ -235,3 +235,17 @@ def test_cores_that_wait_in_different_instructions(looking):
 
     with pytest.raises(nkisim.Error, match="which waits in core_barrier at .*two_cores.py"):
         nkisim.run(kernel, X, grid=2, timing=False)
+
+
+def test_a_tensor_of_a_kernel_that_failed_has_no_values():
+    kept = []
+
+    def kernel(x):
+        kept.append(nl.load(x[0]))
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough") as caught:
+        nkisim.run(kernel, X)
+    assert caught.value.__traceback__ is not None  # which holds the kernel's recorder
+    with pytest.raises(nkisim.Error, match="failed|outside a kernel"):
+        kept[0].numpy()
