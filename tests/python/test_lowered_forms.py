@@ -238,3 +238,25 @@ def test_a_row_of_hbm_is_assigned_to_every_partition():
     expected = np.repeat(X[2:3], 8, 0)
     expected[:, :2] = X[:, 1:2]
     np.testing.assert_array_equal(outputs(body, X)[0][0], expected)
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "sum", "max"])
+@pytest.mark.parametrize("rows, columns", [(20, 9), (32, 9), (20, 16)])
+def test_a_masked_reduction_is_of_the_elements_the_mask_leaves(name, rows, columns):
+    import neuronxcc.nki as legacy
+    import neuronxcc.nki.language as lnl
+
+    @legacy.jit
+    def kernel(x):
+        out = lnl.ndarray((32, 1), dtype=x.dtype, buffer=lnl.shared_hbm)
+        i, j, first = lnl.arange(32)[:, None], lnl.arange(16)[None, :], lnl.arange(1)[None, :]
+        tile = lnl.load(x[i, j], mask=(i < rows) & (j < columns))
+        found = lnl.full((32, 1), -7.0, dtype=lnl.float32)
+        found[i, first] = getattr(lnl, name)(tile, axis=[1], mask=(i < rows) & (j < columns))
+        lnl.store(out, found)
+        return out
+
+    x = RNG.random((rows, columns), np.float32)
+    expected = np.full((32, 1), -7.0, np.float32)
+    expected[:rows] = getattr(np, name)(x, axis=1, keepdims=True)
+    np.testing.assert_allclose(kernel(x), expected, rtol=1e-5)

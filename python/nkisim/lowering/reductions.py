@@ -70,8 +70,20 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
     x = on_chip(x)
     total = sum(x, axis, float32, keepdims, mask)
     current().flush()
-    count = product(x.shape[a] for a in isa.normalise_axes(axis, x.ndim, "mean"))
-    return FUNCTIONS["multiply"](total, 1.0 / count, dtype=dtype or x.dtype)
+    mask = index.as_mask(mask)
+    box = [(0, n) for n in x.shape] if mask is None else index.box_of(mask, x.shape)
+    out = x.dtype if dtype is None else resolve(dtype)
+
+    def build(dst, data):
+        if box is None:  # the mask leaves nothing
+            return
+        axes = isa.normalise_axes(axis, x.ndim, "mean")
+        count = product(box[a][1] - box[a][0] for a in axes)  # a mask's other elements do not count
+        if mask is not None and 0 not in axes:
+            dst, data = dst[slice(*box[0])], data[slice(*box[0])]
+        isa.tensor_scalar(dst, data, "multiply", 1.0 / count)
+
+    return produce(total.shape, out, build, None, (total,))
 
 
 def var(x, axis, dtype=None, keepdims=False, mask=None):
@@ -79,9 +91,9 @@ def var(x, axis, dtype=None, keepdims=False, mask=None):
     keepdims = keepdims or not current().legacy  # keepdims= is documented as ignored
     centre = mean(x, axis, float32, True, mask)
     current().flush()
-    difference = FUNCTIONS["subtract"](x, centre, dtype=float32)
+    difference = FUNCTIONS["subtract"](x, centre, dtype=float32, mask=mask)
     current().flush()
-    squares = FUNCTIONS["square"](difference, dtype=float32)
+    squares = FUNCTIONS["square"](difference, dtype=float32, mask=mask)
     current().flush()
     return mean(squares, axis, dtype or x.dtype, keepdims, mask)
 
