@@ -260,3 +260,27 @@ def test_a_masked_reduction_is_of_the_elements_the_mask_leaves(name, rows, colum
     expected = np.full((32, 1), -7.0, np.float32)
     expected[:rows] = getattr(np, name)(x, axis=1, keepdims=True)
     np.testing.assert_allclose(kernel(x), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "mean"])
+@pytest.mark.parametrize("axes", [[2], [1], [1, 2], [0], [0, 1, 2]])
+def test_a_masked_reduction_of_three_dimensions(name, axes):
+    import neuronxcc.nki as legacy
+    import neuronxcc.nki.language as lnl
+
+    @legacy.jit
+    def kernel(x):
+        i, j, k = (lnl.arange(32)[:, None, None], lnl.arange(4)[None, :, None],
+                   lnl.arange(8)[None, None, :])
+        inside = (i < 20) & (j < 3) & (k < 5)
+        tile = lnl.load(x[i, j, k], mask=inside)
+        found = getattr(lnl, name)(tile, axis=axes, keepdims=True, mask=inside)
+        shape = [1 if d in axes else n for d, n in enumerate((20, 3, 5))]
+        out = lnl.ndarray(shape, dtype=x.dtype, buffer=lnl.shared_hbm)
+        rows, middle, columns = shape
+        lnl.store(out, found[0:rows, 0:middle, 0:columns])
+        return out
+
+    x = RNG.random((20, 3, 5), np.float32)
+    np.testing.assert_allclose(kernel(x), getattr(np, name)(x, axis=tuple(axes), keepdims=True),
+                               rtol=1e-5)

@@ -5,7 +5,7 @@ from ..dtypes import float32, resolve
 from ..recorder import current
 from ..storage import product, sbuf
 from .elementwise import FUNCTIONS
-from .moves import on_chip
+from .moves import in_sbuf, on_chip
 from .tiles import produce
 
 
@@ -18,6 +18,15 @@ def reduced_shape(shape, axes, keepdims):
     return kept if len(kept) > 1 else kept + (1,)
 
 
+def kept_part(result, x, axes, box):
+    """What a mask over `x`, whose box it is, leaves of a reduction's result."""
+    kept = [d for d in range(x.ndim) if d not in axes]
+    if result.ndim == x.ndim:
+        return result[tuple(slice(*box[d]) if d in kept else slice(None) for d in range(x.ndim))]
+    first = (slice(None),) if 0 in axes else ()
+    return result[(*first, *(slice(*box[d]) for d in kept))]
+
+
 def reduce_build(op, x, axes, negate=False, mask=None, name=None):
     """build(dst) of a reduction; a mask cuts the input, and with it the rows that are written."""
     def build(dst):
@@ -28,8 +37,24 @@ def reduce_build(op, x, axes, negate=False, mask=None, name=None):
             if box is None:
                 return
             data = subscripts.apply_mask(x, box, x.shape)
-            dst = dst[box[0][0]:box[0][1]]
+            dst = kept_part(dst, x, axes, box)
         isa.tensor_reduce(dst, op, data, axes, negate, name=name)
+
+    return build
+
+
+def _partition_build(op, tile, x, axes, mask):
+    """build(dst) of a reduction over partitions of `tile`: x, or what is left of its columns."""
+    def build(dst):
+        data = tile
+        if mask is not None:
+            current().allow_unwritten = True
+            box = index.box_of(mask, x.shape)
+            if box is None:
+                return
+            data = subscripts.apply_mask(tile, box, x.shape)
+            dst = kept_part(dst, x, axes, box)
+        isa.tensor_partition_reduce(dst, op, data)
 
     return build
 
@@ -41,13 +66,12 @@ def _reduce(op):
         out = x.dtype if dtype is None else resolve(dtype)
         shape = reduced_shape(x.shape, axes, keepdims)
         if axes == [0]:
-            return produce(shape, out, lambda dst, data: isa.tensor_partition_reduce(
-                dst, op, data), None, (x,))
+            return produce(shape, out, _partition_build(op, in_sbuf(x), x, axes,
+                                                        index.as_mask(mask)))
         if 0 in axes:
             free = function(x, [a for a in axes if a], float32, True, mask)
             current().flush()
-            return produce(shape, out, lambda dst, data: isa.tensor_partition_reduce(
-                dst, op, data), None, (free,))
+            return produce(shape, out, _partition_build(op, free, x, axes, index.as_mask(mask)))
         return produce(shape, out, reduce_build(op, x, axes, negate, mask))
 
     function.__name__ = op
@@ -79,8 +103,8 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
             return
         axes = isa.normalise_axes(axis, x.ndim, "mean")
         count = product(box[a][1] - box[a][0] for a in axes)  # a mask's other elements do not count
-        if mask is not None and 0 not in axes:
-            dst, data = dst[slice(*box[0])], data[slice(*box[0])]
+        if mask is not None:
+            dst, data = (kept_part(v, x, axes, box) for v in (dst, data))
         isa.tensor_scalar(dst, data, "multiply", 1.0 / count)
 
     return produce(total.shape, out, build, None, (total,))
