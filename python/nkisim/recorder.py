@@ -420,7 +420,7 @@ class Recorder:
     def _evaluate(self):
         """Runs what was recorded so far; what this core got from another takes its program too."""
         if self.instances is None:
-            raise Error("the kernel of this tensor failed; it has no values any more")
+            raise Error("a tensor is used outside a kernel, which failed; it has no values")
         self.load_inputs()
         while not self.program.evaluate(self.core, self.instances.cores,
                                         self.instances.complete()):

@@ -68,7 +68,8 @@ def _check_written(function, written, outputs):
     for host, t in written:
         if not hostarrays.can_change(host) and all(t.st is not out.st for out in outputs):
             raise Error(f"the kernel writes its argument {t.st.name}, whose array "
-                        f"({type(host).__module__.split('.')[0]}) cannot change; return it as well",
+                        f"({type(host).__module__.split('.')[0]}) cannot change; its result would "
+                        "be lost unless it is returned as well",
                         instruction=getattr(function, "__name__", "kernel"), **_definition(function))
 
 
