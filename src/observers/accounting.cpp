@@ -131,13 +131,15 @@ void Accounting::on_event(const models::PartEvent& event) {
     charge(engine, engine.parts.back(), {Cause::kFixed, kNoQueue},
            std::min(engine.cover, busy_from));
   }
-  engine.parts.push_back({.inst = event.inst,
-                          .sequence = event.sequence,
-                          .opcode = event.part->opcode,
-                          .unit = event.part->unit,
-                          .start = event.start,
-                          .end = event.end,
-                          .wait = event.wait});
+  engine.parts.push_back(
+      {.inst = event.inst,
+       .sequence = event.sequence,
+       .opcode = event.part->opcode,
+       .unit = event.part->unit,
+       .start = event.start,
+       .end = event.end,
+       .held_until = event.kind == models::PartKind::kArray ? event.busy_to : event.end,
+       .wait = event.wait});
   PartRecord& part = engine.parts.back();
   charge_wait(c, engine, part);
   charge(engine, part, {Cause::kFixed, kNoQueue}, busy_from);

@@ -41,6 +41,7 @@ struct PartRecord {
   isa::Opcode opcode{};
   isa::Unit unit{};
   models::Fs start = 0, end = 0;
+  models::Fs held_until = 0;  // data path; the PE array is free before the result is written
   models::Wait wait = {};
   std::array<models::Fs, kCauseCount> charged{};
 };

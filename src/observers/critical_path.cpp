@@ -85,18 +85,18 @@ class Tracer {
     return false;
   }
 
-  // What the engine worked on until `at_`: of the parts that started before, the latest that was
-  // not done by then, else the one that was done last. The weights of a matmul are loaded while the
-  // one before it runs: the latest start need not be what an instruction waited for.
+  // What the engine worked on until `at_`: of the parts that started before, the latest that held
+  // the data path then, else the one that held it last. The weights of a matmul are loaded while
+  // the one before it runs: the latest start need not be what an instruction waited for.
   bool go_to_earlier(QueueIndex engine) {
     const auto& parts = core_.engines.at(engine).parts;
     auto p = std::lower_bound(parts.begin(), parts.end(), at_,
                               [](const PartRecord& part, Fs t) { return part.start < t; });
     if (p == parts.begin()) return false;
     auto best = --p;
-    for (int i = 0; i < kInFlight && p != parts.begin() && best->end < at_; ++i) {
+    for (int i = 0; i < kInFlight && p != parts.begin() && best->held_until < at_; ++i) {
       --p;
-      if (p->end > best->end) best = p;
+      if (p->held_until > best->held_until) best = p;
     }
     go_to(*best, engine);
     return true;
