@@ -134,6 +134,7 @@ std::int64_t Session::inst_row(const isa::Inst& inst) {
 
 std::int64_t Session::operands(const models::PartEvent& event, std::int64_t row) {
   const auto& texts = operand_texts_[static_cast<std::size_t>(row)];
+  if (event.part_index < 0) return opcode_text(event.part->opcode);  // added for it
   const auto part = static_cast<std::size_t>(event.part_index);
   return part < texts.size() ? texts[part] : texts_.add("");
 }

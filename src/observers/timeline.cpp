@@ -84,6 +84,7 @@ std::string_view Timeline::operands(const models::PartEvent& event) {
   if (event.inst->args.size() != isa::spec(*event.inst).params.size())
     return {};  // not a program's
   if (last.inst != event.inst) last = {event.inst, isa::disasm_parts(*program_, *event.inst)};
+  if (event.part_index < 0) return program_->opcode_name(event.part->opcode);  // added for it
   const auto part = static_cast<std::size_t>(event.part_index);
   return part < last.parts.size() ? std::string_view(last.parts[part]) : std::string_view();
 }
