@@ -19,9 +19,6 @@ void check_alu_engine(std::string_view param, AluOp op, Engine engine, const Mac
   if (is_bitvec(op) && engine != Engine::kVector) {
     fail("engine", engine_name, "vector for " + op_name);
   }
-  if (op == AluOp::kPower && engine != Engine::kGpSimd) {
-    fail("engine", engine_name, "gpsimd for power");
-  }
   if (op == AluOp::kRsqrt && engine == Engine::kVector) {
     fail("engine", engine_name, "gpsimd or scalar for rsqrt");
   }

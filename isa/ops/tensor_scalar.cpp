@@ -87,9 +87,6 @@ void check_engine_choice(const Inst& inst, const Machine& machine) {
   const AluOp op0 = op0_of(inst), op1 = op1_of(inst);
   check_alu_engine("op0", op0, inst.engine, machine);
   if (inst.has(kOp1)) check_alu_engine("op1", op1, inst.engine, machine);
-  if (op0 == AluOp::kPower || op1 == AluOp::kPower) {
-    fail("op", "power", "another operator (power is an operator of tensor_tensor)");
-  }
   if (inst.engine == Engine::kScalar) check_scalar_engine(inst, machine);
   if (inst.engine == Engine::kGpSimd && op0 != AluOp::kRsqrt && op1 != AluOp::kRsqrt) {
     fail("engine", "gpsimd for " + std::string(name(op0)), "gpsimd only with rsqrt");
@@ -204,7 +201,8 @@ const OpSpec spec_tensor_scalar = {
         "dst[p,i] = op1(op0(data[p,i], operand0[p]), operand1[p]), reverse0/reverse1 swapping the "
         "sides; FP32, or bits within the element's width for bitvec operators; exact 32-bit "
         "integers for add, subtract, multiply of int32/uint32 tiles with int32/uint32 operand "
-        "tiles (assumed)",
+        "tiles (assumed); power on VectorE (assumed: the operator table has it, GpSimd takes only "
+        "rsqrt here)",
     .cost =
         "max(64, N), one or two operators alike; trn2 VectorE: N/4 with SBUF, 16-bit and "
         "contiguous operands, N/2 with one of these missing",

@@ -37,6 +37,9 @@ void check(const Inst& inst, const Machine& machine) {
   check_not_both_psum("data1", a, "data2", b);
   if (traits(op).operands != 2) fail("op", std::string(name(op)), "a binary operator");
   check_alu_engine("op", op, inst.engine, machine);
+  if (op == AluOp::kPower && inst.engine != Engine::kGpSimd) {
+    fail("engine", std::string(name(inst.engine)), "gpsimd for power");
+  }
   if (!is_bitvec(op)) return;
   check_bit_operand("data1", a, op);
   check_bit_operand("data2", b, op);

@@ -188,8 +188,12 @@ def tensor_scalar():
          {**args, "op0": "add", "operand0": "v"}, error="one column")
     case(op, "operand tile in bf16", {**std, "v": out("bfloat16", 4, 1)},
          {**args, "op0": "add", "operand0": "v"}, error="float32 (or a constant)")
-    case(op, "power", std, {**args, "op0": "power", "operand0": 2.0, "engine": "gpsimd"},
-         error="tensor_tensor")
+    case(op, "power on GpSimd", std,
+         {**args, "op0": "power", "operand0": 2.0, "engine": "gpsimd"}, error="only with rsqrt")
+    case(op, "inverse root by power", {**std, "a": T("float32", np.abs(a))},
+         {**args, "op0": "add", "operand0": 0.25, "op1": "power", "operand1": -0.5},
+         expect={"c": 1 / np.sqrt((np.abs(a) + F32(0.25)).astype(np.float64))}, rtol=1.2e-7,
+         parts=[{"unit": "Vector"}])
     case(op, "shapes differ", {**std, "c": out("float32", 4, 7)},
          {**args, "op0": "add", "operand0": 1.0}, error="the shape of data")
 
