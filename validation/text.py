@@ -93,9 +93,11 @@ What the table shows to be wrong, in order of weight:
   besides the products, the model 20 to 30: first loads (SyncE triggers one per 0.61 us), the first
   window at half rate, the last store. What the profile adds before and after a kernel, 15.35 us, is
   known from two other kernels only.
-- Shares off by more than 5 points: VectorE of Mamba v1 with 4096 channels (5.5 high), while v1 with
-  256 is 4.8 low. Mamba's summed VectorE durations with 512 steps are 15 % low: operands in PSUM may
-  have the long latency that is documented for SBUF.
+- Shares off by more than 5 points: VectorE of Mamba v1 with 4096 channels (5.7 high), while v1 with
+  256 is 3.7 low. Its profile shows SBUF half full and VectorE waiting for loads; with 88 to 92 KiB of
+  the 192 per partition the model's share falls from 97 to 87 % (measured 92), but nothing says how
+  the compiler placed the tiles. Mamba's summed VectorE durations with 512 steps are 15 % low:
+  operands in PSUM may have the long latency that is documented for SBUF.
 - DMA packet time of the tutorial matmuls, rows of 512 and 2048 bytes, is 5 to 11 % high.
 
 Not modelled: contention with the other core of a pair or with collectives, DRAM refresh and page

@@ -33,8 +33,9 @@ def vector_add(target="trn2", n=25600, rows=128, columns=1, ahead=8, engine="gps
 def mamba(target="trn1", version=2, channels=4096, seq=512, states=16, capacity=None):
     """The selective scan of the fused Mamba tutorial, loop orders v1, v2 and v3.
 
-    v1 loads delta and u for every state, v2 once per 128 channels, v3 also cuts the sequence into
-    pieces of 512. The compiler's part, as the zoomed profile of v2 with 8192 steps shows it: the
+    v1 has the loop over states outside the one over channels, as the tutorial prints it, and loads
+    delta and u for every two states: its profile tells of about seven reloads of each. v2 loads them
+    once per 128 channels, v3 also cuts the sequence into pieces of 512. The compiler's part, as the zoomed profile of v2 with 8192 steps shows it: the
     product of delta and u leaves the loop over states (four VectorE instructions per state remain);
     the tensor engine broadcasts rows of B and C into PSUM; ScalarE copies them to SBUF if they do
     not fit a bank. Where they do, two states are interleaved, so that VectorE does not wait for its
@@ -91,7 +92,9 @@ class _Mamba(Program):
 
     def steps(self, rows, inputs, total, state):
         """One generator per state: yields between instructions of VectorE."""
-        delta, product = inputs or self.inputs(rows)
+        delta, product = inputs[0], inputs[-1]
+        if self.version == 1:
+            product = self.product(*inputs)
         scale = self.loaded("A", (self.a, (rows, slice(state, state + 1))))
         before = None
         for start in range(0, self.seq, self.piece):
@@ -117,27 +120,41 @@ class _Mamba(Program):
         self.tensor_tensor(dst=dst, data1=left, data2=right, op=op, engine="vector")
 
     def inputs(self, rows):
-        """delta, and its product with u."""
+        """delta and u."""
         whole = slice(0, self.seq)
-        delta, u = (self.loaded(name, (source, (rows, whole)))
-                    for name, source in (("delta", self.delta), ("u", self.u)))
-        return delta, self.product(delta, u)
+        return [self.loaded(name, (source, (rows, whole)))
+                for name, source in (("delta", self.delta), ("u", self.u))]
 
     def together(self):
         """States that are interleaved: two, where a row of B or C fits a PSUM bank."""
         return 2 if self.piece <= N else 1
 
+    def cleared(self):
+        total = self.tile("total", (P, self.seq))
+        self.memset(dst=total, value=0.0, engine="vector")
+        return total
+
+    def some_states(self, rows, inputs, total, first):
+        group = [self.steps(rows, inputs, total, first + s) for s in range(self.together())]
+        while group:
+            group = [s for s in group if next(s, "end") != "end"]
+
     def write(self):
-        for tile in range(self.channels // P):
-            rows = slice(tile * P, (tile + 1) * P)
-            total = self.tile("total", (P, self.seq))
-            self.memset(dst=total, value=0.0, engine="vector")
-            inputs = self.inputs(rows) if self.version > 1 else None
-            step = self.together()
-            for first in range(0, self.states, step):
-                group = [self.steps(rows, inputs, total, first + s) for s in range(step)]
-                while group:
-                    group = [s for s in group if next(s, "end") != "end"]
+        tiles = [slice(first, first + P) for first in range(0, self.channels, P)]
+        states = range(0, self.states, self.together())
+        if self.version == 1:
+            totals = [self.cleared() for _ in tiles]
+            for first in states:
+                for rows, total in zip(tiles, totals):
+                    self.some_states(rows, self.inputs(rows), total, first)
+            for rows, total in zip(tiles, totals):
+                self.store(self.out[rows, :], total)
+            return self
+        for rows in tiles:
+            total, (delta, u) = self.cleared(), self.inputs(rows)
+            product = self.product(delta, u)
+            for first in states:
+                self.some_states(rows, (delta, product), total, first)
             self.store(self.out[rows, :], total)
         return self
 
