@@ -49,14 +49,6 @@ def endless(x):
 """
 
 
-@pytest.fixture(autouse=True)
-def signals_arrive():
-    """A shell's background jobs ignore SIGINT, and so would what they start."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def interrupt(words, growing, send=signal.SIGINT, **popen):
     """Starts a command and sends the signal once the file (or its partial twin) has grown."""
     run = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
