@@ -57,19 +57,16 @@ void Dependences::release(Record* record) {
 
 void Dependences::collect(const isa::Inst& inst, const isa::CoreState& state) {
   accesses_.clear();
-  const auto params = isa::spec(inst).params;
-  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& p, bool write) {
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
     // On chip, another tensor at the same address may be what is written.
     if (!ref.on_chip() && !program_.tensor(ref).written) return;
-    const auto index =
-        &p == &isa::kIndexParam ? std::int16_t{-1} : static_cast<std::int16_t>(&p - params.data());
     Record* r = allocate();
     find_footprint(ref, program_, state, r->bytes);
     r->number = number_;
     r->visited = 0;
     r->queue = queue_;
     r->write = write;
-    accesses_.push_back({&ref, index, write, r, &arena(ref)});
+    accesses_.push_back({&ref, write, r, &arena(ref)});
   });
 }
 
@@ -79,14 +76,14 @@ void Dependences::add_edge(const Record& record, const Access& access,
                           : record.write ? Edge::Kind::kWriteAfterWrite
                                          : Edge::Kind::kWriteAfterRead;
   for (Edge& e : edges) {
-    if (e.queue != record.queue || e.param != access.param || e.kind != kind) continue;
+    if (e.queue != record.queue || e.kind != kind) continue;
     if (record.queue < first_unordered_) {
       e.number = std::max(e.number, record.number);
       return;
     }
     if (e.number == record.number) return;
   }
-  edges.push_back({record.queue, record.number, access.param, kind});
+  edges.push_back({record.queue, record.number, kind});
 }
 
 // A later access stands for an earlier one, within [first, last), that it must follow anyway.

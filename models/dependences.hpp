@@ -16,7 +16,6 @@ struct Edge {
   enum class Kind : std::uint8_t { kReadAfterWrite, kWriteAfterWrite, kWriteAfterRead };
   QueueIndex queue = 0;      // producer's queue
   std::uint64_t number = 0;  // producer's number in it
-  std::int16_t param = -1;   // consumer's parameter; -1: index of a dynamic address
   Kind kind = Kind::kReadAfterWrite;
 };
 
@@ -58,7 +57,6 @@ class Dependences {
   };
   struct Access {
     const isa::TensorRef* ref;
-    std::int16_t param;
     bool write;
     Record* record;
     Arena* arena;

@@ -74,7 +74,8 @@ void WaitPlacer::wait_for(isa::Engine engine, QueueIndex producer, std::uint64_t
   learn(e, needs.back());
 }
 
-void WaitPlacer::place(const Waiter& waiter, std::vector<Edge>& edges, std::vector<Need>& needs) {
+void WaitPlacer::place(const Waiter& waiter, const std::vector<Edge>& edges,
+                       std::vector<Need>& needs) {
   const auto engine = static_cast<std::size_t>(waiter.engine);
   const bool on_engine = waiter.queue == static_cast<QueueIndex>(engine);
   // A DMA's waits are known to the engine's next instruction.

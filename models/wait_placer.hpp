@@ -33,7 +33,7 @@ class WaitPlacer {
 
   explicit WaitPlacer(const Completions& completions) : completions_(completions) { next_.fill(1); }
   /// Adds to `needs` what the operation must wait for; each only once.
-  void place(const Waiter& waiter, std::vector<Edge>& edges, std::vector<Need>& needs);
+  void place(const Waiter& waiter, const std::vector<Edge>& edges, std::vector<Need>& needs);
   /// Adds instruction `number` of an engine, if `engine` does not know that it has finished.
   void wait_for(isa::Engine engine, QueueIndex producer, std::uint64_t number,
                 std::vector<Need>& needs);

@@ -47,42 +47,41 @@ TEST_CASE("an engine waits once for what has finished", "[waits]") {
   Placed p;
   p.next(Engine::kVector, kV);
   p.next(Engine::kVector, kV);
-  CHECK(p.next(Engine::kScalar, kS, {{kV, 2, 0, kRaw}}) == Waits{{kV, 2}});
-  CHECK(p.next(Engine::kScalar, kS, {{kV, 1, 0, kRaw}}).empty());  // before what it waited for
-  CHECK(p.next(Engine::kScalar, kS, {{kV, 1, 0, kRaw}, {kV, 2, 1, kRaw}}).empty());
+  CHECK(p.next(Engine::kScalar, kS, {{kV, 2, kRaw}}) == Waits{{kV, 2}});
+  CHECK(p.next(Engine::kScalar, kS, {{kV, 1, kRaw}}).empty());  // before what it waited for
+  CHECK(p.next(Engine::kScalar, kS, {{kV, 1, kRaw}, {kV, 2, kRaw}}).empty());
 }
 
 TEST_CASE("of several instructions of an engine the last is waited for", "[waits]") {
   Placed p;
   for (int i = 0; i < 3; ++i) p.next(Engine::kVector, kV);
-  CHECK(p.next(Engine::kScalar, kS, {{kV, 1, 0, kRaw}, {kV, 3, 1, kRaw}, {kV, 2, 2, kWar}}) ==
+  CHECK(p.next(Engine::kScalar, kS, {{kV, 1, kRaw}, {kV, 3, kRaw}, {kV, 2, kWar}}) ==
         Waits{{kV, 3}});
 }
 
 TEST_CASE("the data path keeps its own order, results need a wait", "[waits]") {
   Placed p;
   p.next(Engine::kVector, kV);
-  CHECK(p.next(Engine::kVector, kV, {{kV, 1, 0, kWar}}).empty());
-  CHECK(p.next(Engine::kVector, kV, {{kV, 1, 0, kRaw}}) == Waits{{kV, 1}});
+  CHECK(p.next(Engine::kVector, kV, {{kV, 1, kWar}}).empty());
+  CHECK(p.next(Engine::kVector, kV, {{kV, 1, kRaw}}) == Waits{{kV, 1}});
 }
 
 TEST_CASE("a wait implies what the producer had waited for", "[waits]") {
   Placed p;
-  p.next(Engine::kScalar, kS);                                               // S1
-  CHECK(p.next(Engine::kVector, kV, {{kS, 1, 0, kRaw}}) == Waits{{kS, 1}});  // V1 after S1
-  p.next(Engine::kVector, kV);                                               // V2
+  p.next(Engine::kScalar, kS);                                            // S1
+  CHECK(p.next(Engine::kVector, kV, {{kS, 1, kRaw}}) == Waits{{kS, 1}});  // V1 after S1
+  p.next(Engine::kVector, kV);                                            // V2
   SECTION("in one instruction") {
-    CHECK(p.next(Engine::kTensor, kT, {{kS, 1, 0, kRaw}, {kV, 2, 1, kRaw}}) == Waits{{kV, 2}});
+    CHECK(p.next(Engine::kTensor, kT, {{kS, 1, kRaw}, {kV, 2, kRaw}}) == Waits{{kV, 2}});
   }
   SECTION("in a later one") {
-    CHECK(p.next(Engine::kTensor, kT, {{kV, 1, 0, kRaw}}) == Waits{{kV, 1}});
-    CHECK(p.next(Engine::kTensor, kT, {{kS, 1, 0, kRaw}}).empty());
+    CHECK(p.next(Engine::kTensor, kT, {{kV, 1, kRaw}}) == Waits{{kV, 1}});
+    CHECK(p.next(Engine::kTensor, kT, {{kS, 1, kRaw}}).empty());
   }
   SECTION("but not what it waited for afterwards") {
-    p.next(Engine::kScalar, kS);                                               // S2
-    CHECK(p.next(Engine::kVector, kV, {{kS, 2, 0, kRaw}}) == Waits{{kS, 2}});  // V3 after S2
-    CHECK(p.next(Engine::kTensor, kT, {{kS, 2, 0, kRaw}, {kV, 2, 1, kRaw}}) ==
-          Waits{{kS, 2}, {kV, 2}});
+    p.next(Engine::kScalar, kS);                                            // S2
+    CHECK(p.next(Engine::kVector, kV, {{kS, 2, kRaw}}) == Waits{{kS, 2}});  // V3 after S2
+    CHECK(p.next(Engine::kTensor, kT, {{kS, 2, kRaw}, {kV, 2, kRaw}}) == Waits{{kS, 2}, {kV, 2}});
   }
 }
 
@@ -91,12 +90,12 @@ TEST_CASE("every DMA has a semaphore of its own", "[waits]") {
   p.next(Engine::kSync, kLoads);
   p.next(Engine::kSync, kLoads);
   // Two loaded operands are two waits, whatever queue they came through; later uses need none.
-  CHECK(p.next(Engine::kTensor, kT, {{kLoads, 1, 0, kRaw}, {kLoads, 2, 1, kRaw}}) ==
+  CHECK(p.next(Engine::kTensor, kT, {{kLoads, 1, kRaw}, {kLoads, 2, kRaw}}) ==
         Waits{{kLoads, 1}, {kLoads, 2}});
-  CHECK(p.next(Engine::kTensor, kT, {{kLoads, 2, 1, kRaw}}).empty());
+  CHECK(p.next(Engine::kTensor, kT, {{kLoads, 2, kRaw}}).empty());
   // A load into the tile waits for the product that read it, which implies the tile's first load.
-  CHECK(p.next(Engine::kSync, kLoads, {{kT, 1, 0, kWar}, {kLoads, 1, 0, kRaw}}) == Waits{{kT, 1}});
+  CHECK(p.next(Engine::kSync, kLoads, {{kT, 1, kWar}, {kLoads, 1, kRaw}}) == Waits{{kT, 1}});
   // What SyncE knows by its DMA, others know by SyncE's next instruction only.
   p.next(Engine::kSync, kSync);
-  CHECK(p.next(Engine::kVector, kV, {{kSync, 1, 0, kRaw}, {kT, 1, 1, kRaw}}) == Waits{{kSync, 1}});
+  CHECK(p.next(Engine::kVector, kV, {{kSync, 1, kRaw}, {kT, 1, kRaw}}) == Waits{{kSync, 1}});
 }
