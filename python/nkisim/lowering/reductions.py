@@ -27,24 +27,9 @@ def kept_part(result, x, axes, box):
     return result[(*first, *(slice(*box[d]) for d in kept))]
 
 
-def reduce_build(op, x, axes, negate=False, mask=None, name=None):
-    """build(dst) of a reduction; a mask cuts the input, and with it the rows that are written."""
-    def build(dst):
-        data = x
-        if mask is not None:
-            current().allow_unwritten = True
-            box = index.box_of(mask, x.shape)
-            if box is None:
-                return
-            data = subscripts.apply_mask(x, box, x.shape)
-            dst = kept_part(dst, x, axes, box)
-        isa.tensor_reduce(dst, op, data, axes, negate, name=name)
-
-    return build
-
-
-def _partition_build(op, tile, x, axes, mask):
-    """build(dst) of a reduction over partitions of `tile`: x, or what is left of its columns."""
+def _masked_build(reduce, tile, x, axes, mask):
+    """build(dst) of reduce(dst, data) over `tile`, which is x or its columns; a mask cuts the
+    input, and with it the rows that are written."""
     def build(dst):
         data = tile
         if mask is not None:
@@ -54,9 +39,21 @@ def _partition_build(op, tile, x, axes, mask):
                 return
             data = subscripts.apply_mask(tile, box, x.shape)
             dst = kept_part(dst, x, axes, box)
-        isa.tensor_partition_reduce(dst, op, data)
+        reduce(dst, data)
 
     return build
+
+
+def reduce_build(op, x, axes, negate=False, mask=None, name=None):
+    """build(dst) of a reduction along the free dimensions."""
+    return _masked_build(lambda dst, data: isa.tensor_reduce(dst, op, data, axes, negate, name=name),
+                         x, x, axes, mask)
+
+
+def _partition_build(op, tile, x, axes, mask):
+    """build(dst) of a reduction over partitions of `tile`: x, or what is left of its columns."""
+    return _masked_build(lambda dst, data: isa.tensor_partition_reduce(dst, op, data),
+                         tile, x, axes, mask)
 
 
 def _reduce(op):
