@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "isa/interpreter.hpp"
-#include "src/config_json.hpp"
-#include "src/simulation.hpp"
-#include "src/trace_reader.hpp"
+#include "src/config/config_json.hpp"
+#include "src/run/simulation.hpp"
+#include "src/trace/trace_reader.hpp"
 
 // libsystemc asks for it.
 extern "C" int sc_main(int, char*[]) { return 0; }

@@ -8,7 +8,7 @@
 
 #include "models/array.hpp"
 #include "models/dispatcher.hpp"
-#include "models/dma.hpp"
+#include "models/dma/dma.hpp"
 #include "models/semaphores.hpp"
 
 namespace nkisim::models {

@@ -4,7 +4,7 @@
 
 #include "src/cli/command.hpp"
 #include "src/cli/python_command.hpp"
-#include "src/glossary.hpp"
+#include "src/report/glossary.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "isa/error.hpp"
 #include "src/cli/command.hpp"
-#include "src/config_json.hpp"
+#include "src/config/config_json.hpp"
 
 namespace nkisim::cli {
 namespace {

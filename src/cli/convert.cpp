@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "src/cli/command.hpp"
-#include "src/trace_reader.hpp"
-#include "src/trace_writer.hpp"
+#include "src/trace/trace_reader.hpp"
+#include "src/trace/trace_writer.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -6,13 +6,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "src/byte_reader.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/hw_input.hpp"
-#include "src/config_json.hpp"
-#include "src/profile_diff.hpp"
-#include "src/profile_import.hpp"
-#include "src/trace_reader.hpp"
+#include "src/config/config_json.hpp"
+#include "src/device_profile/profile_diff.hpp"
+#include "src/device_profile/profile_import.hpp"
+#include "src/files/byte_reader.hpp"
+#include "src/trace/trace_reader.hpp"
 
 namespace nkisim::cli {
 namespace {

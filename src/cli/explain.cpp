@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "src/cli/command.hpp"
-#include "src/glossary.hpp"
+#include "src/report/glossary.hpp"
 
 namespace nkisim::cli {
 namespace {

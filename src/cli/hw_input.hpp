@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/hw_profile.hpp"
+#include "src/device_profile/hw_profile.hpp"
 
 namespace nkisim::cli {
 

@@ -5,16 +5,16 @@
 #include <iostream>
 #include <sstream>
 
+#include "compiler/passes/assign.hpp"
+#include "compiler/passes/schedule.hpp"
 #include "isa/interpreter.hpp"
-#include "models/assign.hpp"
-#include "models/schedule.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/run_reports.hpp"
 #include "src/cli/run_result.hpp"
-#include "src/config_json.hpp"
-#include "src/trace_reader.hpp"
+#include "src/config/config_json.hpp"
+#include "src/trace/trace_reader.hpp"
 
 namespace nkisim::cli {
 namespace {
@@ -93,14 +93,15 @@ void print_line(const std::string& line) { std::cerr << line << '\n'; }
 // The compiler's part, as far as the trace leaves it open.
 void compile(const Args& args, Outcome& out) {
   isa::Program& program = *out.trace.program;
-  models::assign_queues(program,
-                        models::parse_dma_queues("--dma-queues", text(args, "dma-queues")));
+  compiler::assign_queues(program,
+                          compiler::parse_dma_queues("--dma-queues", text(args, "dma-queues")));
   const std::string order = text(args, "schedule");
   if (order == "program") return;
   if (order != "list") usage("--schedule " + order + "; program or list is required");
-  models::ScheduleOptions options;
+  compiler::ScheduleOptions options;
   if (program.virtual_addresses()) options.placed.assign(program.tensors().size(), false);
-  const models::Schedule schedule = models::schedule(program, config_for(args, program), options);
+  const compiler::Schedule schedule =
+      compiler::schedule(program, config_for(args, program), options);
   if (schedule.moved > 0) program.reorder(schedule.order);
   out.moved = schedule.moved;
 }

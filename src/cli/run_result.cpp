@@ -7,9 +7,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "src/atomic_file.hpp"
 #include "src/cli/interrupt.hpp"
-#include "src/explain.hpp"
+#include "src/files/atomic_file.hpp"
+#include "src/report/explain.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "isa/memory.hpp"
-#include "src/budget.hpp"
 #include "src/cli/command.hpp"
-#include "src/golden.hpp"
-#include "src/reports.hpp"
-#include "src/trace_file.hpp"
+#include "src/report/budget.hpp"
+#include "src/report/reports.hpp"
+#include "src/run/golden.hpp"
+#include "src/trace/trace_file.hpp"
 
 namespace nkisim::cli {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "isa/interpreter.hpp"
-#include "src/trace_reader.hpp"
+#include "src/trace/trace_reader.hpp"
 
 namespace {
 

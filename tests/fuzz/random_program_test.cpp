@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "isa/interpreter.hpp"
-#include "src/config_json.hpp"
-#include "src/simulation.hpp"
-#include "src/trace_reader.hpp"
+#include "src/config/config_json.hpp"
+#include "src/run/simulation.hpp"
+#include "src/trace/trace_reader.hpp"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "isa/disasm.hpp"
-#include "src/trace_reader.hpp"
-#include "src/trace_writer.hpp"
+#include "src/trace/trace_reader.hpp"
+#include "src/trace/trace_writer.hpp"
 #include "tests/support/sample_trace.hpp"
 
 using namespace nkisim;

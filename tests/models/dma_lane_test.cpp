@@ -1,4 +1,4 @@
-#include "models/dma_lane.hpp"
+#include "models/dma/dma_lane.hpp"
 
 #include <catch2/catch.hpp>
 #include <deque>

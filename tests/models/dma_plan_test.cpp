@@ -1,4 +1,4 @@
-#include "models/dma_plan.hpp"
+#include "models/dma/dma_plan.hpp"
 
 #include <catch2/catch.hpp>
 

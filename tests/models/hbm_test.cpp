@@ -1,4 +1,4 @@
-#include "models/hbm.hpp"
+#include "models/dma/hbm.hpp"
 
 #include <catch2/catch.hpp>
 

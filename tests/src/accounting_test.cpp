@@ -1,14 +1,14 @@
-#include "src/observers/accounting.hpp"
+#include "src/report/accounting.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "src/config_json.hpp"
-#include "src/observers/summary.hpp"
-#include "src/simulation.hpp"
-#include "src/trace_reader.hpp"
-#include "src/what_if.hpp"
+#include "src/config/config_json.hpp"
+#include "src/report/summary.hpp"
+#include "src/report/what_if.hpp"
+#include "src/run/simulation.hpp"
+#include "src/trace/trace_reader.hpp"
 
 using namespace nkisim;
 using models::Fs;

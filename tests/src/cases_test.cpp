@@ -18,7 +18,7 @@
 
 #include "isa/interpreter.hpp"
 #include "isa/memory.hpp"
-#include "src/trace_reader.hpp"
+#include "src/trace/trace_reader.hpp"
 
 using namespace nkisim;
 using json = nlohmann::json;

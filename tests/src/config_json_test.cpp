@@ -1,4 +1,4 @@
-#include "src/config_json.hpp"
+#include "src/config/config_json.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // Comparing outputs with expected arrays, for the dtypes that NumPy has and those it lacks.
-#include "src/golden.hpp"
+#include "src/run/golden.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

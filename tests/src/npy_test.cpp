@@ -1,4 +1,4 @@
-#include "src/npy.hpp"
+#include "src/files/npy.hpp"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 
 #include "isa/error.hpp"
-#include "src/data_source.hpp"
+#include "src/trace/data_source.hpp"
 
 using namespace nkisim;
 using Catch::Matchers::Contains;

@@ -1,14 +1,14 @@
 // Comparison of runs: alignment, errors summed by hand, and the replay of measured kernels.
-#include "src/profile_diff.hpp"
+#include "src/device_profile/profile_diff.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
 
-#include "src/align.hpp"
-#include "src/config_json.hpp"
-#include "src/profile_import.hpp"
+#include "src/config/config_json.hpp"
+#include "src/device_profile/align.hpp"
+#include "src/device_profile/profile_import.hpp"
 
 namespace nkisim {
 namespace {

@@ -1,13 +1,13 @@
 // Profiles as traces: what is kept, how it is linked, and how odd files are met.
-#include "src/profile_import.hpp"
+#include "src/device_profile/profile_import.hpp"
 
 #include <catch2/catch.hpp>
 
 #include "isa/op_spec.hpp"
-#include "src/config_json.hpp"
-#include "src/profile_diff.hpp"
-#include "src/trace_reader.hpp"
-#include "src/trace_writer.hpp"
+#include "src/config/config_json.hpp"
+#include "src/device_profile/profile_diff.hpp"
+#include "src/trace/trace_reader.hpp"
+#include "src/trace/trace_writer.hpp"
 
 namespace nkisim {
 namespace {

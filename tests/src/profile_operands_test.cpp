@@ -1,5 +1,5 @@
 // The operand text of profiled instructions.
-#include "src/profile_operands.hpp"
+#include "src/device_profile/profile_operands.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,11 +1,11 @@
-#include "src/simulation.hpp"
+#include "src/run/simulation.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>
 
 #include "isa/alu.hpp"
 #include "isa/interpreter.hpp"
-#include "src/config_json.hpp"
+#include "src/config/config_json.hpp"
 
 using namespace nkisim;
 using isa::Arg;

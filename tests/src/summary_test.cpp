@@ -1,11 +1,11 @@
-#include "src/observers/summary.hpp"
+#include "src/report/summary.hpp"
 
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "src/config_json.hpp"
-#include "src/simulation.hpp"
-#include "src/trace_reader.hpp"
+#include "src/config/config_json.hpp"
+#include "src/run/simulation.hpp"
+#include "src/trace/trace_reader.hpp"
 
 using namespace nkisim;
 

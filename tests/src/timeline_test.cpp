@@ -1,9 +1,9 @@
-#include "src/observers/timeline.hpp"
+#include "src/report/timeline.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/config_json.hpp"
+#include "src/config/config_json.hpp"
 
 using namespace nkisim;
 

@@ -1,10 +1,10 @@
-#include "src/trace_reader.hpp"
+#include "src/trace/trace_reader.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "src/operand_text.hpp"
-#include "src/trace_names.hpp"
+#include "src/trace/operand_text.hpp"
+#include "src/trace/trace_names.hpp"
 
 using namespace nkisim;
 using Catch::Matchers::Contains;

@@ -1,4 +1,4 @@
-#include "src/trace_writer.hpp"
+#include "src/trace/trace_writer.hpp"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "isa/disasm.hpp"
-#include "src/trace_reader.hpp"
+#include "src/trace/trace_reader.hpp"
 #include "tests/support/sample_trace.hpp"
 
 using namespace nkisim;

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/interpreter.hpp"
-#include "src/config_json.hpp"
-#include "src/golden.hpp"
-#include "src/simulation.hpp"
-#include "src/trace_reader.hpp"
+#include "src/config/config_json.hpp"
+#include "src/run/golden.hpp"
+#include "src/run/simulation.hpp"
+#include "src/trace/trace_reader.hpp"
 
 namespace {
 

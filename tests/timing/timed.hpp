@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "src/config_json.hpp"
-#include "src/simulation.hpp"
+#include "src/config/config_json.hpp"
+#include "src/run/simulation.hpp"
 #include "tests/support/program_builder.hpp"
 
 namespace nkisim::test {

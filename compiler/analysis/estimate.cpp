@@ -1,0 +1,55 @@
+#include "compiler/analysis/estimate.hpp"
+
+#include <algorithm>
+
+#include "models/dma/dma_plan.hpp"
+
+namespace nkisim::compiler {
+Estimate Estimator::estimate(const isa::Inst& inst) {
+  Estimate e{.engine = inst.engine};
+  isa::expand(inst, machine_, expansion_);
+  const models::EngineConfig& engine = config_.engines.at(static_cast<std::size_t>(inst.engine));
+  e.is_dma = expansion_.is_dma;
+  if (e.is_dma) {
+    add_dma(inst, e);
+    return e;
+  }
+  models::Fs loads = 0;  // weights of the PE array are loaded while it multiplies
+  models::Fs last = 0;
+  for (const isa::Part& part : expansion_.parts) {
+    const models::Cost& cost = costs_.cost(part);
+    const models::Fs step =
+        std::max(cost.kind == models::PartKind::kArray ? cost.stream : cost.interval, engine.issue);
+    (part.unit == isa::Unit::kTensor ? loads : e.interval) += step;
+    e.latency += last;
+    last = cost.kind == models::PartKind::kArray ? cost.stream : cost.interval;
+    if (&part == &expansion_.parts.back()) last = cost.duration;
+    if (part.act_table != 0) e.act_table = part.act_table;
+  }
+  e.interval = std::max(e.interval, loads);
+  e.latency += last + engine.update;
+  return e;
+}
+
+void Estimator::add_dma(const isa::Inst& inst, Estimate& e) const {
+  const auto trigger = static_cast<std::size_t>(inst.engine);
+  const models::DmaConfig& dma = config_.dma;
+  const isa::DmaWork& work = expansion_.dma;
+  const models::DgeConfig& dge = dma.dge(dma.resolve(work.dge, inst.engine));
+  e.interval = dge.holds_sequencer
+                   ? dge.trigger.at(trigger) + config_.engines.at(trigger).gap
+                   : dge.interval_base + work.descriptors * dge.interval_per_descriptor;
+  e.interval = std::max(e.interval, dge.queue_interval);
+  e.latency = dge.trigger.at(trigger) + dge.first_packet + dma.semaphore_latency;
+  if (work.src == isa::Space::kHbm) e.latency += dma.hbm_read_latency;
+  const models::Fs one = models::from_ns(static_cast<double>(work.bytes) / dma.bytes_per_ns) +
+                         work.descriptors * dma.packet_gap;
+  e.lanes = one / models::lanes_in_use(work, dma);
+  e.transfer = one / dma.engines;
+}
+
+models::Fs Estimator::table_load() const {
+  return table_.cost({.opcode = isa::Opcode::kACT_TABLE_LOAD, .unit = isa::Unit::kScalar}).interval;
+}
+
+}  // namespace nkisim::compiler

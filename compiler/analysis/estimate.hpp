@@ -1,0 +1,41 @@
+// What an instruction will roughly take, before anything has run: for decisions of a compiler, not
+// for results.
+#pragma once
+
+#include "models/cost.hpp"
+
+namespace nkisim::compiler {
+
+struct Estimate {
+  isa::Engine engine = isa::Engine::kSync;
+  bool is_dma = false;
+  models::Fs interval = 0;  // start to the next instruction's earliest start on the engine
+  models::Fs latency =
+      0;  // start to result visible to others; of a DMA without its share of `transfer`
+  models::Fs transfer = 0;  // DMA: time all DMA engines together need for its bytes
+  models::Fs lanes = 0;     // DMA: time its own engines need for its bytes
+  std::uint32_t act_table = 0;
+};
+
+class Estimator {
+ public:
+  Estimator(const models::Config& config, const isa::Program& program)
+      : config_(config), machine_(program.machine()), table_(config, program), costs_(table_) {}
+  [[nodiscard]] Estimate estimate(const isa::Inst& inst);
+  /// Time ScalarE needs to load other function tables.
+  [[nodiscard]] models::Fs table_load() const;
+  /// Semaphore visible to start on `engine`.
+  [[nodiscard]] models::Fs wake(isa::Engine engine) const {
+    return config_.engines.at(static_cast<std::size_t>(engine)).wake;
+  }
+
+ private:
+  void add_dma(const isa::Inst& inst, Estimate& e) const;
+  const models::Config& config_;
+  const isa::Machine& machine_;
+  models::CostTable table_;
+  models::CostCache costs_;
+  isa::Expansion expansion_;
+};
+
+}  // namespace nkisim::compiler

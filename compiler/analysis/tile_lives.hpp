@@ -1,0 +1,72 @@
+// Which instruction begins and which ends a tile's life while their order is being found.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "isa/program.hpp"
+
+namespace nkisim::compiler {
+
+/// Bytes per partition; of PSUM in whole banks.
+struct OnChipBytes {
+  std::int64_t sbuf = 0, psum = 0;
+  [[nodiscard]] std::int64_t sum() const { return sbuf + psum; }
+};
+
+/// Follows one core's tiles. A tile that lives through a loop, or whose address is final, counts
+/// nothing.
+class TileLives {
+ public:
+  TileLives(const isa::Program& program, int core, const std::vector<bool>& placed);
+  /// What instruction `i` of the program would begin, and what it would end, if it were executed
+  /// now.
+  [[nodiscard]] OnChipBytes begins(std::uint32_t i) const;
+  [[nodiscard]] OnChipBytes ends(std::uint32_t i) const;
+  /// A tile that an instruction uses.
+  struct Use {
+    std::uint32_t tile;
+    std::int64_t sbuf;                               // its bytes, 0 in PSUM
+    const std::vector<std::uint32_t>& instructions;  // all that use it
+  };
+  /// The tiles of instruction `i`, for each of which fn(Use) is called.
+  template <typename Fn>
+  void each_use(std::uint32_t i, Fn&& fn) const {
+    for (const std::uint32_t t : tiles_of_[i]) {
+      fn(Use{t, tiles_[t].bytes.sbuf, tiles_[t].users});
+    }
+  }
+  /// Bytes of PSUM whose lives have begun and not ended.
+  [[nodiscard]] std::int64_t psum() const { return psum_; }
+  /// Executes it, and calls changed(j) for the instructions whose begins or ends that changed.
+  template <typename Fn>
+  void execute(std::uint32_t i, Fn&& changed) {
+    psum_ += begins(i).psum - ends(i).psum;
+    for (const std::uint32_t t : tiles_of_[i]) {
+      Tile& tile = tiles_[t];
+      if (!tile.born) {
+        tile.born = true;
+        for (const std::uint32_t user : tile.users) changed(user);
+      }
+      --tile.left;
+      tile.sum -= i;
+      if (tile.left == 1) changed(static_cast<std::uint32_t>(tile.sum));
+    }
+  }
+
+ private:
+  struct Tile {
+    OnChipBytes bytes;
+    std::vector<std::uint32_t> users;  // instructions, each once
+    std::uint32_t left = 0;            // users to come,
+    std::uint64_t sum = 0;             // and their sum: the last one's number when one is left
+    bool born = false;
+  };
+  template <typename Counts>
+  [[nodiscard]] OnChipBytes bytes(std::uint32_t i, Counts&& counts) const;
+  std::vector<Tile> tiles_;
+  std::vector<std::vector<std::uint32_t>> tiles_of_;  // by instruction
+  std::int64_t psum_ = 0;
+};
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,26 @@
+// Who triggers the DMAs for which a program names no engine.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "isa/program.hpp"
+
+namespace nkisim::compiler {
+
+/// Who triggers a DMA for which the program names no engine.
+enum class DmaQueues : std::uint8_t {
+  kOne,    // as recorded: SyncE, or GpSimd where descriptors are made by software
+  kSplit,  // loads SyncE, stores to HBM ScalarE: a store that waits for its data holds up no load
+  kSoftware,  // as kSplit, but inputs and outputs of the program go through GpSimd's software
+              // descriptors (generations that have hardware descriptors)
+};
+
+/// "one", "split" or "software". Throws a usage Error that begins with `option`.
+[[nodiscard]] DmaQueues parse_dma_queues(std::string_view option, std::string_view text);
+
+/// Gives DMAs whose engine is open the one that `queues` says, where they can run there. Returns
+/// how many changed.
+std::size_t assign_queues(isa::Program& program, DmaQueues queues);
+
+}  // namespace nkisim::compiler

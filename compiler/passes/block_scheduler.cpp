@@ -1,0 +1,148 @@
+#include "compiler/passes/block_scheduler.hpp"
+
+#include <algorithm>
+
+namespace nkisim::compiler {
+
+BlockScheduler::BlockScheduler(const Context& context, std::span<const std::uint32_t> block,
+                               std::size_t position)
+    : context_(context),
+      block_(block),
+      position_(position),
+      precedence_(context.program, context.placed),
+      nodes_(block.size()),
+      table_load_(context.estimator.table_load()) {}
+
+std::vector<std::uint32_t> BlockScheduler::run() {
+  std::vector<std::uint32_t> order;
+  order.reserve(block_.size());
+  admit();
+  while (order.size() < block_.size()) {
+    Choice best;
+    std::size_t engine = 0;
+    for (std::size_t e = 0; e < lines_.size(); ++e) {
+      const Choice choice = choose(e);
+      if (choice.at < best.at || (choice.at == best.at && choice.number < best.number)) {
+        best = choice;
+        engine = e;
+      }
+    }
+    issue(engine, best);
+    order.push_back(best.number);
+    while (front_ < block_.size() && nodes_[front_].done) ++front_;
+    admit();
+  }
+  return order;
+}
+
+void BlockScheduler::admit() {
+  const auto end = std::min<std::size_t>(block_.size(), front_ + context_.window);
+  while (admitted_ < end) add(admitted_++);
+}
+
+void BlockScheduler::add(std::uint32_t number) {
+  Node& node = nodes_[number];
+  const isa::Inst& instruction = inst(number);
+  node.estimate = context_.estimator.estimate(instruction);
+  node.begins = context_.room.tracks() && context_.room.begins(instruction);
+  const auto edges = precedence_.add(instruction, number, [&](std::uint32_t n) {
+    return nodes_[n].done && nodes_[n].visible <= now_;
+  });
+  for (const Hazards::Edge& edge : edges) {
+    Node& producer = nodes_[edge.producer];
+    if (producer.done) {
+      link(number, edge);
+    } else {
+      producer.followers.push_back({number, edge.reads});
+      ++node.waits_for;
+    }
+  }
+  if (node.waits_for == 0) release(number);
+}
+
+// The producer has been issued: from when on may the follower start?
+void BlockScheduler::link(std::uint32_t number, const Hazards::Edge& edge) {
+  Node& node = nodes_[number];
+  const Node& producer = nodes_[edge.producer];
+  // An engine's data path keeps the order of its own writes.
+  const bool ordered = producer.estimate.engine == node.estimate.engine && !edge.reads &&
+                       !producer.estimate.is_dma && !node.estimate.is_dma;
+  const models::Fs from =
+      ordered ? producer.start : producer.visible + context_.estimator.wake(node.estimate.engine);
+  node.ready = std::max(node.ready, from);
+}
+
+void BlockScheduler::release(std::uint32_t number) {
+  const Node& node = nodes_[number];
+  lines_.at(static_cast<std::size_t>(node.estimate.engine)).later.push({node.ready, number});
+}
+
+models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) const {
+  const Node& node = nodes_[number];
+  return std::max({line.free, node.ready, node.held ? freed_ : 0});
+}
+
+BlockScheduler::Choice BlockScheduler::choose(std::size_t engine) {
+  Line& line = lines_.at(engine);
+  const auto settle = [&](models::Fs time) {
+    while (!line.later.empty() && line.later.top().ready <= time) {
+      const std::uint32_t number = line.later.top().number;
+      line.later.pop();
+      (nodes_[number].begins ? line.hungry : line.now).push(number);
+    }
+  };
+  settle(line.free);
+  if (line.now.empty() && line.hungry.empty() && !line.later.empty()) {
+    settle(line.later.top().ready);
+  }
+  // The first that is left always fits; of the others the oldest that needs room holds up those
+  // behind it that need some, too.
+  const auto blocked = [&] {
+    if (line.hungry.empty()) return false;
+    const std::uint32_t number = line.hungry.top();
+    if (number == front_ || context_.room.fits(inst(number), position_ + front_)) return false;
+    nodes_[number].held = true;
+    return true;
+  };
+  while (line.now.empty() && !line.later.empty() && blocked()) settle(line.later.top().ready);
+  Choice best;
+  if (!line.now.empty()) best = {start_on(line, line.now.top()), line.now.top(), false};
+  if (!line.hungry.empty() && (line.now.empty() || line.hungry.top() < best.number) && !blocked()) {
+    best = {start_on(line, line.hungry.top()), line.hungry.top(), true};
+  }
+  return best;
+}
+
+void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
+  Line& line = lines_.at(engine);
+  (choice.hungry ? line.hungry : line.now).pop();
+  Node& node = nodes_[choice.number];
+  models::Fs start = choice.at;
+  if (node.estimate.act_table != 0 && node.estimate.act_table != table_) {
+    table_ = node.estimate.act_table;
+    start += table_load_;
+  }
+  node.start = start;
+  line.free = start + node.estimate.interval;
+  node.visible = start + node.estimate.latency;
+  if (node.estimate.is_dma) finish_dma(node, start);
+  node.done = true;
+  now_ = std::max(now_, start);
+  if (context_.room.tracks() && context_.room.execute(inst(choice.number), position_ + front_)) {
+    freed_ = std::max(freed_, node.visible);
+  }
+  for (const Hazards::Edge& edge : node.followers) {
+    link(edge.producer, {choice.number, edge.reads});
+    if (--nodes_[edge.producer].waits_for == 0) release(edge.producer);
+  }
+  node.followers = {};
+}
+
+// The DMA engines are shared by all transfers.
+void BlockScheduler::finish_dma(Node& node, models::Fs start) {
+  const models::Fs first = start + node.estimate.latency;
+  transfers_ = std::max(transfers_, first) + node.estimate.transfer;
+  node.visible = std::max(transfers_, first + node.estimate.lanes);
+}
+
+}  // namespace nkisim::compiler

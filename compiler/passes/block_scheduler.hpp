@@ -1,0 +1,87 @@
+// Orders one basic block; see schedule.hpp.
+#pragma once
+
+#include <array>
+#include <queue>
+#include <span>
+
+#include "compiler/analysis/estimate.hpp"
+#include "compiler/analysis/precedence.hpp"
+#include "compiler/analysis/room.hpp"
+
+namespace nkisim::compiler {
+
+/// A simulation with estimated times and unlimited queues, in which every engine takes the oldest
+/// ready instruction.
+class BlockScheduler {
+ public:
+  struct Context {
+    const isa::Program& program;
+    const std::vector<bool>& placed;  // as for Hazards
+    std::size_t window;
+    Estimator& estimator;
+    Room& room;
+  };
+  /// `block`: indices in the program; the first has `position` among its core's instructions.
+  BlockScheduler(const Context& context, std::span<const std::uint32_t> block,
+                 std::size_t position);
+  /// The block's numbers (0 = its first instruction) in their new order.
+  [[nodiscard]] std::vector<std::uint32_t> run();
+
+ private:
+  struct Node {
+    Estimate estimate;
+    models::Fs ready = 0;  // operands there
+    models::Fs start = 0, visible = 0;
+    std::uint32_t waits_for = 0;
+    bool begins = false;  // a tile's life: needs room
+    bool held = false;    // for want of room
+    bool done = false;
+    std::vector<Hazards::Edge> followers;  // `producer` is the follower's number here
+  };
+  struct Later {
+    models::Fs ready;
+    std::uint32_t number;
+    bool operator>(const Later& other) const {
+      return ready != other.ready ? ready > other.ready : number > other.number;
+    }
+  };
+  template <typename T>
+  using Lowest = std::priority_queue<T, std::vector<T>, std::greater<>>;
+  struct Line {  // one engine
+    models::Fs free = 0;
+    Lowest<Later> later;                // operands ready at a known time
+    Lowest<std::uint32_t> now, hungry;  // ready; those that need room apart
+  };
+  struct Choice {
+    models::Fs at = models::kNever;
+    std::uint32_t number = 0;
+    bool hungry = false;
+  };
+  void admit();
+  void add(std::uint32_t number);
+  void link(std::uint32_t number, const Hazards::Edge& edge);
+  void release(std::uint32_t number);
+  [[nodiscard]] Choice choose(std::size_t engine);
+  [[nodiscard]] models::Fs start_on(const Line& line, std::uint32_t number) const;
+  void issue(std::size_t engine, const Choice& choice);
+  void finish_dma(Node& node, models::Fs start);
+  [[nodiscard]] const isa::Inst& inst(std::uint32_t number) const {
+    return context_.program.insts()[block_[number]];
+  }
+
+  Context context_;
+  std::span<const std::uint32_t> block_;
+  std::size_t position_;
+  Precedence precedence_;
+  std::vector<Node> nodes_;
+  std::array<Line, isa::kEngineCount> lines_;
+  std::uint32_t front_ = 0, admitted_ = 0;
+  models::Fs now_ = 0;        // start of the latest decision
+  models::Fs freed_ = 0;      // when the latest life of a tile ended
+  models::Fs transfers_ = 0;  // DMA engines busy until
+  models::Fs table_load_ = 0;
+  std::uint32_t table_ = 0;
+};
+
+}  // namespace nkisim::compiler

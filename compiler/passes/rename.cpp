@@ -1,0 +1,125 @@
+#include "compiler/passes/rename.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "models/footprint.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+class Renamer {
+ public:
+  Renamer(isa::Program& program, const std::vector<bool>& placed)
+      : program_(program), now_(program.tensors().size()), may_(now_.size(), true) {
+    for (std::uint32_t t = 0; t < now_.size(); ++t) {
+      now_[t] = t;
+      may_[t] = !placed[t] && program.tensors()[t].space == isa::Space::kSbuf;
+    }
+    used_.assign(now_.size(), false);
+    exclude_spanning();
+  }
+
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> run() {
+    const std::size_t count = program_.insts().size();
+    for (std::size_t i = 0; i < count; ++i) rename(i);
+    return std::move(made_);
+  }
+
+ private:
+  // A tensor of several stretches may carry values around a loop.
+  void exclude_spanning() {
+    std::vector<std::uint32_t> stretch(now_.size(), 0);
+    std::uint32_t here = 1;
+    for (const isa::Inst& inst : program_.insts()) {
+      if (isa::spec(inst).control != isa::OpSpec::Control::kNone) ++here;
+      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+        if (stretch[ref.tensor] == 0) stretch[ref.tensor] = here;
+        if (stretch[ref.tensor] != here) may_[ref.tensor] = false;
+      });
+    }
+    if (here == 1) return;
+    // Inside a loop's body a first value may be the previous iteration's last.
+    for (std::uint32_t t = 0; t < may_.size(); ++t) may_[t] = may_[t] && stretch[t] == 1;
+  }
+
+  [[nodiscard]] bool overwrites(const isa::Inst& inst, std::uint32_t tensor) const {
+    if (!isa::spec(inst).dma) return false;
+    const isa::Tensor& t = program_.tensors()[tensor];
+    bool whole = false, reads = false;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      reads |= ref.dynamic != nullptr;  // rows out of range may be left as they are
+      if (ref.tensor != tensor) return;
+      reads |= !write;
+      const models::Footprint f = models::static_footprint(ref, program_);
+      whole |= write && f.dense() && f.last - f.first == t.extent_bytes() &&
+               ref.partition == t.partition && ref.partitions == t.shape[0];
+    });
+    return whole && !reads;
+  }
+
+  void rename(std::size_t i) {
+    const isa::Inst& inst = program_.insts()[i];
+    bool changes = false;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      const std::uint32_t t = ref.tensor;
+      if (t >= may_.size() || !may_[t]) return;
+      if (write && used_[t] && overwrites(inst, t)) now_[t] = another(t);
+      used_[t] = true;
+      changes |= now_[t] != t;
+    });
+    if (changes) redirect(i);
+  }
+
+  std::uint32_t another(std::uint32_t t) {
+    isa::Tensor copy = program_.tensors()[t];
+    copy.name += '~';
+    copy.name += std::to_string(made_.size() + 1);
+    const std::uint32_t id = program_.add_tensor(std::move(copy));
+    made_.emplace_back(id, t);
+    return id;
+  }
+
+  const isa::TensorRef* moved(const isa::TensorRef* ref) {
+    isa::TensorRef copy = *ref;
+    if (copy.tensor < now_.size()) copy.tensor = now_[copy.tensor];
+    copy.dynamic = moved(ref->dynamic);
+    return copy.tensor == ref->tensor && copy.dynamic == ref->dynamic ? ref
+                                                                      : program_.add_ref(copy);
+  }
+
+  const isa::DynamicOffset* moved(const isa::DynamicOffset* d) {
+    if (d == nullptr) return d;
+    isa::DynamicOffset copy = *d;
+    if (d->index != nullptr) copy.index = moved(d->index);
+    copy.next = moved(d->next);
+    return copy.index == d->index && copy.next == d->next ? d : program_.add_dynamic(copy);
+  }
+
+  void redirect(std::size_t i) {
+    const isa::Inst& inst = program_.insts()[i];
+    std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
+    for (isa::Arg& arg : args) {
+      if (arg.kind == isa::Arg::Kind::kTensor) arg.tensor = moved(arg.tensor);
+      if (arg.kind != isa::Arg::Kind::kTensors) continue;
+      isa::RefList refs;
+      for (const isa::TensorRef* ref : *arg.tensors) refs.push_back(moved(ref));
+      arg.tensors = program_.add_refs(std::move(refs));
+    }
+    program_.set_args(i, args);
+  }
+
+  isa::Program& program_;
+  std::vector<std::uint32_t> now_;  // by tensor: its current storage
+  std::vector<bool> may_, used_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> made_;
+};
+
+}  // namespace
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& program,
+                                                                  const std::vector<bool>& placed) {
+  return Renamer(program, placed).run();
+}
+
+}  // namespace nkisim::compiler

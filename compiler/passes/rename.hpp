@@ -1,0 +1,19 @@
+// Tiles that are loaded anew get storage of their own, so that a load need not wait until its
+// tile's last value has been read.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "isa/program.hpp"
+
+namespace nkisim::compiler {
+
+/// For every SBUF tensor without a final address (`placed` false) that a DMA overwrites as a whole:
+/// the accesses from there on use a new tensor. Only tensors used within one stretch without
+/// control flow. Returns (new tensor, tensor it was) pairs; the program computes the same.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& program,
+                                                                  const std::vector<bool>& placed);
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,68 @@
+#include "compiler/passes/schedule.hpp"
+
+#include <algorithm>
+
+#include "compiler/passes/block_scheduler.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+class Scheduler {
+ public:
+  Scheduler(const isa::Program& program, const models::Config& config,
+            const ScheduleOptions& options)
+      : program_(program), options_(options), estimator_(config, program) {
+    result_.order.resize(program.insts().size());
+    for (std::uint32_t i = 0; i < result_.order.size(); ++i) result_.order[i] = i;
+  }
+
+  Schedule run() {
+    if (program_.explicit_semaphores()) return std::move(result_);
+    for (int core = 0; core < program_.cores(); ++core) run_core(core);
+    return std::move(result_);
+  }
+
+ private:
+  void run_core(int core) {
+    std::vector<std::uint32_t> mine;
+    const auto& insts = program_.insts();
+    for (std::uint32_t i = 0; i < insts.size(); ++i) {
+      if (insts[i].core == core) mine.push_back(i);
+    }
+    Room room(program_, core, options_.placed, {options_.share, options_.packed});
+    std::size_t begin = 0;
+    for (std::size_t p = 0; p <= mine.size(); ++p) {
+      if (p < mine.size() && !is_barrier(insts[mine[p]])) continue;
+      run_block({mine.data() + begin, p - begin}, begin, room);
+      if (p < mine.size()) room.execute(insts[mine[p]], p);
+      begin = p + 1;
+    }
+  }
+
+  void run_block(std::span<const std::uint32_t> block, std::size_t position, Room& room) {
+    if (block.empty()) return;
+    BlockScheduler scheduler({program_, options_.placed, options_.window, estimator_, room}, block,
+                             position);
+    const std::vector<std::uint32_t> order = scheduler.run();
+    std::uint32_t earliest = static_cast<std::uint32_t>(block.size());  // of those that follow
+    for (std::size_t k = order.size(); k-- > 0;) {
+      result_.order[block[k]] = block[order[k]];
+      if (order[k] > earliest) ++result_.moved;
+      earliest = std::min(earliest, order[k]);
+    }
+  }
+
+  const isa::Program& program_;
+  const ScheduleOptions& options_;
+  Estimator estimator_;
+  Schedule result_;
+};
+
+}  // namespace
+
+Schedule schedule(const isa::Program& program, const models::Config& config,
+                  const ScheduleOptions& options) {
+  return Scheduler(program, config, options).run();
+}
+
+}  // namespace nkisim::compiler

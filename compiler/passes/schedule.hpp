@@ -1,0 +1,33 @@
+// The order in which a compiler would issue a program's instructions: a list scheduler.
+#pragma once
+
+#include <vector>
+
+#include "isa/program.hpp"
+#include "models/config.hpp"
+
+namespace nkisim::compiler {
+
+struct ScheduleOptions {
+  std::size_t window = 4096;  // how many instructions it looks past the first that is left
+  /// On-chip tensors whose address is final, by id; the others will be given one afterwards and
+  /// have storage of their own until then. Empty: all are final.
+  std::vector<bool> placed = {};
+  double share = 1;     // of SBUF that tiles without an address may fill
+  bool packed = false;  // narrow tiles lie side by side: they count by the quadrants they take
+};
+
+struct Schedule {
+  std::vector<std::uint32_t> order;  // the k-th instruction is the program's order[k]-th
+  std::size_t moved = 0;             // instructions that overtake an earlier one
+};
+
+/// Orders every stretch of instructions without control flow, rendezvous or register writes: each
+/// engine takes the oldest instruction whose operands are ready (by estimated time), so loads run
+/// ahead as far as memory lasts and independent chains interleave. Reads and writes of the same
+/// bytes, and instructions that share an engine's state, keep their order, so the program computes
+/// the same bits. A program with explicit semaphores is left as it is.
+[[nodiscard]] Schedule schedule(const isa::Program& program, const models::Config& config,
+                                const ScheduleOptions& options = {});
+
+}  // namespace nkisim::compiler

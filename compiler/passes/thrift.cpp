@@ -1,0 +1,260 @@
+#include "compiler/passes/thrift.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <queue>
+#include <set>
+#include <span>
+#include <unordered_set>
+#include <utility>
+
+#include "compiler/analysis/precedence.hpp"
+#include "compiler/analysis/tile_lives.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+// Orders one block. Whenever an instruction that needs no more room is ready it goes; else the
+// oldest that is not to wait, preceded by what it needs, each need by its own needs.
+class ThriftyBlock {
+ public:
+  ThriftyBlock(const isa::Program& program, const std::vector<bool>& placed,
+               std::span<const std::uint32_t> block, TileLives& lives, Delay delay)
+      : program_(program),
+        block_(block),
+        lives_(lives),
+        spread_(delay == Delay::kSpread),
+        nodes_(block.size()) {
+    Precedence precedence(program, placed);
+    for (std::uint32_t n = 0; n < block.size(); ++n) {
+      Node& node = nodes_[n];
+      for (const Hazards::Edge& edge :
+           precedence.add(inst(n), n, [](std::uint32_t) { return false; })) {
+        node.needs.push_back(edge.producer);
+        nodes_[edge.producer].followers.push_back(n);
+      }
+      std::sort(node.needs.begin(), node.needs.end());
+      node.open = static_cast<std::uint32_t>(node.needs.size());
+    }
+    find_waiting(delay);
+  }
+
+  std::vector<std::uint32_t> run() {
+    for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+      if (nodes_[n].open == 0) offer(n);
+    }
+    issue_free();
+    for (const bool waiting : {false, true}) {
+      for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+        if (nodes_[n].waits != waiting) continue;
+        reach(n);
+        use_up();
+      }
+    }
+    return std::move(order_);
+  }
+
+ private:
+  struct Node {
+    std::vector<std::uint32_t> needs, followers;
+    std::uint32_t open = 0;  // needs that have not been issued
+    std::uint32_t next = 0;  // the first of them may be needs[next]
+    bool waits = false;
+    bool done = false;
+  };
+
+  // By the lives that the program's own order gives the tiles.
+  void find_waiting(Delay delay) {
+    if (delay == Delay::kNone) return;
+    TileLives in_order = lives_;
+    for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+      const std::int64_t begins = in_order.begins(block_[n]).sum();
+      nodes_[n].waits = delay == Delay::kAll ? begins > in_order.ends(block_[n]).sum()
+                                             : begins > 0 && !reads_chip(inst(n));
+      in_order.execute(block_[n], [](std::uint32_t) {});
+    }
+  }
+
+  static bool reads_chip(const isa::Inst& inst) {
+    bool any = false;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      any |= ref.on_chip() && !write;
+    });
+    return any;
+  }
+
+  // Issues an instruction and before it all it needs, depth first.
+  void reach(std::uint32_t goal) {
+    std::vector<std::uint32_t> path{goal};
+    while (!path.empty()) {
+      Node& node = nodes_[path.back()];
+      while (node.next < node.needs.size() && nodes_[node.needs[node.next]].done) ++node.next;
+      if (node.done) {
+        path.pop_back();
+      } else if (node.next < node.needs.size()) {
+        path.push_back(node.needs[node.next]);
+      } else {
+        issue(path.back());
+        issue_free();
+      }
+    }
+  }
+
+  // Tiles that have just been read for the first time: where all their other readers together begin
+  // less than such a tile has, they go now and end it.
+  void use_up() {
+    while (!begun_.empty()) {
+      const TileLives::Use use = begun_.front();
+      begun_.pop_front();
+      const auto readers = to_come(use);
+      if (cost(readers) >= use.sbuf) continue;
+      for (const std::uint32_t n : readers) reach(n);
+    }
+  }
+
+  void note_begun(std::uint32_t n) {
+    if (!spread_ || nodes_[n].waits) return;
+    lives_.each_use(block_[n], [&](const TileLives::Use& use) {
+      if (use.sbuf > 0 && seen_.insert(use.tile).second) begun_.push_back(use);
+    });
+  }
+
+  std::vector<std::uint32_t> to_come(const TileLives::Use& use) const {
+    std::vector<std::uint32_t> out;
+    for (const std::uint32_t i : use.instructions) {
+      const auto n = number_of(i);
+      if (n && !nodes_[*n].done) out.push_back(*n);
+    }
+    return out;
+  }
+
+  // Bytes of SBUF that instructions and what they need begin; endless if a need has needs itself
+  // or PSUM has no room.
+  [[nodiscard]] std::int64_t cost(const std::vector<std::uint32_t>& numbers) const {
+    constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+    const std::set<std::uint32_t> together(numbers.begin(), numbers.end());
+    std::set<std::uint32_t> sources;
+    OnChipBytes begins;
+    const auto add = [&](std::uint32_t n) {
+      const OnChipBytes more = lives_.begins(block_[n]);
+      begins.sbuf += more.sbuf;
+      begins.psum += more.psum;
+    };
+    for (const std::uint32_t n : numbers) {
+      add(n);
+      for (const std::uint32_t need : nodes_[n].needs) {
+        if (nodes_[need].done || together.contains(need)) continue;
+        if (nodes_[need].open > 0) return kEndless;
+        if (sources.insert(need).second) add(need);
+      }
+    }
+    const bool room = lives_.psum() + begins.psum <= program_.machine().psum_partition_bytes;
+    return room ? begins.sbuf : kEndless;
+  }
+
+  // Ready instructions after which no more is filled than before; those that begin nothing first.
+  void issue_free() {
+    while (true) {
+      auto& from = !free_.empty() ? free_ : held_;
+      if (from.empty()) return;
+      const Offer next = from.top();
+      if (!nodes_[next.second].done && !psum_has_room(next.second)) {
+        if (&from == &held_) return;
+        held_.push(next);
+        from.pop();
+        continue;
+      }
+      from.pop();
+      if (!nodes_[next.second].done) issue(next.second);
+    }
+  }
+
+  [[nodiscard]] bool psum_has_room(std::uint32_t n) const {
+    return !spread_ ||
+           lives_.psum() + lives_.begins(block_[n]).psum <= program_.machine().psum_partition_bytes;
+  }
+
+  void offer(std::uint32_t n) {
+    const OnChipBytes begins = lives_.begins(block_[n]), ends = lives_.ends(block_[n]);
+    const bool free = spread_ ? begins.sbuf <= ends.sbuf : begins.sum() <= ends.sum();
+    if (free) free_.push({begins.sum() > 0, n});
+  }
+
+  void issue(std::uint32_t n) {
+    nodes_[n].done = true;
+    order_.push_back(n);
+    lives_.execute(block_[n], [&](std::uint32_t i) {
+      const auto other = number_of(i);
+      if (other && !nodes_[*other].done && nodes_[*other].open == 0) offer(*other);
+    });
+    note_begun(n);
+    for (const std::uint32_t follower : nodes_[n].followers) {
+      if (--nodes_[follower].open == 0) offer(follower);
+    }
+  }
+
+  // In this block, if it is.
+  [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t i) const {
+    const auto at = std::lower_bound(block_.begin(), block_.end(), i);
+    if (at == block_.end() || *at != i) return {};
+    return static_cast<std::uint32_t>(at - block_.begin());
+  }
+
+  [[nodiscard]] const isa::Inst& inst(std::uint32_t n) const { return program_.insts()[block_[n]]; }
+
+  using Offer = std::pair<bool, std::uint32_t>;
+  const isa::Program& program_;
+  std::span<const std::uint32_t> block_;  // ascending numbers of instructions
+  TileLives& lives_;
+  bool spread_;
+  std::vector<Node> nodes_;
+  using Oldest = std::priority_queue<Offer, std::vector<Offer>, std::greater<>>;
+  Oldest free_, held_;                // ready and no burden; those that PSUM has no room for yet
+  std::deque<TileLives::Use> begun_;  // read for the first time, to be looked at
+  std::unordered_set<std::uint32_t> seen_;
+  std::vector<std::uint32_t> order_;
+};
+
+}  // namespace
+
+Delay parse_delay(std::string_view option, std::string_view text) {
+  if (text == "none") return Delay::kNone;
+  if (text == "sources") return Delay::kSources;
+  if (text == "all") return Delay::kAll;
+  if (text == "spread") return Delay::kSpread;
+  throw isa::Error(isa::ErrorCode::kUsage, std::string(option) + " " + std::string(text) +
+                                               "; none, sources, all or spread is required");
+}
+
+std::vector<std::uint32_t> thrifty_order(const isa::Program& program,
+                                         const std::vector<bool>& placed, Delay delay) {
+  const auto& insts = program.insts();
+  std::vector<std::uint32_t> order(insts.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (program.explicit_semaphores()) return order;
+  for (int core = 0; core < program.cores(); ++core) {
+    TileLives lives(program, core, placed);
+    std::vector<std::uint32_t> block;
+    const auto finish = [&] {
+      const auto numbers = ThriftyBlock(program, placed, block, lives, delay).run();
+      for (std::size_t k = 0; k < numbers.size(); ++k) order[block[k]] = block[numbers[k]];
+      block.clear();
+    };
+    for (std::uint32_t i = 0; i < insts.size(); ++i) {
+      if (insts[i].core != core) continue;
+      if (!is_barrier(insts[i])) {
+        block.push_back(i);
+        continue;
+      }
+      finish();
+      lives.execute(i, [](std::uint32_t) {});
+    }
+    finish();
+  }
+  return order;
+}
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,87 @@
+// The DMA engines of one core.
+#pragma once
+
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "models/dma/dma_plan.hpp"
+#include "models/operation.hpp"
+#include "models/sim_session.hpp"
+
+namespace nkisim::models {
+
+/// One transfer in flight.
+struct Transfer {
+  Operation* op = nullptr;
+  std::shared_ptr<const TransferPlan> plan;
+  int lanes_left = 0;
+  int updates_left = 0;
+  bool each_update = false;  // every engine's semaphore write counts, not only the last
+  Fs first_packet = kNever, last_packet = 0, visible = 0;
+  std::int64_t packets = 0;
+};
+
+/// Sixteen engines behind one process: queues of packets, and the semaphore writes that end them.
+class Dma : public sc_core::sc_module {
+ public:
+  struct Client {
+    /// An engine's semaphore write of this transfer has arrived.
+    std::function<void(Transfer&, int engine)> on_update;
+    /// All of them have.
+    std::function<void(Transfer&)> on_done;
+    std::function<void(const Transfer&, const LanePlan&, const LaneDone&)> on_lane;
+    /// Every payload packet of an engine; slower, so only if somebody wants it.
+    std::function<void(const Transfer&, int engine, const PacketTime&)> on_packet;
+  };
+  Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Hbm& hbm,
+      Client client);
+  /// Starts a transfer whose first packet may go at `first_packet` (now or later).
+  void submit(Operation& op, const DgeConfig& dge, Fs first_packet);
+  /// Transfers of a descriptor mode whose engines have not finished.
+  [[nodiscard]] int outstanding(isa::DgeMode mode);
+
+ private:
+  struct Event {
+    Fs time;
+    std::uint64_t order;
+    Transfer* transfer;
+    int engine;
+    bool operator>(const Event& o) const {
+      return time != o.time ? time > o.time : order > o.order;
+    }
+  };
+  struct Finished {
+    int engine;
+    LaneDone done;
+  };
+  void step();
+  void schedule();
+  void run_events(Fs now);
+  void catch_up(Fs now);
+  void look_at(std::size_t e, Fs now);
+  void finish_lane(int engine, const LaneDone& done);
+  void update(Transfer& transfer, int engine, Fs now);
+  Transfer* allocate();
+
+  const DmaConfig& config_;
+  SimSession& session_;
+  Client client_;
+  sc_core::sc_event wake_;
+  DmaPlanner planner_;
+  std::vector<DmaLane> lanes_;
+  std::vector<Fs> planned_;      // next look per engine
+  std::vector<Fs> last_update_;  // per queue
+  std::vector<Fs> next_first_;   // per queue: earliest first packet of its next transfer
+  using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
+  Events updates_;  // semaphore writes arriving
+  std::uint64_t order_ = 0;
+  std::deque<Transfer> store_;
+  std::vector<Transfer*> free_;
+  std::vector<LaneDone> done_;
+  std::vector<Finished> finished_;
+  std::vector<PacketTime> packets_;
+  std::array<int, 4> outstanding_{};
+};
+
+}  // namespace nkisim::models

@@ -1,0 +1,290 @@
+#include "models/dma/dma_lane.hpp"
+
+#include <algorithm>
+
+namespace nkisim::models {
+
+void LaneLoad::add(const PacketRun& run) {
+  runs.push_back(run);
+  packets += run.count;
+  bytes += run.count * run.bytes;
+  work += run.count * run.interval;
+}
+
+bool DmaLane::push(const LaneItem& item) {
+  Active a{.item = item,
+           .total = item.load->packets,
+           .work = item.load->work,
+           .bytes = item.load->bytes};
+  auto q = std::find_if(queues_.begin(), queues_.end(),
+                        [&](const Queue& x) { return x.index >= item.queue; });
+  if (q == queues_.end() || q->index != item.queue) {
+    q = queues_.insert(q, Queue{item.queue, {}});
+  }
+  q->items.push_back(a);
+  if (q->items.size() > 1) return false;
+  ++busy_;
+  return true;
+}
+
+Fs DmaLane::earliest() const {
+  Fs ready = kNever;
+  for (const Queue& q : queues_) {
+    if (!q.items.empty()) ready = std::min(ready, q.items.front().item.ready);
+  }
+  return ready == kNever ? kNever : std::max(ready, free_);
+}
+
+Fs DmaLane::next_ready(Fs after) const {
+  Fs ready = kNever;
+  for (const Queue& q : queues_) {
+    if (!q.items.empty() && q.items.front().item.ready > after) {
+      ready = std::min(ready, q.items.front().item.ready);
+    }
+  }
+  return ready;
+}
+
+// Next queue after the one served last whose head is ready.
+DmaLane::Queue* DmaLane::pick(Fs at) {
+  Queue* lowest = nullptr;
+  for (Queue& q : queues_) {
+    if (q.items.empty() || q.items.front().item.ready > at) continue;
+    if (q.index > last_) {
+      lowest = &q;
+      break;
+    }
+    if (lowest == nullptr) lowest = &q;
+  }
+  last_ = lowest->index;
+  return lowest;
+}
+
+// Which queue has work, where there is only one.
+std::size_t DmaLane::sole() const {
+  std::size_t q = 0;
+  while (queues_[q].items.empty()) ++q;
+  return q;
+}
+
+// What of the stall collected is met: whole quanta.
+Fs DmaLane::whole_quanta(double stalled) const {
+  return static_cast<Fs>(stalled / static_cast<double>(config_.hbm_stall_quantum)) *
+         config_.hbm_stall_quantum;
+}
+
+// Stall that `packets` packets will meet.
+Fs DmaLane::stall_ahead(const Active& a, std::int64_t packets) const {
+  const LaneLoad& load = *a.item.load;
+  if (load.stall <= 0) return 0;
+  return whole_quanta(stalled_ +
+                      load.stall * static_cast<double>(packets * load.runs[a.run].bytes));
+}
+
+Fs DmaLane::stall(const Active& a, std::int64_t packets) {
+  if (a.item.load->stall <= 0) return 0;
+  const Fs met = stall_ahead(a, packets);
+  stalled_ += a.item.load->stall * static_cast<double>(packets * a.item.load->runs[a.run].bytes);
+  stalled_ -= static_cast<double>(met);
+  return met;
+}
+
+// Delay of `packets` packets by others that use the same HBM stack.
+Fs DmaLane::contention(const Active& a, Fs start, std::int64_t packets, Fs span) {
+  const LaneLoad& load = *a.item.load;
+  if (hbm_ == nullptr || !hbm_->limits() || load.hbm_passes == 0) return 0;
+  const auto bytes = static_cast<double>(packets * load.runs[a.run].bytes * load.hbm_passes);
+  return hbm_->delay(start, span, bytes);
+}
+
+// Accounts `packets` packets of the current run that start at free_.
+void DmaLane::take(Active& a, std::int64_t packets) {
+  const PacketRun& run = a.item.load->runs[a.run];
+  a.packet += packets;
+  a.total -= packets;
+  a.work -= packets * run.interval;
+  a.bytes -= packets * run.bytes;
+  if (a.packet == run.count) {
+    a.packet = 0;
+    ++a.run;
+  }
+}
+
+// One packet of `queue`, or as many as certainly follow each other before `limit`. With `sole`, no
+// other queue has work.
+void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done) {
+  Active& a = queue.items.front();
+  const LaneLoad& load = *a.item.load;
+  const bool alone =
+      sole || std::none_of(queues_.begin(), queues_.end(), [&](const Queue& q) {
+        return &q != &queue && !q.items.empty() && q.items.front().item.ready <= free_;
+      });
+  if (a.first == kNever) a.first = free_;
+  Fs start = 0;
+  do {
+    start = free_;
+    const PacketRun& run = load.runs[a.run];
+    const bool is_semaphore = a.run + 1 == load.runs.size();
+    std::int64_t packets = 1;
+    if (alone && sink_ == nullptr) {
+      // Starts up to `limit`, but before another queue's head is ready.
+      const Fs until = sole ? limit : std::min(limit, next_ready(start) - 1);
+      const std::int64_t left = run.count - a.packet;
+      Fs extra = a.packets_to_cold > 0 ? load.cold : 0;
+      if (!is_semaphore && left > 1) extra += stall_ahead(a, left);
+      if (start + (left - 1) * run.interval + extra <= until && left >= a.packets_to_cold) {
+        packets = left;
+        if (a.packets_to_cold > 0) a.packets_to_cold = 1;
+      } else if (a.packets_to_cold == 0) {
+        const Fs span = until - start - extra;
+        packets = std::clamp<std::int64_t>(span / std::max<Fs>(run.interval, 1) + 1, 1, left);
+      }
+    }
+    Fs extra = 0;
+    if (!is_semaphore) extra = stall(a, packets);
+    if (a.packets_to_cold > 0 && --a.packets_to_cold == 0) extra += load.cold;
+    if (!is_semaphore) extra += contention(a, start, packets, packets * run.interval + extra);
+    free_ = start + packets * run.interval + extra;
+    if (!is_semaphore) {
+      a.payload_end = free_ - run.interval + run.duration;
+      if (sink_ != nullptr) {
+        sink_->push_back({a.item.transfer, queue.index, start, a.payload_end - start, run.bytes});
+      }
+    }
+    take(a, packets);
+  } while (sole && a.total > 0 && free_ <= limit);
+  if (a.total > 0) return;
+  finish(queue, {a.item.transfer, queue.index, a.first, a.payload_end, start}, done);
+}
+
+void DmaLane::finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done) {
+  done.push_back(share);
+  queue.items.pop_front();
+  if (queue.items.empty()) --busy_;
+}
+
+// A share that nothing can delay any more, in one go. False if packets must be looked at.
+bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
+  Active& a = queue.items.front();
+  const LaneLoad& load = *a.item.load;
+  const bool contended = hbm_ != nullptr && hbm_->limits() && load.hbm_passes > 0;
+  if (sink_ != nullptr || contended || a.first != kNever || a.packets_to_cold > 0) return false;
+  const PacketRun& semaphore = load.runs.back();
+  Fs end = free_ + load.work - semaphore.interval;
+  double stalled = stalled_;
+  if (load.stall > 0) {
+    stalled += load.stall * static_cast<double>(load.bytes - semaphore.bytes);
+    const Fs met = whole_quanta(stalled);
+    stalled -= static_cast<double>(met);
+    end += met;
+  }
+  if (end > limit) return false;
+  if (load.runs.size() > 1) {
+    const PacketRun& last = load.runs[load.runs.size() - 2];
+    a.payload_end = end - last.interval + last.duration;
+  }
+  finish(queue, {a.item.transfer, queue.index, free_, a.payload_end, end}, done);
+  stalled_ = stalled;
+  free_ = end + semaphore.interval;
+  return true;
+}
+
+// Whole rounds over all ready queues, leaving at least one packet of every current run. False if
+// fewer than two rounds fit.
+bool DmaLane::rounds(Fs limit) {
+  if (sink_ != nullptr) return false;
+  std::int64_t fit = std::numeric_limits<std::int64_t>::max();
+  Fs length = 0, stalls = 0;
+  int ready = 0;
+  for (const Queue& q : queues_) {
+    if (q.items.empty() || q.items.front().item.ready > free_) continue;
+    const Active& a = q.items.front();
+    if (a.first == kNever || a.packets_to_cold > 0) return false;
+    fit = std::min(fit, a.item.load->runs[a.run].count - a.packet - 1);
+    length += a.item.load->runs[a.run].interval;
+    ++ready;
+  }
+  if (ready < 2) return false;
+  const Fs window = std::min(limit, next_ready(free_)) - free_;
+  fit = std::min(fit, window / std::max<Fs>(length, 1));
+  if (fit < 2) return false;
+  for (const Queue& q : queues_) {
+    if (q.items.empty() || q.items.front().item.ready > free_) continue;
+    stalls += stall_ahead(q.items.front(), fit);
+  }
+  fit = std::min(fit, (window - stalls) / std::max<Fs>(length, 1));
+  if (fit < 2) return false;
+  const Fs begin = free_;
+  Fs extra = 0;
+  for (Queue& q : queues_) {
+    if (q.items.empty() || q.items.front().item.ready > begin) continue;
+    Active& a = q.items.front();
+    extra += stall(a, fit) + contention(a, begin, fit, fit * length);
+    take(a, fit);
+  }
+  free_ = begin + fit * length + extra;
+  return true;
+}
+
+void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
+  while (busy_ > 0) {
+    const bool only = busy_ == 1;
+    Queue* queue = only ? &queues_[sole()] : nullptr;
+    const Fs at = only ? std::max(free_, queue->items.front().item.ready) : earliest();
+    if (at > now) return;
+    const bool was_idle = at - free_ > config_.cold_idle;
+    free_ = at;
+    if (only) {
+      last_ = queue->index;
+    } else {
+      if (rounds(now)) continue;
+      queue = pick(at);
+    }
+    Active& a = queue->items.front();
+    if (a.first == kNever && was_idle && a.item.load->cold > 0) {
+      a.packets_to_cold = a.total > 2 ? 2 : 1;  // the second payload packet pays, if there is one
+    }
+    if (!only || !whole(*queue, now, done)) step(*queue, now, only, done);
+  }
+}
+
+// Delay that the idle engine certainly adds to the share it does next.
+Fs DmaLane::cold_ahead(const Active& a, Fs at) const {
+  if (a.packets_to_cold > 0) return a.item.load->cold;
+  return a.first == kNever && at - free_ > config_.cold_idle ? a.item.load->cold : 0;
+}
+
+// HBM stalls of the rest of a share, less one for rounding.
+Fs DmaLane::certain_stall(const Active& a) const {
+  if (a.item.load->stall <= 0) return 0;
+  const double all = stalled_ + a.item.load->stall * static_cast<double>(a.bytes - kSemaphoreBytes);
+  return std::max<Fs>(0, whole_quanta(all) - config_.hbm_stall_quantum);
+}
+
+Fs DmaLane::finish_alone(const Active& a) const {
+  const Fs at = std::max(free_, a.item.ready);
+  return at + a.work - a.item.load->runs.back().interval + certain_stall(a) + cold_ahead(a, at);
+}
+
+Fs DmaLane::next() const {
+  if (busy_ == 0) return kNever;
+  if (busy_ == 1) return finish_alone(queues_[sole()].items.front());
+  const Fs at = earliest();
+  Fs best = kNever;
+  for (const Queue& q : queues_) {
+    if (q.items.empty() || q.items.front().item.ready > at) continue;
+    const Active& a = q.items.front();
+    Fs finish = at + a.work - a.item.load->runs.back().interval;
+    finish += certain_stall(a);
+    for (const Queue& other : queues_) {
+      if (&other == &q || other.items.empty() || other.items.front().item.ready > at) continue;
+      const Active& o = other.items.front();
+      finish += std::min(o.work, (a.total - 1) * std::min(o.item.load->runs[o.run].interval,
+                                                          o.item.load->runs.back().interval));
+    }
+    best = std::min(best, finish);
+  }
+  return best;
+}
+
+}  // namespace nkisim::models

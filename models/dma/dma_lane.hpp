@@ -1,0 +1,117 @@
+// One DMA engine: packets of several queues, in order within a queue, round robin between them.
+#pragma once
+
+#include <vector>
+
+#include "models/dma/hbm.hpp"
+#include "models/fifo.hpp"
+#include "models/observer.hpp"
+
+namespace nkisim::models {
+
+/// Every engine of a transfer ends its share with a semaphore write of this size.
+inline constexpr std::int64_t kSemaphoreBytes = 4;
+
+/// Equal packets in a row.
+struct PacketRun {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;  // of one packet
+  Fs interval = 0;         // start to the next packet's start
+  Fs duration = 0;         // start to its own end
+};
+
+/// What one engine moves for a transfer: payload packets and the semaphore write that ends them.
+/// Transfers that are alike share it.
+struct LaneLoad {
+  Fs cold = 0;         // delay of the second packet if the engine was idle
+  double stall = 0;    // HBM stall per packet byte, in fs; collected into whole quanta
+  int hbm_passes = 0;  // how often a byte crosses the HBM interface
+  std::vector<PacketRun> runs;
+  // Sums over `runs`.
+  std::int64_t packets = 0, bytes = 0;
+  Fs work = 0;
+  void add(const PacketRun& run);
+};
+
+/// A share handed to an engine.
+struct LaneItem {
+  QueueIndex queue = 0;
+  Fs ready = 0;  // first packet may start
+  const LaneLoad* load = nullptr;
+  void* transfer = nullptr;
+};
+
+/// A finished share.
+struct LaneDone {
+  void* transfer = nullptr;
+  QueueIndex queue = 0;
+  Fs start = 0;            // first packet
+  Fs payload_end = 0;      // end of the last payload packet
+  Fs semaphore_start = 0;  // start of the semaphore write
+};
+
+/// One packet, semaphore writes left out.
+struct PacketTime {
+  void* transfer = nullptr;
+  QueueIndex queue = 0;
+  Fs start = 0, duration = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Computes packet times in bulk: the work per call depends on the number of transfers, not of
+/// packets. Packets never start before they are known to be next, so items may be pushed late.
+class DmaLane {
+ public:
+  explicit DmaLane(const DmaConfig& config, Hbm* hbm = nullptr) : config_(config), hbm_(hbm) {}
+  /// True if the item is the first of its queue, so that the next finish may have moved.
+  bool push(const LaneItem& item);
+  /// From now on every packet is computed by itself and appended to `sink`.
+  void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
+  /// Processes every packet that starts at or before `now`; appends the items that finished.
+  void advance(Fs now, std::vector<LaneDone>& done);
+  /// A time at which to call advance() next: at most the next finish; kNever if idle.
+  [[nodiscard]] Fs next() const;
+
+ private:
+  struct Active {
+    LaneItem item;
+    std::size_t run = 0;      // current run
+    std::int64_t packet = 0;  // packets done in it
+    std::int64_t total = 0;   // packets left
+    Fs work = 0;              // time left without stalls
+    Fs first = kNever, payload_end = 0;
+    std::int64_t bytes = 0;   // left
+    int packets_to_cold = 0;  // 1: the next packet pays the cold delay
+  };
+  struct Queue {
+    QueueIndex index;
+    Fifo<Active> items;
+  };
+  [[nodiscard]] Queue* pick(Fs at);
+  [[nodiscard]] Fs next_ready(Fs after) const;
+  [[nodiscard]] Fs earliest() const;
+  [[nodiscard]] std::size_t sole() const;
+  [[nodiscard]] Fs finish_alone(const Active& a) const;
+  [[nodiscard]] Fs certain_stall(const Active& a) const;
+  [[nodiscard]] Fs cold_ahead(const Active& a, Fs at) const;
+  void step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done);
+  void finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done);
+  bool whole(Queue& queue, Fs limit, std::vector<LaneDone>& done);
+  bool rounds(Fs limit);
+  void take(Active& a, std::int64_t packets);
+  [[nodiscard]] Fs whole_quanta(double stalled) const;
+  [[nodiscard]] Fs stall_ahead(const Active& a, std::int64_t packets) const;
+  Fs stall(const Active& a, std::int64_t packets);
+  Fs contention(const Active& a, Fs start, std::int64_t packets, Fs span);
+
+  const DmaConfig& config_;
+  Hbm* hbm_;
+  std::vector<Queue> queues_;
+  int busy_ = 0;         // queues with work
+  QueueIndex last_ = 0;  // queue served last
+  Fs free_ = 0;          // engine may start its next packet
+  double stalled_ = 0;   // HBM stall collected, below one quantum
+  std::vector<PacketTime>* sink_ = nullptr;
+};
+
+}  // namespace nkisim::models

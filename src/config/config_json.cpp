@@ -1,0 +1,176 @@
+#include "src/config/config_json.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "isa/error.hpp"
+#include "src/config/embedded_configs.hpp"
+
+namespace nkisim {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxInheritance = 8;
+
+json parse_text(const std::string& text, const std::string& where) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& e) {
+    isa::fail("config " + where + ": " + e.what());
+  }
+}
+
+json read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) isa::fail("config " + path + ": cannot be read");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_text(text.str(), path);
+}
+
+std::string known_names() {
+  std::string list;
+  for (const std::string& n : config_names()) list += (list.empty() ? "" : ", ") + n;
+  return list;
+}
+
+json load_one(const std::string& name_or_path, const std::filesystem::path& relative_to) {
+  for (const EmbeddedConfig& c : embedded_configs()) {
+    if (c.name == name_or_path) return parse_text(std::string(c.text), name_or_path);
+  }
+  std::filesystem::path path(name_or_path);
+  if (path.is_relative() && !relative_to.empty()) path = relative_to / path;
+  if (!std::filesystem::is_regular_file(path)) {
+    isa::fail("config " + name_or_path + ": neither a file nor one of " + known_names());
+  }
+  return read_file(path.string());
+}
+
+bool is_leaf(const json& j) { return !j.is_object() || j.contains("value"); }
+
+json::iterator find_id(json& rows, const json& id) {
+  return std::find_if(rows.begin(), rows.end(), [&](const json& r) {
+    return r.is_object() && r.contains("id") && r["id"] == id;
+  });
+}
+
+void merge(json& base, const json& child);
+
+// Rows with a known id change that row; new ones go before the row named by "before", or last.
+void merge_rows(json& rows, const json& changes) {
+  for (const json& change : changes) {
+    if (!change.is_object() || !change.contains("id")) isa::fail("config: a rule has no id");
+    const auto known = find_id(rows, change["id"]);
+    if (known != rows.end()) {
+      merge(*known, change);
+      continue;
+    }
+    json row = change;
+    auto at = rows.end();
+    if (row.contains("before")) {
+      at = find_id(rows, row["before"]);
+      if (at == rows.end()) isa::fail("config: no rule " + row["before"].dump() + " to go before");
+      row.erase("before");
+    }
+    rows.insert(at, row);
+  }
+}
+
+void merge(json& base, const json& child) {
+  for (const auto& item : child.items()) {
+    const auto known = base.find(item.key());
+    if (known == base.end()) {
+      base[item.key()] = item.value();
+    } else if (known->is_array() && (item.key() == "rules" || item.key() == "extras")) {
+      merge_rows(*known, item.value());
+    } else if (is_leaf(*known) || is_leaf(item.value())) {
+      *known = item.value();
+    } else {
+      merge(*known, item.value());
+    }
+  }
+}
+
+json load_inherited(const std::string& name_or_path, const std::filesystem::path& folder,
+                    int depth) {
+  if (depth > kMaxInheritance) isa::fail("config " + name_or_path + ": inherits itself");
+  json own = load_one(name_or_path, folder);
+  if (!own.is_object()) isa::fail("config " + name_or_path + ": an object is required");
+  if (!own.contains("inherits")) return own;
+  if (!own["inherits"].is_string())
+    isa::fail("config " + name_or_path + ": /inherits: text is required");
+  const std::filesystem::path path = folder / name_or_path;
+  json base = load_inherited(own["inherits"].get<std::string>(), path.parent_path(), depth + 1);
+  own.erase("inherits");
+  merge(base, own);
+  return base;
+}
+
+json* find_member(json& at, const std::string& key) {
+  if (at.is_object()) {
+    const auto it = at.find(key);
+    return it == at.end() ? nullptr : &*it;
+  }
+  if (!at.is_array()) return nullptr;
+  const auto it = find_id(at, key);
+  return it == at.end() ? nullptr : &*it;
+}
+
+json parse_value(std::string_view text) {
+  json v = json::parse(text, nullptr, false);
+  return v.is_discarded() ? json(std::string(text)) : v;
+}
+
+}  // namespace
+
+std::vector<std::string> config_names() {
+  std::vector<std::string> list;
+  for (const EmbeddedConfig& c : embedded_configs()) list.emplace_back(c.name);
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+json load_config_json(const std::string& name_or_path) {
+  return load_inherited(name_or_path, {}, 0);
+}
+
+void apply_override(json& config, std::string_view path, std::string_view value) {
+  json* at = &config;
+  std::istringstream parts{std::string(path)};
+  std::string key;
+  while (std::getline(parts, key, '.')) {
+    at = find_member(*at, key);
+    if (at == nullptr) isa::fail("config: no " + std::string(path) + " (at \"" + key + "\")");
+  }
+  const json new_value = parse_value(value);
+  if (at->is_object() && at->contains("value")) {
+    if ((*at)["value"].type_name() != std::string(new_value.type_name())) {
+      isa::fail("config " + std::string(path), std::string(value),
+                "a " + std::string((*at)["value"].type_name()));
+    }
+    (*at)["value"] = new_value;
+    (*at)["source"] = "override";
+    (*at)["confidence"] = "assumed";
+  } else if (!at->is_object()) {
+    *at = new_value;
+  } else {
+    isa::fail("config: " + std::string(path) + " is not one value");
+  }
+}
+
+models::Config load_config(const std::string& name_or_path,
+                           const std::vector<std::string>& overrides) {
+  json config = load_config_json(name_or_path);
+  for (const std::string& o : overrides) {
+    const std::size_t equals = o.find('=');
+    if (equals == std::string::npos) isa::fail("override", "\"" + o + "\"", "path=value");
+    apply_override(config, std::string_view(o).substr(0, equals),
+                   std::string_view(o).substr(equals + 1));
+  }
+  return parse_config(config);
+}
+
+}  // namespace nkisim

@@ -1,0 +1,149 @@
+#include "src/config/config_reader.hpp"
+
+#include <array>
+
+#include "isa/error.hpp"
+
+namespace nkisim {
+namespace {
+
+constexpr std::array<std::string_view, 4> kConfidence = {"measured", "documented", "derived",
+                                                         "assumed"};
+
+}  // namespace
+
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string pointer)
+    : object_(object), pointer_(std::move(pointer)) {
+  if (!object.is_object()) isa::fail("config: " + pointer_ + ": an object is required");
+}
+
+void ConfigReader::fail(const std::string& key, const std::string& message) const {
+  isa::fail("config: " + pointer_ + (key.empty() ? "" : "/" + key) + ": " + message);
+}
+
+const nlohmann::json& ConfigReader::member(const std::string& key) {
+  used_.insert(key);
+  const auto it = object_.find(key);
+  if (it == object_.end()) fail(key, "is missing");
+  return *it;
+}
+
+const nlohmann::json& ConfigReader::value(const std::string& key) {
+  const nlohmann::json& entry = member(key);
+  if (!entry.is_object()) fail(key, "an object with value, unit, source, confidence is required");
+  ConfigReader inner(entry, pointer_ + "/" + key);
+  (void)inner.text("unit");
+  (void)inner.text("source");
+  const std::string confidence = inner.text("confidence");
+  if (std::find(kConfidence.begin(), kConfidence.end(), confidence) == kConfidence.end()) {
+    inner.fail("confidence",
+               "\"" + confidence + "\"; measured, documented, derived or assumed is required");
+  }
+  inner.ignore("note");
+  const nlohmann::json& v = inner.member("value");
+  inner.finish();
+  return v;
+}
+
+double ConfigReader::number(const std::string& key) {
+  const nlohmann::json& v = value(key);
+  if (!v.is_number()) fail(key + "/value", "a number is required, found " + v.dump());
+  return v.get<double>();
+}
+
+double ConfigReader::number_or(const std::string& key, double absent) {
+  return has(key) ? number(key) : absent;
+}
+
+std::int64_t ConfigReader::integer(const std::string& key) {
+  const nlohmann::json& v = value(key);
+  if (!v.is_number_integer()) fail(key + "/value", "an integer is required, found " + v.dump());
+  return v.get<std::int64_t>();
+}
+
+models::Fs ConfigReader::time(const std::string& key) {
+  const double ns = number(key);
+  if (ns < 0 || ns > 1e12) fail(key + "/value", "a time from 0 to 1e12 ns is required");
+  return models::from_ns(ns);
+}
+
+models::Fs ConfigReader::time_or_zero(const std::string& key) { return has(key) ? time(key) : 0; }
+
+std::vector<models::Fs> ConfigReader::times(const std::string& key) {
+  const nlohmann::json& v = value(key);
+  if (!v.is_array()) fail(key + "/value", "a list of times in ns is required");
+  std::vector<models::Fs> list;
+  for (const auto& item : v) {
+    if (!item.is_number()) fail(key + "/value", "a list of times in ns is required");
+    list.push_back(models::from_ns(item.get<double>()));
+  }
+  return list;
+}
+
+bool ConfigReader::flag(const std::string& key) {
+  const nlohmann::json& v = value(key);
+  if (!v.is_boolean()) fail(key + "/value", "true or false is required, found " + v.dump());
+  return v.get<bool>();
+}
+
+std::string ConfigReader::choice(const std::string& key) {
+  const nlohmann::json& v = value(key);
+  if (!v.is_string()) fail(key + "/value", "text is required, found " + v.dump());
+  return v.get<std::string>();
+}
+
+std::string ConfigReader::text(const std::string& key) {
+  const nlohmann::json& v = member(key);
+  if (!v.is_string()) fail(key, "text is required, found " + v.dump());
+  return v.get<std::string>();
+}
+
+std::string ConfigReader::text_or(const std::string& key, const std::string& absent) {
+  return has(key) ? text(key) : absent;
+}
+
+std::vector<std::string> ConfigReader::texts(const std::string& key) {
+  if (!has(key)) return {};
+  const nlohmann::json& v = member(key);
+  if (!v.is_array()) fail(key, "a list of texts is required");
+  std::vector<std::string> list;
+  for (const auto& item : v) {
+    if (!item.is_string()) fail(key, "a list of texts is required");
+    list.push_back(item.get<std::string>());
+  }
+  return list;
+}
+
+bool ConfigReader::plain_flag(const std::string& key) {
+  const nlohmann::json& v = member(key);
+  if (!v.is_boolean()) fail(key, "true or false is required, found " + v.dump());
+  return v.get<bool>();
+}
+
+ConfigReader ConfigReader::object(const std::string& key) {
+  return {member(key), pointer_ + "/" + key};
+}
+
+std::vector<ConfigReader> ConfigReader::objects(const std::string& key) {
+  const nlohmann::json& v = member(key);
+  if (!v.is_array()) fail(key, "a list is required");
+  std::vector<ConfigReader> list;
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    list.emplace_back(v[i], pointer_ + "/" + key + "/" + std::to_string(i));
+  }
+  return list;
+}
+
+std::vector<std::string> ConfigReader::keys() const {
+  std::vector<std::string> list;
+  for (const auto& item : object_.items()) list.push_back(item.key());
+  return list;
+}
+
+void ConfigReader::finish() const {
+  for (const auto& item : object_.items()) {
+    if (used_.count(item.key()) == 0) fail(item.key(), "is not a known key");
+  }
+}
+
+}  // namespace nkisim

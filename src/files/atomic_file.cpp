@@ -1,0 +1,91 @@
+#include "src/files/atomic_file.hpp"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "isa/error.hpp"
+
+namespace nkisim {
+
+AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
+  std::error_code ec;
+  const auto status = std::filesystem::status(target_, ec);
+  if (std::filesystem::is_directory(status)) fail("is a directory; a file is required");
+  const bool direct = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  written_ = target_;
+  if (!direct) written_ += ".part" + std::to_string(::getpid());
+  file_.reset(std::fopen(written_.c_str(), "wb"));
+  if (!file_) fail("cannot be written: " + std::string(std::strerror(errno)));
+}
+
+AtomicFile::~AtomicFile() {
+  if (!file_) return;
+  file_.reset();
+  std::error_code ec;
+  if (written_ != target_) std::filesystem::remove(written_, ec);
+}
+
+void AtomicFile::write(std::string_view bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) {
+    fail("cannot be written: " + std::string(std::strerror(errno)));
+  }
+}
+
+void AtomicFile::commit() {
+  if (std::fflush(file_.get()) != 0)
+    fail("cannot be written: " + std::string(std::strerror(errno)));
+  file_.reset();
+  if (written_ == target_) return;
+  std::error_code ec;
+  std::filesystem::rename(written_, target_, ec);
+  if (!ec) return;
+  std::error_code ignored;
+  std::filesystem::remove(written_, ignored);
+  fail("cannot be written: " + ec.message());
+}
+
+void AtomicFile::fail(const std::string& what) const {
+  throw isa::Error(isa::ErrorCode::kBadInput, target_.string() + " " + what);
+}
+
+struct GzipWriter::State {
+  z_stream stream{};
+  std::array<char, 1U << 16U> output{};
+};
+
+GzipWriter::GzipWriter(AtomicFile& out) : out_(out), state_(std::make_unique<State>()) {
+  if (deflateInit2(&state_->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
+                   Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw isa::Error(isa::ErrorCode::kInternal, "zlib cannot start");
+  }
+}
+
+GzipWriter::~GzipWriter() { deflateEnd(&state_->stream); }
+
+void GzipWriter::write(std::string_view bytes) {
+  // zlib never writes through next_in; its type predates const.
+  state_->stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  state_->stream.avail_in = static_cast<uInt>(bytes.size());
+  deflate_all(Z_NO_FLUSH);
+}
+
+void GzipWriter::finish() {
+  state_->stream.avail_in = 0;
+  deflate_all(Z_FINISH);
+}
+
+void GzipWriter::deflate_all(int flush) {
+  z_stream& s = state_->stream;
+  do {
+    s.next_out = reinterpret_cast<Bytef*>(state_->output.data());
+    s.avail_out = static_cast<uInt>(state_->output.size());
+    deflate(&s, flush);
+    out_.write({state_->output.data(), state_->output.size() - s.avail_out});
+  } while (s.avail_out == 0);
+}
+
+}  // namespace nkisim

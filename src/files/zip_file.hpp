@@ -1,0 +1,52 @@
+// The part of the zip format that .npz files use: stored and deflated members, zip64 sizes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/files/atomic_file.hpp"
+
+namespace nkisim {
+
+struct ZipMember {
+  std::string name;
+  std::uint16_t method = 0;
+  std::uint32_t crc = 0;
+  std::uint64_t packed = 0, size = 0, offset = 0;
+};
+
+/// Reads members of a zip file; every flaw is an isa::Error naming the file.
+class ZipReader {
+ public:
+  explicit ZipReader(const std::filesystem::path& path);
+  [[nodiscard]] const std::vector<ZipMember>& members() const { return members_; }
+  [[nodiscard]] std::string read(const ZipMember& member);
+
+ private:
+  void read_directory();
+  [[nodiscard]] std::string bytes(std::uint64_t offset, std::uint64_t size);
+  [[noreturn]] void fail(const std::string& what) const;
+  std::string name_;
+  std::ifstream in_;
+  std::uint64_t file_size_ = 0;
+  std::vector<ZipMember> members_;
+};
+
+/// Writes stored members.
+class ZipWriter {
+ public:
+  explicit ZipWriter(const std::filesystem::path& path);
+  void add(const std::string& name, std::string_view bytes);
+  void commit();
+
+ private:
+  AtomicFile out_;
+  std::vector<ZipMember> members_;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace nkisim

@@ -1,0 +1,240 @@
+#include "src/report/accounting.hpp"
+
+#include <algorithm>
+
+namespace nkisim {
+
+using models::Fs;
+using models::kNoQueue;
+
+std::string_view name(Cause cause) {
+  constexpr std::array<std::string_view, kCauseCount> kNames = {
+      "busy",        "throttle", "fixed_latency", "wait_engine", "wait_dma", "hbm", "dma_latency",
+      "dma_engines", "port",     "semaphore",     "own_path",    "issue",    "end"};
+  return kNames.at(static_cast<std::size_t>(cause));
+}
+
+std::string Accounting::describe(int core_id, Charge charge) const {
+  const Core& c = cores_.at(static_cast<std::size_t>(core_id));
+  const std::string who = charge.second < c.queues.size() ? c.queues[charge.second].name : "?";
+  switch (charge.first) {
+    case Cause::kBusy:
+      return "busy";
+    case Cause::kThrottle:
+      return "utilisation limit";
+    case Cause::kFixed:
+      return "fixed latency";
+    case Cause::kWaitEngine:
+      return "waiting for " + who;
+    case Cause::kWaitDma:
+      return "waiting for DMA queue " + who;
+    case Cause::kHbm:
+      return "HBM bandwidth";
+    case Cause::kDmaLatency:
+      return "latency of DMA queue " + who;
+    case Cause::kDmaEngines:
+      return "DMA engines serving other queues";
+    case Cause::kPort:
+      return "memory port held by " + who;
+    case Cause::kSemaphore:
+      return "semaphore";
+    case Cause::kOwnPath:
+      return "own data path";
+    case Cause::kIssue:
+      return "issue";
+    case Cause::kEnd:
+      return partial_ ? "unfinished when the run was interrupted" : "idle after the end";
+  }
+  return {};
+}
+
+void Accounting::on_start(const isa::Program& program, const models::Config& config) {
+  program_ = &program;
+  config_ = config;
+  costs_ = std::make_unique<models::CostTable>(config_, program);
+  cores_.clear();
+  cores_.resize(static_cast<std::size_t>(program.cores()));
+}
+
+void Accounting::on_queue(const models::QueueName& queue) {
+  auto& queues = core(queue.core).queues;
+  queues.resize(std::max<std::size_t>(queues.size(), queue.index + 1U));
+  queues[queue.index].name = queue.name;
+}
+
+// A transfer loses this much of its time to the memory (DmaConfig::hbm_stall_fraction is a
+// surcharge).
+Fs Accounting::hbm_share(Fs time, bool reads_hbm) const {
+  const double f = config_.dma.hbm_stall_fraction;
+  return reads_hbm ? static_cast<Fs>(static_cast<double>(time) * f / (1 + f)) : 0;
+}
+
+void Accounting::charge(Engine& engine, PartRecord& part, Charge charge, Fs until) {
+  if (until <= engine.charged) return;
+  const Fs time = until - engine.charged;
+  engine.total[charge] += time;
+  part.charged.at(static_cast<std::size_t>(charge.first)) += time;
+  engine.charged = until;
+}
+
+// The wait for a transfer, cut at the transfer's own milestones.
+void Accounting::charge_transfer(const Core& c, Engine& engine, PartRecord& part, Fs until) {
+  const models::QueueIndex q = part.wait.producer;
+  const Queue& queue = c.queues.at(q);
+  const auto found = queue.by_sequence.find(part.wait.producer_sequence);
+  if (found == queue.by_sequence.end()) {  // shared by several DMA engines, still running
+    charge(engine, part, {Cause::kWaitDma, q}, until);
+    return;
+  }
+  const TransferRecord& t = queue.transfers[found->second];
+  const auto trigger = static_cast<models::QueueIndex>(t.inst->engine);
+  charge(engine, part, {Cause::kWaitEngine, trigger}, std::min(until, t.trigger_end));
+  charge(engine, part, {Cause::kDmaLatency, q}, std::min(until, t.ready));
+  charge(engine, part, {Cause::kDmaEngines, kNoQueue}, std::min(until, t.first_packet));
+  const Fs last = std::min(until, t.last_packet);
+  const Fs moving = std::max<Fs>(0, last - engine.charged);
+  charge(engine, part, {Cause::kHbm, kNoQueue}, engine.charged + hbm_share(moving, t.reads_hbm));
+  charge(engine, part, {Cause::kWaitDma, q}, last);
+  charge(engine, part, {Cause::kSemaphore, kNoQueue}, until);
+}
+
+// The order of models::Wait.
+void Accounting::charge_wait(Core& c, Engine& engine, PartRecord& part) {
+  const models::Wait& w = part.wait;
+  const auto until = [&part](Fs time) { return std::min(time, part.start); };
+  if (w.producer != kNoQueue) {
+    const auto own = static_cast<models::QueueIndex>(engine_of(part.unit));
+    if (w.producer >= isa::kEngineCount) {
+      charge_transfer(c, engine, part, until(w.producer_end));
+    } else if (w.producer == own) {
+      charge(engine, part, {Cause::kOwnPath, kNoQueue}, until(w.producer_end));
+    } else {
+      charge(engine, part, {Cause::kWaitEngine, w.producer}, until(w.producer_end));
+    }
+  }
+  charge(engine, part, {Cause::kSemaphore, kNoQueue}, until(w.awake));
+  charge(engine, part, {Cause::kPort, static_cast<models::QueueIndex>(w.port_holder)},
+         until(w.port_free));
+  charge(engine, part, {Cause::kOwnPath, kNoQueue}, until(w.pipe_free));
+  charge(engine, part, {Cause::kIssue, kNoQueue}, part.start);
+}
+
+void Accounting::on_event(const models::PartEvent& event) {
+  Core& c = core(event.core);
+  Engine& engine = c.engines.at(static_cast<std::size_t>(engine_of(event.part->unit)));
+  Fs busy_from = event.busy_from, busy_to = event.busy_to;
+  if (event.kind == models::PartKind::kPipe) {
+    busy_to = std::min(event.end, event.start + costs_->cost(*event.part).stream);
+  }
+  // Drain of the earlier instructions, up to where this one streams.
+  if (engine.charged < engine.cover) {
+    charge(engine, engine.parts.back(), {Cause::kFixed, kNoQueue},
+           std::min(engine.cover, busy_from));
+  }
+  engine.parts.push_back(
+      {.inst = event.inst,
+       .sequence = event.sequence,
+       .opcode = event.part->opcode,
+       .unit = event.part->unit,
+       .start = event.start,
+       .end = event.end,
+       .held_until = event.kind == models::PartKind::kArray ? event.busy_to : event.end,
+       .wait = event.wait});
+  PartRecord& part = engine.parts.back();
+  charge_wait(c, engine, part);
+  charge(engine, part, {Cause::kFixed, kNoQueue}, busy_from);
+  charge(engine, part, {Cause::kThrottle, kNoQueue},
+         std::min(busy_to, engine.charged + event.throttled));
+  charge(engine, part, {Cause::kBusy, kNoQueue}, busy_to);
+  engine.cover = std::max(engine.cover, event.end);
+}
+
+void Accounting::on_event(const models::DmaEvent& event) {
+  Queue& queue = core(event.core).queues.at(event.queue);
+  const models::DmaConfig& dma = config_.dma;
+  const models::DgeConfig& dge = event.mode == isa::DgeMode::kHwdge   ? dma.hardware
+                                 : event.mode == isa::DgeMode::kSwdge ? dma.software
+                                                                      : dma.fixed;
+  TransferRecord t{.inst = event.inst,
+                   .sequence = event.sequence,
+                   .trigger_start = event.trigger_start,
+                   .trigger_end = event.trigger_end,
+                   .first_packet = event.first_packet,
+                   .last_packet = event.last_packet,
+                   .visible = event.visible,
+                   .bytes = event.work->bytes,
+                   .reads_hbm = event.work->src == isa::Space::kHbm};
+  if (event.packets == 0) t.first_packet = t.last_packet = t.visible;
+  t.ready = std::min(t.first_packet,
+                     t.trigger_end + dge.first_packet + (t.reads_hbm ? dma.hbm_read_latency : 0));
+  queue.by_sequence[t.sequence] = queue.transfers.size();
+  queue.transfers.push_back(t);
+}
+
+// Of all transfers under way, the one that has come furthest decides.
+void Accounting::charge_queue(Queue& queue) const {
+  enum Phase : std::size_t { kMoving, kQueued, kLatency, kPhases };
+  struct Change {
+    Fs time;
+    std::size_t phase;
+    int step;
+  };
+  std::vector<Change> changes;
+  Fs moving = 0, hbm = 0, last = 0;
+  const auto add = [&changes](Fs from, Fs to, Phase phase) {
+    if (from >= to) return;
+    changes.push_back({from, phase, 1});
+    changes.push_back({to, phase, -1});
+  };
+  for (const TransferRecord& t : queue.transfers) {
+    add(t.trigger_end, t.ready, kLatency);
+    add(t.ready, t.first_packet, kQueued);
+    add(t.first_packet, t.last_packet, kMoving);
+    add(t.last_packet, t.visible, kLatency);
+    moving += t.last_packet - t.first_packet;
+    hbm += hbm_share(t.last_packet - t.first_packet, t.reads_hbm);
+    last = std::max(last, t.visible);
+  }
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.time < b.time; });
+  std::array<int, kPhases> active{};
+  std::array<Fs, kPhases> time{};
+  Fs at = 0, idle = 0;
+  for (const Change& change : changes) {
+    std::size_t phase = 0;
+    while (phase < kPhases && active.at(phase) == 0) ++phase;
+    (phase < kPhases ? time.at(phase) : idle) += change.time - at;
+    at = change.time;
+    active.at(change.phase) += change.step;
+  }
+  const auto trigger = static_cast<models::QueueIndex>(queue.transfers.front().inst->engine);
+  const Fs lost = moving == 0
+                      ? 0
+                      : static_cast<Fs>(static_cast<double>(time[kMoving]) *
+                                        static_cast<double>(hbm) / static_cast<double>(moving));
+  queue.total[{Cause::kBusy, kNoQueue}] = time[kMoving] - lost;
+  queue.total[{Cause::kHbm, kNoQueue}] = lost;
+  queue.total[{Cause::kDmaEngines, kNoQueue}] = time[kQueued];
+  queue.total[{Cause::kFixed, kNoQueue}] = time[kLatency];
+  queue.total[{Cause::kWaitEngine, trigger}] = idle;
+  queue.total[{Cause::kEnd, kNoQueue}] = end_ - at;
+}
+
+void Accounting::on_end(const models::RunEnd& run) {
+  const Fs end = run.time;
+  end_ = end;
+  partial_ = run.partial;
+  for (Core& c : cores_) {
+    for (Engine& engine : c.engines) {
+      if (engine.charged < engine.cover) {
+        charge(engine, engine.parts.back(), {Cause::kFixed, kNoQueue}, engine.cover);
+      }
+      if (engine.charged < end) engine.total[{Cause::kEnd, kNoQueue}] += end - engine.charged;
+    }
+    for (Queue& queue : c.queues) {
+      if (!queue.transfers.empty()) charge_queue(queue);
+    }
+  }
+}
+
+}  // namespace nkisim

@@ -1,0 +1,152 @@
+// Backwards from the end: what bounded each start, until time zero.
+#include <algorithm>
+
+#include "src/report/accounting.hpp"
+
+namespace nkisim {
+namespace {
+
+using models::Fs;
+using models::kNoQueue;
+using models::QueueIndex;
+
+constexpr int kInFlight = 8;  // more parts than an engine has at a time
+
+class Tracer {
+ public:
+  Tracer(const Accounting::Core& core) : core_(core) {}
+
+  std::vector<PathItem> run() {
+    start_at_last();
+    while (at_ > 0) {
+      if (transfer_ != nullptr) {
+        through_transfer();
+      } else if (part_ != nullptr) {
+        through_part();
+      } else {
+        add(0, Cause::kIssue, 0, nullptr, 0);
+      }
+    }
+    std::reverse(path_.begin(), path_.end());
+    return std::move(path_);
+  }
+
+ private:
+  void add(Fs from, Cause cause, QueueIndex where, const isa::Inst* inst, std::uint64_t sequence) {
+    if (from >= at_) return;
+    path_.push_back({from, at_, cause, where, inst, sequence});
+    at_ = from;
+  }
+
+  void start_at_last() {
+    for (std::size_t e = 0; e < core_.engines.size(); ++e) {
+      for (const PartRecord& p : core_.engines.at(e).parts) {
+        if (p.end > at_) go_to(p, static_cast<QueueIndex>(e)), at_ = p.end;
+      }
+    }
+    for (std::size_t q = 0; q < core_.queues.size(); ++q) {
+      for (const TransferRecord& t : core_.queues[q].transfers) {
+        if (t.visible <= at_) continue;
+        transfer_ = &t;
+        queue_ = static_cast<QueueIndex>(q);
+        at_ = t.visible;
+      }
+    }
+  }
+
+  void go_to(const PartRecord& part, QueueIndex engine) {
+    part_ = &part;
+    transfer_ = nullptr;
+    engine_ = engine;
+  }
+
+  void through_transfer() {
+    const TransferRecord& t = *transfer_;
+    add(t.last_packet, Cause::kSemaphore, queue_, t.inst, t.sequence);
+    add(t.first_packet, Cause::kWaitDma, queue_, t.inst, t.sequence);
+    add(t.ready, Cause::kDmaEngines, queue_, t.inst, t.sequence);
+    add(t.trigger_end, Cause::kDmaLatency, queue_, t.inst, t.sequence);
+    if (!go_to_sequence(static_cast<QueueIndex>(t.inst->engine), t.sequence)) part_ = nullptr;
+    transfer_ = nullptr;
+  }
+
+  // The last part of an instruction that had started before `at_`.
+  bool go_to_sequence(QueueIndex engine, std::uint64_t sequence) {
+    const auto& parts = core_.engines.at(engine).parts;
+    auto p =
+        std::upper_bound(parts.begin(), parts.end(), sequence,
+                         [](std::uint64_t s, const PartRecord& part) { return s < part.sequence; });
+    while (p != parts.begin()) {
+      --p;
+      if (p->start >= at_) continue;
+      go_to(*p, engine);
+      return true;
+    }
+    return false;
+  }
+
+  // What the engine worked on until `at_`: of the parts that started before, the latest that held
+  // the data path then, else the one that held it last. The weights of a matmul are loaded while
+  // the one before it runs: the latest start need not be what an instruction waited for.
+  bool go_to_earlier(QueueIndex engine) {
+    const auto& parts = core_.engines.at(engine).parts;
+    auto p = std::lower_bound(parts.begin(), parts.end(), at_,
+                              [](const PartRecord& part, Fs t) { return part.start < t; });
+    if (p == parts.begin()) return false;
+    auto best = --p;
+    for (int i = 0; i < kInFlight && p != parts.begin() && best->held_until < at_; ++i) {
+      --p;
+      if (p->held_until > best->held_until) best = p;
+    }
+    go_to(*best, engine);
+    return true;
+  }
+
+  void through_part() {
+    const PartRecord p = *part_;
+    const QueueIndex engine = engine_;
+    add(std::max(p.start, std::min(at_, p.end)), Cause::kIssue, engine, p.inst, p.sequence);
+    add(p.start, Cause::kBusy, engine, p.inst, p.sequence);
+    const models::Wait& w = p.wait;
+    if (w.producer != kNoQueue && w.awake >= p.start) {
+      add(w.producer_end, Cause::kSemaphore, engine, p.inst, p.sequence);
+      if (at_ <= 0 || follow(w)) return;
+    } else if (w.awake >= p.start && w.awake > 0 && w.producer == kNoQueue &&
+               go_to_earlier(engine)) {
+      add(std::min(at_, part_->end), Cause::kSemaphore, engine, p.inst, p.sequence);
+      return;
+    }
+    if (w.port_free >= p.start && w.port_holder != isa::Engine::kAny &&
+        go_to_earlier(static_cast<QueueIndex>(w.port_holder))) {
+      return;
+    }
+    if (!go_to_earlier(engine)) part_ = nullptr;
+  }
+
+  bool follow(const models::Wait& w) {
+    if (w.producer < isa::kEngineCount) return go_to_sequence(w.producer, w.producer_sequence);
+    const Accounting::Queue& queue = core_.queues.at(w.producer);
+    const auto found = queue.by_sequence.find(w.producer_sequence);
+    if (found == queue.by_sequence.end()) return false;
+    const TransferRecord& t = queue.transfers[found->second];
+    if (t.trigger_end > at_) return false;
+    transfer_ = &t;
+    queue_ = w.producer;
+    return true;
+  }
+
+  const Accounting::Core& core_;
+  std::vector<PathItem> path_;
+  Fs at_ = 0;
+  const PartRecord* part_ = nullptr;
+  const TransferRecord* transfer_ = nullptr;
+  QueueIndex engine_ = 0, queue_ = 0;
+};
+
+}  // namespace
+
+std::vector<PathItem> critical_path(const Accounting& accounting, int core) {
+  return Tracer(accounting.cores().at(static_cast<std::size_t>(core))).run();
+}
+
+}  // namespace nkisim

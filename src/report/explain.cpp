@@ -1,0 +1,154 @@
+#include "src/report/explain.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+namespace nkisim {
+namespace {
+
+using models::Fs;
+
+constexpr std::size_t kChanges = 3;     // of the verdict
+constexpr double kWorthSaying = 0.005;  // a gain below this helps nobody
+constexpr std::size_t kPathRows = 12;
+
+double percent(Fs part, Fs all) {
+  return all > 0 ? 100 * static_cast<double>(part) / static_cast<double>(all) : 0;
+}
+
+std::string fixed(double value, int digits) {
+  std::ostringstream s;
+  s << std::fixed << std::setprecision(digits) << value;
+  return s.str();
+}
+
+void print_charges(std::ostream& out, const Accounting& a, int core, const std::string& title,
+                   const Charges& total) {
+  std::vector<std::pair<Charge, Fs>> rows(total.begin(), total.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& x, const auto& y) { return x.second > y.second; });
+  out << title << '\n';
+  for (const auto& [charge, fs] : rows) {
+    if (fs == 0) continue;
+    out << "  " << std::setw(6) << fixed(percent(fs, a.end()), 2) << " %  " << std::setw(12)
+        << fixed(models::to_ns(fs), 1) << " ns  " << a.describe(core, charge) << '\n';
+  }
+}
+
+// Critical time by what it was spent on, largest first.
+struct Share {
+  std::string what;
+  Fs time = 0;
+};
+std::vector<Share> shares(const Accounting& a, int core) {
+  const auto& queues = a.cores().at(static_cast<std::size_t>(core)).queues;
+  std::map<std::string, Fs> sums;
+  for (const PathItem& item : critical_path(a, core)) {
+    std::string what = item.where < queues.size() ? queues[item.where].name : "";
+    switch (item.cause) {
+      case Cause::kBusy:
+        what += " at work";
+        break;
+      case Cause::kWaitDma:
+        what += " moving data";
+        break;
+      case Cause::kDmaLatency:
+        what += " starting transfers";
+        break;
+      case Cause::kDmaEngines:
+        what = "DMA engines serving other queues";
+        break;
+      case Cause::kSemaphore:
+        what = "semaphores";
+        break;
+      default:
+        what = "issue and start-up";
+    }
+    sums[what] += item.to - item.from;
+  }
+  std::vector<Share> list;
+  for (const auto& [what, time] : sums) list.push_back({what, time});
+  std::sort(list.begin(), list.end(),
+            [](const Share& x, const Share& y) { return x.time > y.time; });
+  return list;
+}
+
+std::string where(const Accounting& a, const isa::Inst& inst) {
+  const std::string place = a.program().kernel_place(inst);
+  return place.empty() ? "trace line " + std::to_string(inst.loc.trace_line) : place;
+}
+
+void print_path(std::ostream& out, const Accounting& a, int core) {
+  std::vector<PathItem> path = critical_path(a, core);
+  out << "critical path, " << path.size() << " pieces; the longest:\n";
+  std::stable_sort(path.begin(), path.end(), [](const PathItem& x, const PathItem& y) {
+    return x.to - x.from > y.to - y.from;
+  });
+  path.resize(std::min(path.size(), kPathRows));
+  std::sort(path.begin(), path.end(),
+            [](const PathItem& x, const PathItem& y) { return x.from < y.from; });
+  const auto& queues = a.cores().at(static_cast<std::size_t>(core)).queues;
+  for (const PathItem& item : path) {
+    out << "  " << std::setw(12) << fixed(models::to_ns(item.from), 1) << " ns +" << std::left
+        << std::setw(10) << fixed(models::to_ns(item.to - item.from), 1) << std::right << ' '
+        << std::left << std::setw(12) << name(item.cause) << std::right << ' '
+        << (item.where < queues.size() ? queues[item.where].name : "");
+    if (item.inst != nullptr) {
+      out << "  " << isa::spec(*item.inst).name << " #" << item.sequence << "  "
+          << where(a, *item.inst);
+    }
+    out << '\n';
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> verdict(const Accounting& a, const std::vector<WhatIf>& changes) {
+  std::vector<std::string> lines;
+  if (a.partial()) {
+    lines.push_back("PARTIAL: the run was interrupted after " +
+                    fixed(models::to_ns(a.end()) / 1000, 3) +
+                    " us of simulated time; all figures are of that part.");
+  }
+  for (std::size_t c = 0; c < a.cores().size(); ++c) {
+    const auto list = shares(a, static_cast<int>(c));
+    std::string line = "Until the last semaphore the run takes " +
+                       fixed(models::to_ns(a.end()) / 1000, 3) + " us.";
+    if (a.cores().size() > 1) line += " On core " + std::to_string(c) + " the";
+    line += a.cores().size() > 1 ? " critical path is " : " Its critical path is ";
+    for (std::size_t i = 0; i < std::min(list.size(), kChanges); ++i) {
+      line +=
+          (i == 0 ? "" : ", ") + fixed(percent(list[i].time, a.end()), 0) + " % " + list[i].what;
+    }
+    lines.push_back(line + ".");
+  }
+  for (std::size_t i = 0; i < std::min(changes.size(), kChanges); ++i) {
+    if (changes[i].gain < kWorthSaying) continue;
+    lines.push_back("If " + changes[i].change + ": -" + fixed(100 * changes[i].gain, 1) + " % (" +
+                    fixed(models::to_ns(changes[i].end) / 1000, 3) + " us).");
+  }
+  return lines;
+}
+
+void print_explanation(std::ostream& out, const Accounting& a, const std::vector<WhatIf>& changes) {
+  for (std::size_t c = 0; c < a.cores().size(); ++c) {
+    const Accounting::Core& core = a.cores()[c];
+    const std::string prefix =
+        a.cores().size() > 1 ? "core " + std::to_string(c) + " " : std::string();
+    for (std::size_t e = 0; e < core.engines.size(); ++e) {
+      if (core.engines.at(e).parts.empty()) continue;
+      print_charges(out, a, static_cast<int>(c), prefix + core.queues.at(e).name + " Engine",
+                    core.engines.at(e).total);
+    }
+    for (const Accounting::Queue& q : core.queues) {
+      if (!q.transfers.empty())
+        print_charges(out, a, static_cast<int>(c), prefix + q.name, q.total);
+    }
+    print_path(out, a, static_cast<int>(c));
+  }
+  out << "verdict\n";
+  for (const std::string& line : verdict(a, changes)) out << "  " << line << '\n';
+}
+
+}  // namespace nkisim

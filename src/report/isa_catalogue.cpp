@@ -1,0 +1,268 @@
+#include "src/report/isa_catalogue.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "isa/act.hpp"
+#include "isa/alu.hpp"
+#include "src/trace/trace_names.hpp"
+
+namespace nkisim {
+namespace {
+
+using isa::Generation;
+using isa::OpSpec;
+using isa::Param;
+using isa::ParamKind;
+using Json = nlohmann::ordered_json;
+
+const std::vector<std::string>& api_functions() {
+  static const std::vector<std::string> kNames = {
+#define NKISIM_API(function) #function,
+#include "isa/api.def"
+#undef NKISIM_API
+  };
+  return kNames;
+}
+
+std::string_view kind_name(ParamKind kind) {
+  switch (kind) {
+    case ParamKind::kIn:
+      return "tensor in";
+    case ParamKind::kOut:
+      return "tensor out";
+    case ParamKind::kInOut:
+      return "tensor in/out";
+    case ParamKind::kInList:
+      return "tensors in";
+    case ParamKind::kScalarOrTensor:
+      return "number or [P,1] tensor";
+    case ParamKind::kReal:
+      return "number";
+    case ParamKind::kInt:
+      return "integer";
+    case ParamKind::kIntOrRegister:
+      return "integer or register";
+    case ParamKind::kBool:
+      return "bool";
+    case ParamKind::kAlu:
+      return "ALU operator";
+    case ParamKind::kAct:
+      return "activation function";
+    case ParamKind::kDtype:
+      return "dtype";
+    case ParamKind::kEnum:
+      return "enum";
+    case ParamKind::kIntList:
+      return "list of integers";
+    case ParamKind::kRegister:
+      return "register";
+    case ParamKind::kText:
+      return "text";
+    case ParamKind::kOpcode:
+      return "opcode";
+  }
+  return "";
+}
+
+std::vector<std::string> space_names(isa::Spaces spaces) {
+  std::vector<std::string> names;
+  for (isa::Space s : {isa::Space::kHbm, isa::Space::kSbuf, isa::Space::kPsum}) {
+    if (spaces.contains(s)) names.emplace_back(isa::name(s));
+  }
+  return names;
+}
+
+std::vector<std::string> dtype_names(isa::Dtypes dtypes) {
+  std::vector<std::string> names;
+  for (int i = 0; i < isa::kDtypeCount; ++i) {
+    const auto d = static_cast<isa::Dtype>(i);
+    if (dtypes.contains(d)) names.emplace_back(isa::name(d));
+  }
+  return names;
+}
+
+bool holds_tensor(ParamKind kind) {
+  return kind == ParamKind::kIn || kind == ParamKind::kOut || kind == ParamKind::kInOut ||
+         kind == ParamKind::kInList || kind == ParamKind::kScalarOrTensor;
+}
+
+bool available(const OpSpec& op, Generation generation) {
+  return generation >= op.since && (!op.until || generation <= *op.until);
+}
+
+Json param_json(const Param& param) {
+  Json j = {{"name", param.name}, {"kind", kind_name(param.kind)}, {"optional", param.optional}};
+  if (holds_tensor(param.kind)) {
+    j["spaces"] = space_names(param.spaces);
+    j["dtypes"] = dtype_names(param.dtypes);
+  }
+  if (!param.choices.empty()) j["choices"] = param.choices;
+  if (!param.doc.empty()) j["doc"] = param.doc;
+  return j;
+}
+
+std::string join(const std::vector<std::string>& items, const std::string& separator) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : separator) + item;
+  return text;
+}
+
+std::string engines_text(const OpSpec& op, std::optional<Generation> generation) {
+  std::vector<std::string> names;
+  for (const isa::EngineRule& rule : op.engines) {
+    if (generation && *generation < rule.since) continue;
+    std::string text(isa::name(rule.engine));
+    if (!generation && rule.since > op.since)
+      text += " (" + std::string(isa::first_target(rule.since)) + "+)";
+    names.push_back(text);
+  }
+  return join(names, ", ");
+}
+
+std::string dtypes_text(isa::Dtypes dtypes) {
+  const auto names = dtype_names(dtypes);
+  if (names == dtype_names(isa::kAnyDtype)) return "any dtype";
+  if (names == dtype_names(isa::kComputeDtypes)) return "any compute dtype";
+  return join(names, ", ");
+}
+
+void markdown_op(const OpSpec& op, std::ostringstream& out) {
+  out << "\n## " << op.name << "\n\n" << op.doc << "\n\n";
+  out << "| | |\n|---|---|\n| Engines | " << engines_text(op, {}) << " |\n| Targets | ";
+  std::vector<std::string> targets;
+  for (const std::string& t : coverage_targets()) {
+    if (available(op, isa::find_machine(t)->generation)) targets.push_back(t);
+  }
+  out << join(targets, ", ") << " |\n| Opcode | " << isa::name(op.opcode) << " |\n| Semantics | `"
+      << op.semantics << "` |\n| Cost | " << op.cost << " |\n| Sources | " << op.sources << " |\n";
+  if (op.params.empty()) return;
+  out << "\n| Parameter | Kind | Where | Dtypes | Notes |\n|---|---|---|---|---|\n";
+  for (const Param& p : op.params) {
+    std::string notes(p.doc);
+    if (p.optional) notes = notes.empty() ? "optional" : "optional; " + notes;
+    if (!p.choices.empty()) {
+      notes += (notes.empty() ? "" : "; ") + join({p.choices.begin(), p.choices.end()}, " / ");
+    }
+    const bool tensor = holds_tensor(p.kind);
+    out << "| `" << p.name << "` | " << kind_name(p.kind) << " | "
+        << (tensor ? join(space_names(p.spaces), ", ") : "") << " | "
+        << (tensor ? dtypes_text(p.dtypes) : "") << " | " << notes << " |\n";
+  }
+}
+
+}  // namespace
+
+Json op_json(const OpSpec& op) {
+  Json j = {{"name", op.name},
+            {"doc", op.doc},
+            {"semantics", op.semantics},
+            {"cost", op.cost},
+            {"sources", op.sources},
+            {"opcode", isa::name(op.opcode)},
+            {"since", isa::first_target(op.since)}};
+  if (op.until) j["until"] = isa::first_target(*op.until);
+  j["engines"] = Json::array();
+  for (const isa::EngineRule& rule : op.engines) {
+    j["engines"].push_back(
+        {{"engine", isa::name(rule.engine)}, {"since", isa::first_target(rule.since)}});
+  }
+  j["params"] = Json::array();
+  for (const Param& param : op.params) j["params"].push_back(param_json(param));
+  return j;
+}
+
+std::string catalogue_json() {
+  Json j;
+  j["generated_by"] = "nkisim isa --json; regenerate with scripts/fresh --write";
+  j["instructions"] = Json::array();
+  for (const OpSpec* op : isa::op_table()) j["instructions"].push_back(op_json(*op));
+  j["dtypes"] = dtype_names(isa::kAnyDtype);
+  j["alu"] = Json::array();
+  for (int i = 0; i < isa::kAluOpCount; ++i) {
+    const auto& t = isa::traits(static_cast<isa::AluOp>(i));
+    j["alu"].push_back({{"name", t.name}, {"aliases", t.aliases}, {"doc", t.doc}});
+  }
+  j["activation"] = Json::array();
+  for (int i = 0; i < isa::kActFnCount; ++i) {
+    const auto& t = isa::traits(static_cast<isa::ActFn>(i));
+    j["activation"].push_back({{"name", t.name}, {"aliases", t.aliases}, {"doc", t.doc}});
+  }
+  return j.dump(1) + "\n";
+}
+
+std::string catalogue_markdown() {
+  std::ostringstream out;
+  out << "# Instructions\n\nGenerated by `nkisim isa --markdown` from the instruction table in "
+         "`isa/ops/`; regenerate with `scripts/fresh --write`.\n\n"
+         "P is the number of partitions, N the elements per partition. Cost formulas are in cycles "
+         "of the executing engine as the sources state them; the rates in use are in `configs/`.\n";
+  for (const OpSpec* op : isa::op_table()) markdown_op(*op, out);
+  return out.str();
+}
+
+std::string op_text(const OpSpec& op, const std::string& target) {
+  std::optional<Generation> generation;
+  if (!target.empty()) generation = isa::find_machine(target)->generation;
+  std::ostringstream out;
+  out << op.name << ": " << op.doc << "\n\n";
+  if (generation && !available(op, *generation)) {
+    out << "  not available on " << target << "; first target: " << isa::first_target(op.since)
+        << "\n";
+  }
+  out << "  engines    " << engines_text(op, generation) << "\n  targets    "
+      << isa::first_target(op.since)
+      << (op.until ? " to " + std::string(isa::first_target(*op.until)) : " and later")
+      << "\n  opcode     " << isa::name(op.opcode) << "\n  semantics  " << op.semantics
+      << "\n  cost       " << op.cost << "\n  sources    " << op.sources << "\n\n  parameters\n";
+  for (const Param& p : op.params) {
+    out << "    " << p.name << std::string(p.name.size() < 20 ? 20 - p.name.size() : 1, ' ')
+        << kind_name(p.kind) << (p.optional ? ", optional" : "");
+    if (holds_tensor(p.kind))
+      out << "; " << join(space_names(p.spaces), " or ") << "; " << dtypes_text(p.dtypes);
+    if (!p.choices.empty()) out << "; " << join({p.choices.begin(), p.choices.end()}, ", ");
+    if (!p.doc.empty()) out << "; " << p.doc;
+    out << '\n';
+  }
+  return out.str();
+}
+
+const std::vector<std::string>& coverage_targets() {
+  static const std::vector<std::string> kTargets = {"trn1", "trn2", "trn3"};
+  return kTargets;
+}
+
+std::vector<CoverageRow> coverage() {
+  std::vector<CoverageRow> rows;
+  for (const std::string& function : api_functions()) {
+    CoverageRow row{.function = function, .states = {}};
+    const OpSpec* op = isa::find_op(function);
+    for (const std::string& target : coverage_targets()) {
+      if (op == nullptr) {
+        row.states.emplace_back("missing");
+      } else {
+        row.states.emplace_back(available(*op, isa::find_machine(target)->generation) ? "complete"
+                                                                                      : "-");
+      }
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string nearest_op(const std::string& text) {
+  std::string best;
+  std::size_t best_distance = text.size() / 2 + 1;
+  for (const OpSpec* op : isa::op_table()) {
+    const std::string candidate(op->name);
+    const std::size_t distance = edit_distance(text, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace nkisim

@@ -1,0 +1,44 @@
+#include "src/report/occupancy.hpp"
+
+#include <algorithm>
+
+namespace nkisim {
+
+using models::Fs;
+
+void Occupancy::Span::cover(Fs start, Fs end) {
+  first = std::min(first, start);
+  last = std::max(last, end);
+}
+
+void Occupancy::add(const isa::Inst& inst, Fs start, Fs end) { insts_[&inst].cover(start, end); }
+
+std::vector<Occupancy::Span> Occupancy::lifetimes() const {
+  std::vector<Span> tensors(program_.tensors().size());
+  for (const auto& [inst, span] : insts_) {
+    if (inst->args.size() != isa::spec(*inst).params.size()) continue;  // not a program's
+    isa::for_each_tensor(*inst, [&, at = span](const isa::TensorRef& ref, const auto&, bool) {
+      if (ref.tensor < tensors.size()) tensors[ref.tensor].cover(at.first, at.last);
+    });
+  }
+  return tensors;
+}
+
+std::vector<std::pair<Fs, double>> Occupancy::changes(isa::Space space, int core) const {
+  const isa::Machine& m = program_.machine();
+  const auto row_bytes = static_cast<double>(space == isa::Space::kPsum ? m.psum_partition_bytes
+                                                                        : m.sbuf_partition_bytes);
+  std::vector<std::pair<Fs, double>> list;
+  const std::vector<Span> spans = lifetimes();
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const isa::Tensor& t = program_.tensors()[i];
+    if (t.space != space || t.core != core || spans[i].last < 0 || t.shape.empty()) continue;
+    const double share = static_cast<double>(t.extent_bytes()) * static_cast<double>(t.shape[0]) /
+                         (row_bytes * isa::kPartitions);
+    list.emplace_back(spans[i].first, share);
+    list.emplace_back(spans[i].last, -share);
+  }
+  return list;
+}
+
+}  // namespace nkisim

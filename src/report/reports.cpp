@@ -1,0 +1,86 @@
+#include "src/report/reports.hpp"
+
+#include "src/report/explain.hpp"
+
+namespace nkisim {
+namespace {
+
+// A file that a timeline streams into.
+struct Stream {
+  AtomicFile file;
+  std::unique_ptr<GzipWriter> gzip;  // in front of the file
+
+  explicit Stream(const std::string& name) : file(name) {
+    if (name.ends_with(".gz")) gzip = std::make_unique<GzipWriter>(file);
+  }
+  void write(std::string_view bytes) { gzip ? gzip->write(bytes) : file.write(bytes); }
+  void commit() {
+    if (gzip) gzip->finish();
+    file.commit();
+  }
+};
+
+}  // namespace
+
+struct Reports::Timelines {
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::unique_ptr<Timeline> timeline;
+
+  explicit Timelines(const ReportFiles& files) {
+    Timeline::Writers writers;
+    if (!files.perfetto.empty()) {
+      writers.push_back(std::make_unique<PerfettoWriter>(sink(files.perfetto)));
+    }
+    if (!files.chrome.empty()) {
+      writers.push_back(std::make_unique<ChromeWriter>(sink(files.chrome)));
+    }
+    timeline = std::make_unique<Timeline>(std::move(writers), files.flows);
+  }
+
+  ByteSink sink(const std::string& name) {
+    Stream* stream = streams.emplace_back(std::make_unique<Stream>(name)).get();
+    return [stream](std::string_view bytes) { stream->write(bytes); };
+  }
+};
+
+Reports::Reports(const ReportFiles& files) : files_(files) {
+  const bool session = files.events || !files.session.empty();
+  if (session || files.accounting || !files.accounting_json.empty()) {
+    accounting_ = std::make_unique<Accounting>();
+  }
+  if (session) session_ = std::make_unique<Session>();
+  if (!files.perfetto.empty() || !files.chrome.empty()) {
+    timelines_ = std::make_unique<Timelines>(files);
+  }
+}
+
+Reports::~Reports() = default;
+
+void Reports::observe(std::vector<models::Observer*>& observers) {
+  if (timelines_) observers.push_back(timelines_->timeline.get());
+  if (accounting_) observers.push_back(accounting_.get());
+  if (session_) observers.push_back(session_.get());
+}
+
+void Reports::write_files() {
+  if (timelines_) {
+    for (const auto& stream : timelines_->streams) stream->commit();
+    timelines_.reset();
+  }
+  if (files_.accounting_json.empty()) return;
+  AtomicFile file(files_.accounting_json);
+  write_accounting(*accounting_, [&file](std::string_view bytes) { file.write(bytes); });
+  file.commit();
+}
+
+void Reports::write_session(const std::string& file, const Summary& summary,
+                            const SimResult& result, const std::vector<WhatIf>& changes) const {
+  nlohmann::ordered_json facts = {{"partial", result.partial}, {"summary", summary.json()}};
+  facts["verdict"] = verdict(*accounting_, changes);
+  for (const WhatIf& w : changes) {
+    facts["what_if"].push_back({{"change", w.change}, {"end_fs", w.end}, {"gain", w.gain}});
+  }
+  session_->save(file, *accounting_, std::move(facts));
+}
+
+}  // namespace nkisim

@@ -1,0 +1,53 @@
+// The profile of a timed run as files: which observers they need, and writing them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/files/atomic_file.hpp"
+#include "src/report/accounting.hpp"
+#include "src/report/session.hpp"
+#include "src/report/summary.hpp"
+#include "src/report/timeline.hpp"
+#include "src/report/what_if.hpp"
+#include "src/run/simulation.hpp"
+
+namespace nkisim {
+
+/// Where to write what; an empty name is a file nobody asked for. A `chrome` name that ends in .gz
+/// is compressed.
+struct ReportFiles {
+  std::string accounting_json = {}, session = {}, perfetto = {}, chrome = {};
+  bool flows = false;       // arrows in the timelines
+  bool accounting = false;  // keep the accounting for the caller
+  bool events = false;      // keep all events, for write_session
+};
+
+/// Observers of one run. Files appear complete or not at all, also those of a run that was stopped:
+/// they then say that they are partial.
+class Reports {
+ public:
+  /// Throws isa::Error if a file cannot be written.
+  explicit Reports(const ReportFiles& files);
+  ~Reports();
+  Reports(const Reports&) = delete;
+  Reports& operator=(const Reports&) = delete;
+  void observe(std::vector<models::Observer*>& observers);
+  /// After the run: the timelines and the accounting.
+  void write_files();
+  /// Null unless asked for, by itself or by a file that needs it.
+  [[nodiscard]] const Accounting* accounting() const { return accounting_.get(); }
+  /// All events in one .npz.
+  void write_session(const std::string& file, const Summary& summary, const SimResult& result,
+                     const std::vector<WhatIf>& changes) const;
+
+ private:
+  struct Timelines;
+  ReportFiles files_;
+  std::unique_ptr<Accounting> accounting_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Timelines> timelines_;
+};
+
+}  // namespace nkisim

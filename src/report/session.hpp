@@ -1,0 +1,76 @@
+// A run's events as columns in one .npz, from which every report can be made without simulating.
+#pragma once
+
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/files/npy.hpp"
+#include "src/report/accounting.hpp"
+
+namespace nkisim {
+
+/// Integer columns of one table; saved as `<table>.<column>`.
+class Columns {
+ public:
+  Columns(std::string table, std::initializer_list<std::string_view> names);
+  void add(std::initializer_list<std::int64_t> row);
+  [[nodiscard]] std::size_t rows() const { return data_.empty() ? 0 : data_.front().size(); }
+  [[nodiscard]] const std::vector<std::int64_t>& column(std::size_t i) const { return data_[i]; }
+  void save(std::vector<std::pair<std::string, NpyArray>>& arrays) const;
+
+ private:
+  std::string table_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<std::int64_t>> data_;
+};
+
+/// Texts by number; saved as one array of bytes and one of offsets.
+class Texts {
+ public:
+  std::int64_t add(std::string_view text);
+  void save(std::vector<std::pair<std::string, NpyArray>>& arrays) const;
+
+ private:
+  std::unordered_map<std::string, std::int64_t> ids_;
+  std::string bytes_;
+  std::vector<std::int64_t> ends_;
+};
+
+class Session : public models::Observer {
+ public:
+  Session();
+  void on_start(const isa::Program& program, const models::Config& config) override;
+  void on_queue(const models::QueueName& queue) override;
+  void on_event(const models::PartEvent& event) override;
+  void on_event(const models::DmaLaneEvent& event) override;
+  void on_event(const models::DmaEvent& event) override;
+  void on_event(const models::SemaphoreEvent& event) override;
+
+  /// `accounting` saw the same run. `facts` is the caller's JSON (summary, verdict, partial, ...).
+  void save(const std::filesystem::path& path, const Accounting& accounting,
+            nlohmann::ordered_json facts) const;
+
+ private:
+  std::int64_t inst_row(const isa::Inst& inst);
+  std::int64_t operands(const models::PartEvent& event, std::int64_t row);
+  std::int64_t opcode_text(isa::Opcode opcode);
+  std::int64_t mode_text(std::string_view mode);
+  void add_tensors();
+  [[nodiscard]] nlohmann::ordered_json describe_machine() const;
+
+  const isa::Program* program_ = nullptr;
+  models::Config config_;
+  Texts texts_;
+  Columns insts_, parts_, transfers_, lanes_, semaphores_, queues_, tensors_, uses_;
+  std::unordered_map<const isa::Inst*, std::int64_t> rows_;
+  std::vector<std::vector<std::int64_t>> operand_texts_;  // per instruction, per part
+  std::vector<std::int64_t> opcode_texts_;
+  std::unordered_map<const char*, std::int64_t> mode_texts_;
+};
+
+}  // namespace nkisim

@@ -1,0 +1,357 @@
+#include "src/report/summary.hpp"
+
+#include <algorithm>
+
+namespace nkisim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using models::Fs;
+
+double seconds_of(Fs fs) { return static_cast<double>(fs) * 1e-15; }
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+double number(std::int64_t n) { return static_cast<double>(n); }
+
+std::vector<Interval> sorted_union(std::vector<Interval> all, Fs& total) {
+  total = merge_intervals(all);
+  return all;
+}
+
+// BF16-equivalent work of one operation (profile schema, adjusted_flops).
+double bf16_equivalent(const isa::Part& part, isa::Generation generation) {
+  if ((part.features & isa::kFeatMx) != 0) return 0.25;
+  if ((part.features & isa::kFeatFp32) != 0) return 4;
+  if ((part.features & isa::kFeatFp8) != 0) return generation == isa::Generation::kV2 ? 1 : 0.5;
+  return 1;
+}
+
+// Set-up and clean-up, which total_exec_time leaves out (profile schema).
+bool is_setup(isa::Opcode opcode) {
+  using enum isa::Opcode;
+  constexpr std::array kSetup = {
+      kNOP,         kSET_ORDERING_MODE, kEVENT_SEMAPHORE, kEVENT_SEMAPHORE_RANGE_CLEAR,
+      kNOTIFY,      kCOMPARE_BRANCH,    kDRAIN,           kWRITE,
+      kTENSOR_LOAD, kMODIFY_POOL_CONFIG};
+  return std::find(kSetup.begin(), kSetup.end(), opcode) != kSetup.end();
+}
+
+void cover(Interval& span, Fs start, Fs end) {
+  span.start = std::min(span.start, start);
+  span.end = std::max(span.end, end);
+}
+
+Fs length(const Interval& span) { return std::max<Fs>(0, span.end - span.start); }
+
+}  // namespace
+
+Fs merge_intervals(std::vector<Interval>& intervals) {
+  std::sort(intervals.begin(), intervals.end(),
+            [](const Interval& a, const Interval& b) { return a.start < b.start; });
+  std::size_t kept = 0;
+  Fs total = 0;
+  for (const Interval& i : intervals) {
+    if (kept > 0 && i.start <= intervals[kept - 1].end) {
+      Interval& last = intervals[kept - 1];
+      total += std::max<Fs>(0, i.end - last.end);
+      last.end = std::max(last.end, i.end);
+    } else {
+      intervals[kept++] = i;
+      total += i.end - i.start;
+    }
+  }
+  intervals.resize(kept);
+  return total;
+}
+
+void Summary::on_start(const isa::Program& program, const models::Config& config) {
+  program_ = &program;
+  config_ = config;
+  cores_.assign(static_cast<std::size_t>(program.cores()), {});
+  for (const isa::Tensor& t : program.tensors()) {
+    using enum isa::TensorRole;
+    if (t.space != isa::Space::kHbm) continue;
+    if (t.role == kInput || t.role == kConstant || t.role == kInputOutput) {
+      input_bytes_ += t.extent_bytes();
+    }
+    if (t.role == kConstant) weight_bytes_ += t.extent_bytes();
+    if (t.role == kOutput || t.role == kInputOutput) output_bytes_ += t.extent_bytes();
+  }
+}
+
+Summary::CoreTotals& Summary::core(int id) { return cores_.at(static_cast<std::size_t>(id)); }
+
+void Summary::on_queue(const models::QueueName& queue) {
+  if (queue.index >= isa::kEngineCount) core(queue.core).queues.insert(queue.index);
+}
+
+void Summary::add_flops(CoreTotals& c, const isa::Part& part) const {
+  const double flops = number(part.flops);
+  const double adjusted = flops * bf16_equivalent(part, program_->machine().generation);
+  c.flops += flops;
+  c.adjusted_flops += adjusted;
+  if ((part.features & isa::kFeatTranspose) == 0) return;
+  c.transpose_flops += flops;
+  c.adjusted_transpose_flops += adjusted;
+}
+
+// Throttling is active from the first slowed part of the array to the next that is not slowed.
+void Summary::count_throttle(CoreTotals& c, const models::PartEvent& event) {
+  if (event.part->unit != isa::Unit::kTensorMatrix || event.busy_to <= event.busy_from) return;
+  c.throttled += event.throttled;
+  if (event.throttled == 0) {
+    c.slow_until = 0;
+    return;
+  }
+  const models::Fs from = c.slow_until > 0 ? c.slow_until : event.busy_from;
+  c.slow_until = std::max(from, event.busy_to);
+  c.slow_time += c.slow_until - from;
+}
+
+void Summary::on_event(const models::PartEvent& event) {
+  CoreTotals& c = core(event.core);
+  const isa::Part& part = *event.part;
+  EngineTotals& e = c.engines.at(static_cast<std::size_t>(engine_of(part.unit)));
+  e.active.push_back({event.start, event.end});
+  e.time += event.end - event.start;
+  ++e.count;
+  cover(c.span, event.start, event.end);
+  if (!is_setup(part.opcode)) cover(c.exec_span, event.start, event.end);
+  count_throttle(c, event);
+  c.sbuf_read += part.sbuf_read_bytes;
+  c.sbuf_write += part.sbuf_write_bytes;
+  c.psum_read += part.psum_read_bytes;
+  c.psum_write += part.psum_write_bytes;
+  if (part.psum_read_bytes > 0 && part.sbuf_write_bytes > 0) {
+    ++c.evictions;
+    c.evicted_bytes += part.psum_read_bytes;
+  }
+  if (part.unit == isa::Unit::kTensorMatrix) {
+    ++c.matmuls;
+    c.matmul_time += event.busy_to - event.busy_from;
+    add_flops(c, part);
+  }
+  if (part.opcode == isa::Opcode::kACTIVATE) {
+    ++c.activates;
+    c.activate_time += event.end - event.start;
+  }
+}
+
+void Summary::on_event(const models::DmaLaneEvent& event) {
+  CoreTotals& c = core(event.core);
+  c.packet_time += event.end - event.start;
+  cover(c.span, event.start, event.end);
+  cover(c.exec_span, event.start, event.end);
+  ++c.lanes;
+}
+
+void Summary::on_event(const models::SemaphoreEvent& event) {
+  ++core(event.core).semaphore_updates;
+}
+
+void Summary::on_event(const models::DmaEvent& event) {
+  CoreTotals& c = core(event.core);
+  DmaClass& d = c.dma.at(static_cast<std::size_t>(event.mode));
+  if (event.packets > 0) d.active.push_back({event.first_packet, event.last_packet});
+  d.packets += event.packets;
+  d.bytes += event.work->bytes;
+  ++c.transfers;
+  c.transfer_time += event.last_packet - event.trigger_start;
+  const auto count = [&](isa::Space space, std::int64_t& hbm, std::int64_t& sbuf) {
+    (space == isa::Space::kHbm ? hbm : sbuf) += event.work->bytes;
+  };
+  count(event.work->src, c.hbm_read, c.sbuf_read);
+  count(event.work->dst, c.hbm_write, c.sbuf_write);
+  if (event.mode == isa::DgeMode::kNone) add_static_bytes(c, event);
+}
+
+// Queues prepared before the run are of a kind: inputs, outputs or data (weights).
+void Summary::add_static_bytes(CoreTotals& c, const models::DmaEvent& event) const {
+  std::int64_t* kind = nullptr;
+  isa::for_each_tensor(*event.inst, [&](const isa::TensorRef& ref, const auto&, bool write) {
+    using enum isa::TensorRole;
+    if (ref.tensor >= program_->tensors().size()) return;
+    const isa::TensorRole role = program_->tensors()[ref.tensor].role;
+    if (write && (role == kOutput || role == kInputOutput)) kind = &c.output_queue;
+    if (!write && (role == kInput || role == kInputOutput)) kind = &c.input_queue;
+    if (!write && role == kConstant) kind = &c.weight_queue;
+  });
+  if (kind != nullptr) *kind += event.work->bytes;
+}
+
+void Summary::on_end(const models::RunEnd& run) {
+  partial_ = run.partial;
+  for (CoreTotals& c : cores_) {
+    for (Interval* span : {&c.span, &c.exec_span}) {
+      if (span->start == models::kNever) *span = {};
+    }
+  }
+}
+
+void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const {
+  std::vector<Interval> all;
+  for (const auto& e : c.engines) all.insert(all.end(), e.active.begin(), e.active.end());
+  for (const auto& d : c.dma) all.insert(all.end(), d.active.begin(), d.active.end());
+  const double active = seconds_of(merge_intervals(all));
+  out["total_time"] = seconds;
+  out["total_exec_time"] = seconds_of(length(c.exec_span));
+  out["total_active_time"] = active;
+  out["total_active_time_percent"] = ratio(active, seconds);
+  out["neuroncore_cycle_count"] =
+      static_cast<std::int64_t>(std::llround(seconds * config_.base_clock_ghz * 1e9));
+  std::int64_t instructions = 0;
+  for (const auto& e : c.engines) instructions += e.count;
+  out["trace_count"] = instructions + c.semaphore_updates + c.transfers;
+  out["event_count"] = c.semaphore_updates;
+  out["total_row_count"] = instructions + c.transfers + c.lanes + c.semaphore_updates;
+}
+
+void Summary::put_flops(Json& out, const CoreTotals& c, double seconds) const {
+  const double peak = 2.0 * config_.pe_rows * config_.pe_columns *
+                      config_.engines[static_cast<std::size_t>(isa::Engine::kTensor)].clock_ghz *
+                      1e9;
+  const double bandwidth = config_.hbm.bytes_per_ns * 1e9;
+  const double hbm = number(c.hbm_read + c.hbm_write);
+  const double useful = c.flops - c.transpose_flops;
+  const double intensity = ratio(useful, hbm);
+  out["hardware_flops"] = static_cast<std::int64_t>(c.flops);
+  out["transpose_flops"] = static_cast<std::int64_t>(c.transpose_flops);
+  out["model_flops"] = 0;  // known to a compiler's graph only
+  out["adjusted_hardware_flops"] = static_cast<std::int64_t>(c.adjusted_flops);
+  out["adjusted_transpose_flops"] = static_cast<std::int64_t>(c.adjusted_transpose_flops);
+  out["mm_arithmetic_intensity"] = intensity;
+  out["peak_flops_bandwidth_ratio"] = ratio(peak, bandwidth);
+  const double mfu = ratio(useful, peak * seconds);
+  const double reachable = std::min(1.0, ratio(intensity, ratio(peak, bandwidth)));
+  out["mfu_estimated_percent"] = mfu;
+  out["mfu_inst_estimated_percent"] = mfu;
+  out["mfu_hlo_estimated_percent"] = 0.0;
+  out["mfu_max_achievable_estimated_percent"] = reachable;
+  out["mfu_inst_max_achievable_estimated_percent"] = reachable;
+  out["mfu_hlo_max_achievable_estimated_percent"] = 0.0;
+  out["hfu_estimated_percent"] = ratio(c.flops, peak * seconds);
+  out["mbu_estimated_percent"] = ratio(hbm, seconds * bandwidth);
+  out["mbu_min_read_util_percent"] = ratio(number(input_bytes_), seconds * bandwidth);
+}
+
+void Summary::put_engines(Json& out, const CoreTotals& c, double seconds) const {
+  for (std::size_t i = 0; i < c.engines.size(); ++i) {
+    const EngineTotals& e = c.engines.at(i);
+    const std::string key = std::string(isa::name(static_cast<isa::Engine>(i))) + "_engine_";
+    Fs active = 0;
+    (void)sorted_union(e.active, active);
+    out[key + "active_time"] = seconds_of(active);
+    out[key + "active_time_percent"] = ratio(seconds_of(active), seconds);
+    out[key + "instruction_time"] = seconds_of(e.time);
+    out[key + "instruction_count"] = e.count;
+  }
+  out["matmul_instruction_count"] = c.matmuls;
+  out["activate_instruction_count"] = c.activates;
+  out["activate_instruction_time"] = seconds_of(c.activate_time);
+}
+
+void Summary::put_dma(Json& out, const CoreTotals& c, double seconds) const {
+  std::vector<Interval> all, dynamic;
+  std::int64_t packets = 0, bytes = 0;
+  for (std::size_t m = 0; m < c.dma.size(); ++m) {
+    const DmaClass& d = c.dma.at(m);
+    all.insert(all.end(), d.active.begin(), d.active.end());
+    if (static_cast<isa::DgeMode>(m) != isa::DgeMode::kNone) {
+      dynamic.insert(dynamic.end(), d.active.begin(), d.active.end());
+    }
+    packets += d.packets;
+    bytes += d.bytes;
+  }
+  const double active = seconds_of(merge_intervals(all));
+  out["dma_active_time"] = active;
+  out["dma_active_time_percent"] = ratio(active, seconds);
+  out["dma_active_cycles"] =
+      static_cast<std::int64_t>(std::llround(active * config_.base_clock_ghz * 1e9));
+  out["dma_packet_time"] = seconds_of(c.packet_time);
+  out["dma_transfer_time"] = seconds_of(c.transfer_time);
+  out["dma_transfer_count"] = c.transfers;
+  out["dma_transfer_total_bytes"] = bytes;
+  out["dma_transfer_average_bytes"] = ratio(number(bytes), number(c.transfers));
+  out["dma_queue_count"] = c.queues.size();
+  double dynamic_packets = 0, dynamic_bytes = 0;
+  const std::pair<std::string, isa::DgeMode> classes[] = {
+      {"static", isa::DgeMode::kNone},
+      {"software_dynamic", isa::DgeMode::kSwdge},
+      {"hardware_dynamic", isa::DgeMode::kHwdge}};
+  for (const auto& [key, mode] : classes) {
+    const DmaClass& d = c.dma.at(static_cast<std::size_t>(mode));
+    Fs time = 0;
+    (void)sorted_union(d.active, time);
+    out[key + "_dma_active_time"] = seconds_of(time);
+    out[key + "_dma_active_time_percent"] = ratio(seconds_of(time), seconds);
+    out[key + "_dma_packet_count"] = d.packets;
+    out[key + "_dma_size"] = d.bytes;
+    out[key + "_dma_packet_percent"] = ratio(number(d.packets), number(packets));
+    out[key + "_dma_size_percent"] = ratio(number(d.bytes), number(bytes));
+    if (mode == isa::DgeMode::kNone) continue;
+    dynamic_packets += number(d.packets);
+    dynamic_bytes += number(d.bytes);
+  }
+  out["dynamic_dma_active_time_percent"] = ratio(seconds_of(merge_intervals(dynamic)), seconds);
+  out["dynamic_dma_packet_percent"] = ratio(dynamic_packets, number(packets));
+  out["dynamic_dma_size_percent"] = ratio(dynamic_bytes, number(bytes));
+}
+
+void Summary::put_memory(Json& out, const CoreTotals& c) const {
+  out["hbm_read_bytes"] = c.hbm_read;
+  out["hbm_write_bytes"] = c.hbm_write;
+  out["sbuf_read_bytes"] = c.sbuf_read;
+  out["sbuf_write_bytes"] = c.sbuf_write;
+  out["psum_read_bytes"] = c.psum_read;
+  out["psum_write_bytes"] = c.psum_write;
+  out["psum_read_sbuf_write_count"] = c.evictions;
+  out["psum_read_sbuf_write_bytes"] = c.evicted_bytes;
+  out["input_queue_bytes"] = c.input_queue;
+  out["output_queue_bytes"] = c.output_queue;
+  out["weight_queue_bytes"] = c.weight_queue;
+  out["spill_save_bytes"] = 0;  // kernels place their tensors: nothing is spilled
+  out["spill_reload_bytes"] = 0;
+  out["inputs_outputs_weights_size_bytes"] = input_bytes_ + output_bytes_;
+  out["inputs_and_weights_size_bytes"] = input_bytes_;
+  out["weight_size_bytes"] = weight_bytes_;
+  // Collectives run on cores of their own, which are not modelled; sendrecv is a DMA.
+  for (const char* key :
+       {"cc_op_time", "cc_op_active_time", "cc_op_active_time_percent", "cc_cores_instruction_time",
+        "cc_cores_instruction_active_time", "cc_cores_instruction_active_time_percent"}) {
+    out[key] = 0.0;
+  }
+  out["cc_op_count"] = 0;
+  out["cc_cores_instruction_count"] = 0;
+}
+
+nlohmann::ordered_json Summary::metrics(int id) const {
+  const CoreTotals& c = cores_.at(static_cast<std::size_t>(id));
+  const double seconds = seconds_of(length(c.span));
+  Json out;
+  if (partial_) out["partial"] = true;
+  put_overall(out, c, seconds);
+  put_flops(out, c, seconds);
+  put_engines(out, c, seconds);
+  put_dma(out, c, seconds);
+  put_memory(out, c);
+  if (config_.throttle.enabled && c.matmuls > 0) {
+    // Average rate the limit allowed while the array streamed.
+    const double limit =
+        ratio(seconds_of(c.matmul_time) - seconds_of(c.throttled), seconds_of(c.matmul_time));
+    out["throttle_avg_util_limit_nc" + std::to_string(id) + "_percent"] = limit;
+    out["throttle_active_nc" + std::to_string(id) + "_time_ns"] = models::to_ns(c.slow_time);
+  }
+  out["instance_type"] = config_.instance_type;
+  out["nc_idx"] = id;
+  out["nd_idx"] = 0;
+  return out;
+}
+
+nlohmann::ordered_json Summary::json() const {
+  Json out;
+  for (std::size_t c = 0; c < cores_.size(); ++c) {
+    out["nc_" + std::to_string(c)] = metrics(static_cast<int>(c));
+  }
+  return out;
+}
+
+}  // namespace nkisim

@@ -1,0 +1,131 @@
+#include "src/report/what_if.hpp"
+
+#include <algorithm>
+
+#include "src/run/simulation.hpp"
+
+namespace nkisim {
+namespace {
+
+using models::Config;
+
+struct Change {
+  std::string text;
+  std::function<void(Config&)> apply;
+};
+
+void halve(models::Fs& time) { time /= 2; }
+
+void faster_dma(Config& c) {
+  c.dma.bytes_per_ns *= 2;
+  for (models::Fs* t : {&c.dma.packet_gap, &c.dma.store_floor, &c.dma.load_floor}) halve(*t);
+}
+
+void quicker_dma(Config& c) {
+  models::DmaConfig& d = c.dma;
+  for (models::Fs* t :
+       {&d.hbm_read_latency, &d.semaphore_latency, &d.semaphore_packet, &d.cold_penalty,
+        &d.software.first_packet, &d.hardware.first_packet, &d.fixed.first_packet}) {
+    halve(*t);
+  }
+  for (models::DgeConfig* g : {&d.software, &d.hardware, &d.fixed}) {
+    for (models::Fs& t : g->trigger) halve(t);
+    for (models::Fs* t : {&g->wake_base, &g->wake_per_descriptor, &g->interval_base,
+                          &g->interval_per_descriptor, &g->trigger_per_outstanding}) {
+      halve(*t);
+    }
+  }
+}
+
+void quicker_semaphores(Config& c) {
+  for (models::EngineConfig& e : c.engines) {
+    for (models::Fs* t : {&e.wake, &e.wake_sequencer, &e.update}) halve(*t);
+  }
+}
+
+// Streaming and fixed latency of one engine's instructions.
+void faster_engine(Config& c, isa::Engine engine) {
+  c.engines.at(static_cast<std::size_t>(engine)).clock_ghz *= 2;
+  for (models::CostRule& r : c.rules) {
+    if (engine_of(r.unit) != engine) continue;
+    halve(r.fixed);
+    halve(r.overlap);
+  }
+  for (models::CostExtra& e : c.extras) {
+    if (engine_of(e.unit) == engine) halve(e.fixed);
+  }
+}
+
+std::vector<Change> changes(const isa::Program& program, const Config& config) {
+  std::vector<Change> list = {
+      {"DMA were twice as fast", faster_dma},
+      {"DMA latency (descriptors, first packet, completion) were half", quicker_dma},
+      {"semaphores were twice as quick", quicker_semaphores},
+  };
+  for (int e = 0; e < isa::kEngineCount; ++e) {
+    const auto engine = static_cast<isa::Engine>(e);
+    const bool used = std::any_of(program.insts().begin(), program.insts().end(),
+                                  [&](const isa::Inst& inst) { return inst.engine == engine; });
+    if (!used || engine == isa::Engine::kSync) continue;
+    list.push_back({std::string(isa::name(isa::unit_of(engine))) + " Engine were twice as fast",
+                    [engine](Config& c) { faster_engine(c, engine); }});
+  }
+  if (config.throttle.enabled) {
+    list.push_back(
+        {"the PE array had no utilisation limit", [](Config& c) { c.throttle.enabled = false; }});
+  }
+  if (!config.ports.empty()) {
+    list.push_back({"engines never shared a memory port", [](Config& c) { c.ports.clear(); }});
+  }
+  // Only an imported profile leaves modes open: nki.isa's functions choose one by their engine.
+  if (program.timing_only() && config.dma.hardware.available &&
+      std::any_of(config.dma.default_mode.begin(), config.dma.default_mode.end(),
+                  [](isa::DgeMode m) { return m == isa::DgeMode::kSwdge; })) {
+    list.push_back({"DMAs without a dge_mode used hardware descriptors (dge_mode.hwdge)",
+                    [](Config& c) { c.dma.default_mode.fill(isa::DgeMode::kHwdge); }});
+  }
+  list.push_back({"each engine spread its DMAs over four queues", [](Config& c) {
+                    c.compiler.dma_queues_per_engine =
+                        std::max(4, c.compiler.dma_queues_per_engine);
+                  }});
+  return list;
+}
+
+// Whether time does not depend on values: no branch, loop or address is loaded from memory.
+bool timing_only_suffices(const isa::Program& program, const Config& config, models::Fs end,
+                          const SimOptions& options) {
+  try {
+    const SimResult r = simulate(program, config, nullptr, options);
+    return r.partial || r.end == end;
+  } catch (const isa::Error&) {
+    return false;  // it needs a value
+  }
+}
+
+}  // namespace
+
+std::vector<WhatIf> what_if(const isa::Program& program, const Config& config, models::Fs end,
+                            const MakeMemory& make_memory,
+                            const std::function<bool(int, int)>& progress) {
+  std::vector<WhatIf> results;
+  const std::vector<Change> list = changes(program, config);
+  SimOptions options{.timing_only = true};
+  options.progress = [&](std::uint64_t, models::Fs) {
+    return !progress || progress(static_cast<int>(results.size()), static_cast<int>(list.size()));
+  };
+  options.timing_only = !make_memory || timing_only_suffices(program, config, end, options);
+  for (const Change& change : list) {
+    Config changed = config;
+    change.apply(changed);
+    std::unique_ptr<isa::Memory> memory = options.timing_only ? nullptr : make_memory();
+    const SimResult r = simulate(program, changed, memory.get(), options);
+    if (r.partial) break;
+    results.push_back({change.text, r.end,
+                       end > 0 ? 1 - static_cast<double>(r.end) / static_cast<double>(end) : 0});
+  }
+  std::stable_sort(results.begin(), results.end(),
+                   [](const WhatIf& a, const WhatIf& b) { return a.end < b.end; });
+  return results;
+}
+
+}  // namespace nkisim

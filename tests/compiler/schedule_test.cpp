@@ -1,0 +1,313 @@
+// The list scheduler: what it moves, worked out by hand; what it must not change, on random
+// programs against sets of bytes and the interpreter.
+#include "compiler/passes/schedule.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <set>
+
+#include "src/config/config_json.hpp"
+#include "tests/support/program_builder.hpp"
+
+using namespace nkisim;
+using compiler::schedule;
+using isa::Dim;
+using isa::Dtype;
+using isa::Engine;
+using isa::Space;
+using PB = test::ProgramBuilder;
+
+namespace {
+
+const models::Config& trn2() {
+  static const models::Config config = load_config("trn2");
+  return config;
+}
+
+const models::Config& trn3() {  // products may add to what any engine wrote
+  static const models::Config config = load_config("trn3");
+  return config;
+}
+
+using Order = std::vector<std::uint32_t>;
+
+Order in_order(std::size_t n) {
+  Order order(n);
+  for (std::uint32_t i = 0; i < n; ++i) order[i] = i;
+  return order;
+}
+
+// Two tiles through load, copy, store. `spare`: buffers per stage.
+struct Pipeline {
+  PB b;
+  explicit Pipeline(int steps, int spare) {
+    const auto x = b.hbm("x", Dtype::kFloat32, {128L * steps, 512});
+    const auto y = b.hbm("y", Dtype::kFloat32, {128L * steps, 512});
+    std::vector<std::uint32_t> in, out;
+    for (int i = 0; i < spare; ++i) {
+      in.push_back(b.sbuf("in" + std::to_string(i), Dtype::kFloat32, {128, 512}));
+      out.push_back(b.sbuf("out" + std::to_string(i), Dtype::kFloat32, {128, 512}));
+    }
+    for (int i = 0; i < steps; ++i) {
+      const auto s = static_cast<std::size_t>(i % spare);
+      const auto rows = [&](std::uint32_t t) {
+        return b.view(t, {{512, 128}, {1, 512}}, 128L * 512 * i);
+      };
+      b.op("dma_copy", {{"dst", PB::arg(b.all(in[s]))}, {"src", PB::arg(rows(x))}}, Engine::kSync);
+      b.op("tensor_copy", {{"dst", PB::arg(b.all(out[s]))}, {"src", PB::arg(b.all(in[s]))}},
+           Engine::kVector);
+      b.op("dma_copy", {{"dst", PB::arg(rows(y))}, {"src", PB::arg(b.all(out[s]))}}, Engine::kSync);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a load overtakes the store of the step before", "[schedule]") {
+  // load 0, load 1 (before store 0, which waits for copy 0), copy 0, store 0, copy 1, store 1.
+  Pipeline two(2, 2);
+  const auto result = schedule(two.b.program(), trn2());
+  CHECK(result.order == Order{0, 3, 1, 2, 4, 5});
+  CHECK(result.moved == 1);
+}
+
+TEST_CASE("with one buffer there is nothing to move", "[schedule]") {
+  Pipeline one(3, 1);
+  const auto result = schedule(one.b.program(), trn2());
+  // Load i + 1 waits for copy i, and is then older than nothing on its queue but store i.
+  const auto at = [&](std::uint32_t n) {
+    return std::find(result.order.begin(), result.order.end(), n) - result.order.begin();
+  };
+  CHECK(at(1) < at(3));
+  CHECK(at(4) < at(6));
+}
+
+TEST_CASE("tiles without an address may fill SBUF and no more", "[schedule]") {
+  // 8 steps of tiles of 64 KiB per partition, each with storage of its own: SBUF of trn2 (224 KiB)
+  // holds 3, so load 3 must follow the last use of tile 0.
+  PB b;
+  b.program().set_virtual_addresses(true);
+  const auto x = b.hbm("x", Dtype::kFloat32, {128 * 8, 16384});
+  const auto sum = b.sbuf("sum", Dtype::kFloat32, {128, 1});
+  for (int i = 0; i < 8; ++i) {
+    const auto tile = b.sbuf("t" + std::to_string(i), Dtype::kFloat32, {128, 16384});
+    b.op("dma_copy",
+         {{"dst", PB::arg(b.all(tile))},
+          {"src", PB::arg(b.view(x, {{16384, 128}, {1, 16384}}, 128L * 16384 * i))}},
+         Engine::kSync);
+    b.op("tensor_copy", {{"dst", PB::arg(b.all(sum))}, {"src", PB::arg(b.view(tile, {{1, 1}}))}},
+         Engine::kVector);
+  }
+  const std::vector<bool> placed(b.program().tensors().size(), false);
+  const auto result = schedule(b.program(), trn2(), {.placed = placed});
+  int live = 0, most = 0;
+  for (const std::uint32_t i : result.order) {
+    live += i % 2 == 0 ? 1 : 0;  // a load begins a tile's life, its copy ends it
+    most = std::max(most, live);
+    live -= i % 2 == 1 ? 1 : 0;
+  }
+  CHECK(most == 3);
+  const auto small = schedule(b.program(), trn2(), {.placed = placed, .share = 0.6});
+  CHECK(small.order[2] == 1);  // two tiles only
+}
+
+TEST_CASE("a tile that is needed later leaves room for those needed before", "[schedule]") {
+  // Tiles of 64 KiB. a is loaded; VectorE makes n and then m from it, one after the other; ScalarE
+  // could clear f, which is needed last, at once. SBUF (224 KiB) holds a, n and f together, but
+  // with f it would hold a and only one of n and m: m would wait for n's last use. So f follows
+  // m, with which a has died.
+  PB b;
+  b.program().set_virtual_addresses(true);
+  const auto x = b.hbm("x", Dtype::kFloat32, {128, 16384});
+  const auto sum = b.sbuf("sum", Dtype::kFloat32, {128, 3});
+  const auto tile = [&](const char* name) { return b.sbuf(name, Dtype::kFloat32, {128, 16384}); };
+  const auto copy = [&](const isa::TensorRef* to, const isa::TensorRef* from, Engine engine) {
+    b.op("tensor_copy", {{"dst", PB::arg(to)}, {"src", PB::arg(from)}}, engine);
+  };
+  const auto a = tile("a"), n = tile("n"), m = tile("m"), f = tile("f");
+  b.op("dma_copy", {{"dst", PB::arg(b.all(a))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
+  copy(b.all(n), b.all(a), Engine::kVector);
+  copy(b.view(sum, {{1, 1}}, 0), b.view(n, {{1, 1}}), Engine::kGpSimd);
+  copy(b.all(m), b.all(a), Engine::kVector);
+  copy(b.view(sum, {{1, 1}}, 1), b.view(m, {{1, 1}}), Engine::kGpSimd);
+  b.op("memset", {{"dst", PB::arg(b.all(f))}, {"value", PB::arg(1.0)}}, Engine::kGpSimd);
+  copy(b.view(sum, {{1, 1}}, 2), b.view(f, {{1, 1}}), Engine::kGpSimd);
+  const std::vector<bool> placed(b.program().tensors().size(), false);
+  CHECK(schedule(b.program(), trn2(), {.placed = placed}).order == Order{0, 1, 3, 2, 5, 4, 6});
+}
+
+TEST_CASE("control flow, meetings of cores and semaphores are not crossed", "[schedule]") {
+  PB b;
+  const auto x = b.hbm("x", Dtype::kFloat32, {128, 512});
+  const auto s = b.sbuf("s", Dtype::kFloat32, {128, 512});
+  const auto t = b.sbuf("t", Dtype::kFloat32, {128, 512});
+  b.op("loop_begin", {{"register", PB::reg(0)}, {"start", PB::arg(0)}, {"stop", PB::arg(2)}});
+  b.op("memset", {{"dst", PB::arg(b.all(s))}, {"value", PB::arg(1.0)}});
+  b.op("loop_end", {});
+  b.op("dma_copy", {{"dst", PB::arg(b.all(t))}, {"src", PB::arg(b.all(x))}});
+  CHECK(schedule(b.program(), trn2()).order == in_order(4));
+  Pipeline two(2, 2);
+  two.b.program().set_explicit_semaphores(true);
+  CHECK(schedule(two.b.program(), trn2()).order == in_order(6));
+}
+
+namespace {
+
+// A random program over a few tensors with overlapping addresses, views and engine state.
+struct Random {
+  PB b{"trn3"};
+  std::mt19937 random;
+  std::vector<std::uint32_t> sbuf, psum, hbm;
+
+  explicit Random(unsigned seed, int count) : random(seed) {
+    for (int i = 0; i < 6; ++i) {
+      sbuf.push_back(add("s" + std::to_string(i), Space::kSbuf, pick(24) * 128L));
+    }
+    for (int i = 0; i < 3; ++i) {
+      psum.push_back(add("p" + std::to_string(i), Space::kPsum, pick(2) * 2048L));
+    }
+    for (int i = 0; i < 2; ++i)
+      hbm.push_back(b.hbm("h" + std::to_string(i), Dtype::kFloat32, {32, 96}));
+    for (int i = 0; i < count; ++i) instruction();
+  }
+
+  int pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); }
+  std::uint32_t add(const std::string& name, Space space, std::int64_t address) {
+    return b.program().add_tensor({.name = name,
+                                   .space = space,
+                                   .dtype = Dtype::kFloat32,
+                                   .shape = {32, 96},
+                                   .address = address});
+  }
+  const isa::TensorRef* view(const std::vector<std::uint32_t>& from, int columns, bool on_chip) {
+    const int step = 1 + pick(2);
+    const int first = pick(96 - (columns - 1) * step);
+    std::vector<Dim> dims;
+    if (!on_chip) dims.push_back({96, 32});
+    dims.push_back({step, columns});
+    return b.view(from[static_cast<std::size_t>(pick(static_cast<int>(from.size())))], dims, first);
+  }
+  void instruction() {
+    const int columns = 1 + pick(32);
+    const auto& dst = pick(4) == 0 ? psum : sbuf;
+    switch (pick(6)) {
+      case 0:
+        b.op("dma_copy", {{"dst", PB::arg(view(sbuf, columns, true))},
+                          {"src", PB::arg(view(hbm, columns, false))}});
+        return;
+      case 1:
+        b.op("dma_copy",
+             {{"dst", PB::arg(view(hbm, columns, false))},
+              {"src", PB::arg(view(sbuf, columns, true))}},
+             pick(2) == 0 ? Engine::kScalar : Engine::kSync);
+        return;
+      case 2:
+        b.op("tensor_tensor", {{"dst", PB::arg(view(dst, columns, true))},
+                               {"data1", PB::arg(view(sbuf, columns, true))},
+                               {"data2", PB::arg(view(sbuf, columns, true))},
+                               {"op", PB::arg(isa::AluOp::kAdd)}});
+        return;
+      case 3:  // the reduce registers make the order of these visible
+        b.op("activation", {{"dst", PB::arg(view(sbuf, columns, true))},
+                            {"op", PB::arg(isa::ActFn::kCopy)},
+                            {"data", PB::arg(view(dst, columns, true))},
+                            {"reduce_cmd", PB::choice(2)},
+                            {"reduce_res", PB::arg(view(sbuf, 1, true))}});
+        return;
+      case 4:
+        b.op("nc_matmul", {{"dst", PB::arg(b.view(psum[static_cast<std::size_t>(pick(3))],
+                                                  {{1, 32}}, 32 * pick(3)))},
+                           {"stationary", PB::arg(b.view(sbuf[0], {{1, 32}}))},
+                           {"moving", PB::arg(b.view(sbuf[1], {{1, 32}}))},
+                           {"accumulate", PB::arg(pick(2) == 0)}});
+        return;
+      default:
+        b.op("memset", {{"dst", PB::arg(view(dst, columns, true))},
+                        {"value", PB::arg(static_cast<double>(pick(9)))}});
+    }
+  }
+
+  // Bytes per tensor afterwards; everything starts as written zeros.
+  std::vector<std::vector<std::byte>> result() {
+    isa::Memory memory(b.program());
+    std::vector<std::vector<std::byte>> all;
+    isa::InterpretOptions options;
+    options.unwritten = isa::Unwritten::kAllow;
+    isa::interpret(b.program(), memory, options);
+    for (std::uint32_t t = 0; t < b.program().tensors().size(); ++t) all.push_back(memory.read(t));
+    return all;
+  }
+};
+
+// Every byte an instruction reads and writes, the slow way.
+struct Touched {
+  std::set<std::tuple<int, std::int64_t, std::int64_t>> read,
+      written;  // space or tensor, row, byte
+};
+
+Touched touched(const isa::Inst& inst, const isa::Program& program) {
+  Touched out;
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+    const isa::Tensor& t = program.tensor(ref);
+    const int where =
+        ref.on_chip() ? static_cast<int>(ref.space) : 100 + static_cast<int>(ref.tensor);
+    const std::int64_t rows = ref.on_chip() ? ref.partitions : 1;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (const Dim& outer : {ref.pattern->dims.size() > 1 ? ref.pattern->dims[0] : Dim{0, 1}}) {
+        const Dim inner = ref.pattern->dims.back();
+        for (std::int64_t i = 0; i < outer.num * inner.num; ++i) {
+          const std::int64_t at = i / inner.num * outer.step + i % inner.num * inner.step;
+          const std::int64_t byte = (ref.on_chip() ? t.address : 0) + ref.offset + 4 * at;
+          for (std::int64_t k = 0; k < 4; ++k) {
+            (write ? out.written : out.read)
+                .insert({where, ref.on_chip() ? ref.partition + r : 0, byte + k});
+          }
+        }
+      }
+    }
+  });
+  return out;
+}
+
+bool meet(const std::set<std::tuple<int, std::int64_t, std::int64_t>>& a,
+          const std::set<std::tuple<int, std::int64_t, std::int64_t>>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const auto& x) { return b.contains(x); });
+}
+
+}  // namespace
+
+TEST_CASE("a scheduled random program computes the same bits", "[schedule]") {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    Random program(seed, 300);
+    const auto expected = program.result();
+    const auto plan =
+        schedule(program.b.program(), trn3(), {.window = seed % 2 == 0 ? 16U : 4096U});
+    CHECK(plan.moved > 0);
+    program.b.program().reorder(plan.order);
+    CHECK(program.result() == expected);
+  }
+}
+
+TEST_CASE("instructions that share bytes keep their order", "[schedule]") {
+  for (unsigned seed = 100; seed < 106; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed, 60);
+    const isa::Program& program = random.b.program();
+    const auto plan = schedule(program, trn3());
+    std::vector<std::size_t> place(plan.order.size());
+    for (std::size_t k = 0; k < plan.order.size(); ++k) place[plan.order[k]] = k;
+    std::vector<Touched> all;
+    for (const isa::Inst& inst : program.insts()) all.push_back(touched(inst, program));
+    for (std::size_t j = 0; j < all.size(); ++j) {
+      for (std::size_t i = 0; i < j; ++i) {
+        const bool conflict = meet(all[i].written, all[j].read) ||
+                              meet(all[i].written, all[j].written) ||
+                              meet(all[i].read, all[j].written);
+        if (conflict) CHECK(place[i] < place[j]);
+      }
+    }
+  }
+}
