@@ -14,7 +14,7 @@ nkisim.install()
 
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
-from nkisim.recording import record  # noqa: E402
+from nkisim.run.recording import record  # noqa: E402
 
 COUNT = 50_000
 

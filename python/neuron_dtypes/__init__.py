@@ -6,8 +6,8 @@ name, so that str(dtype) says it, view(np.uint32) gives the bits, and kernels ta
 
 import numpy as np
 
-from nkisim import dtypes as _d
-from nkisim.hostcast import static_cast  # noqa: F401
+from nkisim.values import dtypes as _d
+from nkisim.values.hostcast import static_cast  # noqa: F401
 
 for _t in _d.ALL:
     if str(_t) != "bool":

@@ -1,6 +1,6 @@
 """nki: the Neuron Kernel Interface, run by nkisim."""
 
-from nkisim.api import (baremetal, benchmark, jit, profile, simulate, simulate_kernel, trace)
+from nkisim.api.jit import (baremetal, benchmark, jit, profile, simulate, simulate_kernel, trace)
 
 from . import collectives, compiler, dtype, isa, language, tensor, typing
 

@@ -1,7 +1,7 @@
 """nki.tensor: the tensor type."""
 
-from nkisim.register import VirtualRegister
-from nkisim.tensor import NkiTensor
+from nkisim.values.register import VirtualRegister
+from nkisim.values.tensor import NkiTensor
 
 Tensor = NkiTensor
 __all__ = ["NkiTensor", "Tensor", "VirtualRegister"]

@@ -1,6 +1,6 @@
 """nki.typing: annotations."""
 
-from nkisim.tensor import NkiTensor
+from nkisim.values.tensor import NkiTensor
 
 
 class _Annotation:

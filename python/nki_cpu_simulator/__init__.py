@@ -7,7 +7,7 @@ import sys
 
 import nki
 from nki import collectives, compiler, dtype, isa, language, tensor, typing
-from nkisim.api import simulate as cpu_simulate
+from nkisim.api.jit import simulate as cpu_simulate
 
 from . import builtin
 

@@ -1,31 +1,8 @@
-"""python -m nkisim script.py [args]: runs a script with nkisim's nki; also `kernel ...`."""
+"""python -m nkisim: see tools/script."""
 
-import os
-import runpy
 import sys
 
-
-def main():
-    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
-        print(__doc__)
-        return 2
-    if sys.argv[1] == "kernel":
-        from .kernel_cli import main as kernel
-
-        return kernel(sys.argv[2:])
-    from .install import install
-
-    install()
-    os.environ.setdefault("NKI_SIMULATOR", "1")
-    script = sys.argv[1]
-    sys.argv = sys.argv[1:]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-    if not os.path.exists(script):
-        print(f"nkisim: {script} does not exist", file=sys.stderr)
-        return 2
-    runpy.run_path(script, run_name="__main__")
-    return 0
-
+from .tools.script import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -80,7 +80,7 @@ def cpp_messages():
 
 
 def python_messages():
-    for path in sorted((ROOT / "python" / "nkisim").glob("*.py")):
+    for path in sorted((ROOT / "python" / "nkisim").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
@@ -95,7 +95,7 @@ def python_messages():
                 text = str(first.value)
             else:
                 continue
-            yield f"python/nkisim/{path.name}:{node.lineno}", text
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", text
 
 
 def kind_of(message, table):

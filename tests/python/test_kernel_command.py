@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from nkisim import kernel_cli
+from nkisim.tools import kernel_cli
 
 SOURCE = '''
 import nki

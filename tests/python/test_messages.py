@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nkisim
-from nkisim import kernel_cli
+from nkisim.tools import kernel_cli
 
 nkisim.install()
 
@@ -54,7 +54,7 @@ def message_of(code, folder):
         text = "".join(traceback.format_exception_only(problem))
     else:
         text = "(no error)\n"
-    text = re.sub(r"^nkisim\.errors\.\w+: ", "error: ", text)
+    text = re.sub(r"^nkisim\.\w+: ", "error: ", text)
     return text.replace(str(file), "kernel.py")
 
 

@@ -17,9 +17,9 @@ import nki.language as nl  # noqa: E402
 
 from api_calls import Lazy, f32, hbm, isa_calls, language_calls, make, psum, register, view_calls  # noqa: E402,I100
 from legacy_calls import legacy_calls  # noqa: E402
-from nkisim.options import Options  # noqa: E402
-from nkisim.index import arange  # noqa: E402
-from nkisim.recording import record  # noqa: E402
+from nkisim.run.options import Options  # noqa: E402
+from nkisim.values.index import arange  # noqa: E402
+from nkisim.run.recording import record  # noqa: E402
 
 CALLS = [(f"{group}{i}", *call) for group, calls in (
     ("isa", isa_calls()), ("nl", language_calls()), ("view", view_calls()),

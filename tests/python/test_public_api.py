@@ -17,7 +17,7 @@ import nkisim
 
 nkisim.install()
 
-from nkisim.optokens import NlOp  # noqa: E402
+from nkisim.values.optokens import NlOp  # noqa: E402
 
 LINES = [line.split(" ", 2) for line in
          (Path(__file__).parent / "public_api.txt").read_text().splitlines()

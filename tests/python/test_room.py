@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nkisim
-from nkisim import allocator
+from nkisim.run import allocator
 
 nkisim.install()
 

@@ -14,7 +14,7 @@ nkisim.install()
 import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
-from nkisim import strict  # noqa: E402
+from nkisim.record import strict  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve()
 LINES = HERE.read_text().splitlines()

@@ -1,8 +1,8 @@
 """neuronxcc.nki: the legacy API."""
 
-from nkisim.api import (baremetal, benchmark, legacy_jit as jit, profile, simulate,
+from nkisim.api.jit import (baremetal, benchmark, legacy_jit as jit, profile, simulate,
                         simulate_kernel, trace)
-from nkisim.tensor import NkiTensor as tensor
+from nkisim.values.tensor import NkiTensor as tensor
 
 from . import compiler, isa, language, typing  # noqa: E402
 

@@ -1,8 +1,8 @@
 """nki.compiler: allocators and decorators of the compiler that have a meaning in a simulator."""
 
-from nkisim.legacy_alloc import (allocation_scope, enable_stack_allocator, force_auto_alloc,
+from nkisim.legacy.alloc import (allocation_scope, enable_stack_allocator, force_auto_alloc,
                                  multi_buffer, psum, sbuf, skip_middle_end_transformations)
-from nkisim.language import no_reorder
+from nkisim.api.language import no_reorder
 
 __all__ = ["sbuf", "psum", "skip_middle_end_transformations", "enable_stack_allocator",
            "force_auto_alloc", "no_reorder", "allocation_scope", "multi_buffer"]

@@ -1,6 +1,6 @@
 """nki.isa."""
 
-from nkisim import isa as _isa
+from nkisim.isa import instructions as _isa
 
 globals().update({k: v for k, v in vars(_isa).items() if not k.startswith("_")})
 

@@ -1,5 +1,6 @@
 """Functions of nki.language in terms of instructions, and assignment to tiles."""
 
+from ..values.hooks import above
 from . import division  # noqa: F401  (adds to FUNCTIONS)
 from .elementwise import FUNCTIONS, update, where
 from .moves import (assign, broadcast_to, copy, copy_into, fill, gather_flattened, in_sbuf, load,
@@ -16,3 +17,6 @@ __all__ = ["FUNCTIONS", "all", "assign", "broadcast_shapes", "broadcast_to", "co
            "max", "mean", "min", "operand", "prod", "produce", "promote", "random_fill",
            "reduce_build", "reduced_shape", "rms_norm", "softmax", "store", "sum", "transpose",
            "transpose_into", "update", "var", "where"]
+
+above.fill(functions=FUNCTIONS, assign=assign, update=update, copy=copy, broadcast_to=broadcast_to,
+           transpose=transpose)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from .. import isa
-from ..dtypes import float32
-from ..recorder import current
-from ..storage import sbuf
-from ..tensor import NkiTensor
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values.dtypes import float32
+from ..values.storage import sbuf
+from ..values.tensor import NkiTensor
 from .elementwise import FUNCTIONS, all_numbers, binary
 from .moves import copy, on_chip
 from .tiles import promote

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from .. import index, isa
-from ..dtypes import float32, int32, resolve, uint8, uint16, uint32
-from ..errors import KernelTypeError, fail
-from ..optokens import ACT
-from ..recorder import current
-from ..storage import PSUM, product, sbuf
-from ..tensor import NkiTensor, require_tensor
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values import index
+from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
+from ..values.errors import KernelTypeError, fail
+from ..values.optokens import ACT
+from ..values.storage import PSUM, product, sbuf
+from ..values.tensor import NkiTensor, require_tensor
 from .moves import assign, copy, in_sbuf, on_chip, shaped
 from .tiles import broadcast_shapes, operand, produce, promote, scalar_promote
 

@@ -4,12 +4,13 @@ import builtins
 
 import numpy as np
 
-from .. import isa, subscripts
-from ..dtypes import resolve, uint32
-from ..errors import KernelTypeError, KernelValueError, fail
-from ..recorder import current
-from ..storage import PSUM, SBUF, sbuf
-from ..tensor import NkiTensor, require_tensor
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values import subscripts
+from ..values.dtypes import resolve, uint32
+from ..values.errors import KernelTypeError, KernelValueError, fail
+from ..values.storage import PSUM, SBUF, sbuf
+from ..values.tensor import NkiTensor, require_tensor
 from .tiles import cut, operand, produce, spread_hbm
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from .. import index, isa
-from ..dtypes import float32, resolve
-from ..errors import KernelValueError, fail
-from ..recorder import current
-from ..storage import PSUM, SBUF, product, psum, sbuf
-from ..tensor import require_tensor
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values import index
+from ..values.dtypes import float32, resolve
+from ..values.errors import KernelValueError, fail
+from ..values.storage import PSUM, SBUF, product, psum, sbuf
+from ..values.tensor import require_tensor
 from .moves import copy, in_sbuf, on_chip
 from .tiles import cut, produce
 

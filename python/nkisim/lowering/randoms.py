@@ -1,9 +1,9 @@
 """Random numbers and dropout."""
 
-from .. import isa
-from ..dtypes import resolve, uint32
-from ..recorder import current
-from ..storage import sbuf
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values.dtypes import resolve, uint32
+from ..values.storage import sbuf
 from .moves import copy, on_chip
 from .tiles import produce
 

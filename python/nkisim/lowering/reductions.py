@@ -1,9 +1,10 @@
 """Reductions, and the normalisations made of them."""
 
-from .. import index, isa, subscripts
-from ..dtypes import float32, resolve
-from ..recorder import current
-from ..storage import product, sbuf
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values import index, subscripts
+from ..values.dtypes import float32, resolve
+from ..values.storage import product, sbuf
 from .elementwise import FUNCTIONS
 from .moves import in_sbuf, on_chip
 from .tiles import produce

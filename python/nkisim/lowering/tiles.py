@@ -4,13 +4,14 @@ import builtins
 
 import numpy as np
 
-from .. import index, isa, subscripts
-from ..dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve
-from ..enums import engine
-from ..errors import KernelValueError, fail
-from ..recorder import current
-from ..storage import PSUM, SBUF, product, psum, sbuf
-from ..tensor import NkiTensor
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values import index, subscripts
+from ..values.dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve
+from ..values.enums import engine
+from ..values.errors import KernelValueError, fail
+from ..values.storage import PSUM, SBUF, product, psum, sbuf
+from ..values.tensor import NkiTensor
 
 
 def promote(a, b):

@@ -1,6 +1,6 @@
 """neuronxcc.nki.isa."""
 
-from nkisim import legacy_isa as _isa
+from nkisim.legacy import isa as _isa
 
 globals().update({k: v for k, v in vars(_isa).items() if not k.startswith("_")})
 

@@ -1,0 +1,1 @@
+"""nki.language, and nki.jit with its kin."""

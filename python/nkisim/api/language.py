@@ -1,0 +1,341 @@
+"""nki.language: tensors, loops, program identity, and functions lowered to instructions."""
+
+import builtins
+import sys
+
+import numpy as np
+
+from .. import _core, lowering
+from ..isa import instructions as isa
+from ..lowering import (all, assign, broadcast_to, copy, dropout, gather_flattened, load,
+                        load_transpose2d, matmul, max, mean, min, prod, rms_norm, softmax, store,
+                        sum, transpose, update, var, where)
+from ..record.launch import nc, spmd_dim
+from ..record.recorder import OPS, current, state
+from ..record.targets import default_target
+from ..values import dtypes, hostcast
+from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3,
+                             float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
+                             float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
+                             uint16, uint32)
+from ..values.errors import KernelTypeError, KernelValueError, fail, kernel_frame
+from ..values.index import Expr, Mask, arange, mgrid
+from ..values.nkiobject import NKIObject
+from ..values.optokens import TOKENS, NlOp, token
+from ..values.register import VirtualRegister
+from ..values.storage import BUFFERS, Buffer, buffer_of, hbm, private_hbm, psum, sbuf, shared_hbm
+from ..values.tensor import NkiTensor, ds, require_tensor
+from ..values.views import plain_int
+
+DType = dtypes.DType
+MemoryRegion = Buffer
+for _buffer in (sbuf, psum, hbm, private_hbm, shared_hbm):
+    setattr(MemoryRegion, str(_buffer), _buffer)
+tensor = NkiTensor
+float8e4, float8e5 = float8_e4m3, float8_e5m2
+
+for _name, _function in lowering.FUNCTIONS.items():
+    globals()[_name] = token(_name, _function)
+for _name, _op in TOKENS.items():
+    globals().setdefault(_name, _op)
+for _name in ("copy", "max", "min", "sum", "prod", "mean", "all", "var"):
+    globals()[_name] = token(_name, globals()[_name] if not isinstance(globals()[_name], NlOp)
+                             else globals()[_name].function)
+
+
+class _Fp32:
+    """nl.fp32: limits of float32."""
+
+    min = float(np.finfo(np.float32).min)
+    max = float(np.finfo(np.float32).max)
+
+
+fp32 = _Fp32
+
+
+class _TileSize:
+    """nl.tile_size: limits of the target."""
+
+    pmax = 128
+    psum_fmax = 512
+    psum_bank_fmax = 512
+    psum_bank_fmax_bytes = 2048
+    gemm_stationary_fmax = 128
+    bn_stats_fmax = 512
+    psum_min_align = 4
+    sbuf_min_align = 1
+
+    @staticmethod
+    def _machine():
+        if state.recorder is not None:
+            return state.recorder.machine
+        return _core.machine(default_target())
+
+    @property
+    def gemm_moving_fmax(self):
+        return 512
+
+    @property
+    def psum_num_banks(self):
+        return self._machine()["psum_banks"]
+
+    @property
+    def sbuf_fmax_bytes(self):
+        return self._machine()["sbuf_partition_bytes"]
+
+    total_available_sbuf_size = sbuf_fmax_bytes
+
+    @property
+    def sbuf_size_bytes(self):
+        return 128 * self.sbuf_fmax_bytes
+
+    @property
+    def sbuf_fmax(self):
+        return self.sbuf_fmax_bytes // 4
+
+
+tile_size = _TileSize()
+
+
+def is_hbm(buffer):
+    return buffer_of(buffer).space == 0
+
+
+def is_sbuf(buffer):
+    return buffer_of(buffer).space == 1
+
+
+def is_psum(buffer):
+    return buffer_of(buffer).space == 2
+
+
+def is_on_chip(buffer):
+    return buffer_of(buffer).space != 0
+
+
+# ---- tensors ---------------------------------------------------------------------------------
+def _shape(shape):
+    if isinstance(shape, int):
+        return (shape,)
+    try:
+        return tuple([s if type(s) is int else s.__index__() for s in shape])
+    except (TypeError, AttributeError):
+        fail(f"shape is {shape!r}; a tuple of integers is required", "ndarray", KernelTypeError)
+
+
+def ndarray(shape, dtype=float32, buffer=sbuf, name="", address=None, **_ignored):
+    return current().ndarray(_shape(shape), dtypes.resolve(dtype), buffer or sbuf, name or "",
+                             address)
+
+
+def full(shape, fill_value, dtype=float32, buffer=sbuf, name=""):
+    out = ndarray(shape, dtype, buffer, name)
+    lowering.fill(out, fill_value)
+    return out
+
+
+def zeros(shape, dtype=float32, buffer=sbuf, name="", **_ignored):
+    return full(shape, 0, dtype, buffer, name)
+
+
+def ones(shape, dtype=float32, buffer=sbuf, name=""):
+    return full(shape, 1, dtype, buffer, name)
+
+
+def zeros_like(x, dtype=None, buffer=None, name=""):
+    require_tensor(x, "x", "zeros_like")
+    return full(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def empty_like(x, dtype=None, buffer=None, name=""):
+    require_tensor(x, "x", "empty_like")
+    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def rand(shape, dtype=float32, buffer=sbuf, name=""):
+    out = ndarray(shape, dtype, buffer, name)
+    lowering.random_fill(out)
+    return out
+
+
+def random_seed(seed):
+    if not isinstance(seed, NkiTensor):
+        seed = full((1, 1), int(seed), dtype=int32)
+    isa.set_rng_seed(seed)
+
+
+def shared_constant(constant, dtype=None):
+    if isinstance(constant, str):
+        constant = np.load(constant)
+    array = np.asarray(constant)
+    if dtype is not None:
+        array = array.astype(dtypes.resolve(dtype).dtype)
+    if array.ndim == 0:
+        array = array.reshape(1)
+    return current().constant(array, "constant")
+
+
+def shared_identity_matrix(n, dtype=uint8, dst=None):
+    n, dtype = plain_int(n, "n"), dtypes.resolve(dtype)
+    identity = shared_constant(np.eye(n, dtype=np.float32).astype(dtype.dtype))
+    out = ndarray((n, n), dtype, sbuf, "identity") if dst is None else dst
+    lowering.copy_into(out, identity)
+    return out
+
+
+def expand_dims(x, axis):
+    require_tensor(x, "x", "expand_dims")
+    axes = axis if isinstance(axis, (list, tuple)) else (axis,)
+    n = x.ndim + len(axes)
+    for a in sorted(a if a >= 0 else a + n for a in (plain_int(a, "axis") for a in axes)):
+        x = x.expand_dim(a)
+    return x
+
+
+def static_cast(x, dtype):
+    """A cast: of a host array on the host, of a tile on the device."""
+    if isinstance(x, NkiTensor):
+        return copy(x, dtype=dtype)
+    return hostcast.static_cast(x, dtypes.resolve(dtype))
+
+
+def device_print(print_prefix, tensor):
+    recorder = current()
+    if "device_print" in OPS:
+        names = OPS["device_print"][1]
+        prefix = next((n for n in names if "prefix" in n), "print_prefix")
+        recorder.call("device_print", **{prefix: str(print_prefix), "tensor": tensor})
+    else:
+        recorder.print(f"{print_prefix} {tensor.numpy()}")
+
+
+# ---- loops and identity ----------------------------------------------------------------------
+def _range(start, stop=None, step=1):
+    if stop is None:
+        start, stop = 0, start
+    if isinstance(start, VirtualRegister) or isinstance(stop, VirtualRegister):
+        return dynamic_range(start, stop, step)
+    return builtins.range(_bound(start), _bound(stop), _bound(step))
+
+
+def _bound(value):
+    try:
+        return value.__index__()
+    except (TypeError, AttributeError):
+        fail(f"a loop bound is {value!r}; an integer or a register is required",
+             kind=KernelTypeError)
+
+
+def affine_range(start, stop=None, step=1, **_ignored):
+    return _range(start, stop, step)
+
+
+def sequential_range(start, stop=None, step=1, **_ignored):
+    return _range(start, stop, step)
+
+
+def static_range(start, stop=None, step=1, **_ignored):
+    return _range(start, stop, step)
+
+
+range = _range
+
+
+def dynamic_range(start, stop=None, step=1):
+    if stop is None:
+        start, stop = 0, start
+    if isinstance(step, VirtualRegister) or _bound(step) < 1:
+        fail(f"step is {step!r}; a positive integer is required", "dynamic_range",
+             KernelValueError)
+    return _dynamic(start, stop, _bound(step))
+
+
+def _dynamic(start, stop, step):
+    recorder = current()
+    loop = recorder.loop(start, stop, step)
+    register = next(loop)
+    finished = False
+    try:
+        yield register
+        finished = True
+    finally:
+        if not finished and recorder is state.recorder:
+            _refuse_break(recorder)
+    recorder.close_loop("for", register)
+
+
+def _refuse_break(recorder):
+    """Notes where a loop was left; the generator is being finalised, so raising is in vain."""
+    frame = kernel_frame()
+    if sys.exc_info()[0] in (None, GeneratorExit) and frame is not None:
+        recorder.left_loop = recorder.left_loop or (frame.f_code.co_filename, frame.f_lineno)
+
+
+def fori_loop(lower, upper, body_fun, step=1):
+    for i in dynamic_range(lower, upper, step):
+        body_fun(i)
+
+
+def while_loop(init, body_fun):
+    recorder = current()
+    condition = recorder.register()
+    isa.register_move(condition, init)
+    recorder.clear_psum()
+    recorder.call("while_begin", register=condition)
+    recorder.loops.append(("while", condition, len(recorder.program) - 1))
+    after = body_fun(condition)
+    if isinstance(after, VirtualRegister) and after is not condition:
+        isa.register_move(condition, after)
+    recorder.close_loop("while", condition)
+
+
+def program_id(axis=0):
+    ids = current().program_ids
+    if axis == 0 and not ids:
+        return 0
+    if axis >= len(ids):
+        fail(f"axis is {axis}; the launch grid has {len(ids)} axes", "program_id",
+             KernelValueError)
+    return ids[axis]
+
+
+def num_programs(axes=0):
+    grid = current().grid
+    if axes is None:  # the default until NKI 0.2
+        return int(np.prod(grid)) if grid else 1
+    if isinstance(axes, (list, tuple)):
+        return tuple(num_programs(a) for a in axes)
+    if axes == 0 and not grid:
+        return 1
+    if axes >= len(grid):
+        fail(f"axes is {axes}; the launch grid has {len(grid)} axes", "num_programs",
+             KernelValueError)
+    return grid[axes]
+
+
+def program_ndim():
+    return len(current().grid)
+
+
+class no_reorder:
+    """`with nl.no_reorder():` keeps the order of instructions; here the order is always kept."""
+
+    def __init__(self, function=None):
+        self.function = function
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+_ = (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3fn, float8_e4m3fn_x4,
+     float8_e5m2_x4, float8_e8m0fnu, float16, int8, int16, tfloat32, uint16, uint32, Expr, Mask,
+     arange, mgrid, assign, broadcast_to, dropout, gather_flattened, load, load_transpose2d,
+     matmul, rms_norm, softmax, store, transpose, update, where, NKIObject, BUFFERS, ds, hbm,
+     private_hbm, psum, shared_hbm, nc, spmd_dim)
+del _

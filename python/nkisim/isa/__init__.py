@@ -1,0 +1,1 @@
+"""nki.isa and nki.collectives: one call, one instruction."""

@@ -1,0 +1,432 @@
+"""nki.isa: one call, one instruction.
+
+Most functions are generated from the signature table below; the arguments go to the extension
+module in the order of the core's op description, which checks them. Only calls whose spelling the
+core does not know (axes, older keywords) are written out.
+"""
+
+from ..record.recorder import OPS, current, state
+from ..record.targets import default_target, generation_of
+from ..values import enums
+from ..values.dtypes import resolve
+from ..values.enums import (Choice, dge_mode, dma_engine, engine, matmul_perf_mode, nc_version,
+                            oob_mode, reduce_cmd)
+from ..values.errors import Error, KernelTypeError, KernelValueError, fail
+from ..values.geometry import reshape_strides
+from ..values.nkiobject import NKIObject  # noqa: F401 (importable from nki.isa)
+from ..values.register import VirtualRegister  # noqa: F401 (importable from nki.isa)
+from ..values.storage import PSUM
+from ..values.tensor import NkiTensor, require_tensor
+from ..values.views import plain_int
+
+NkiValidationError = Error
+tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engine.scalar
+gpsimd_engine, sync_engine, unknown_engine = engine.gpsimd, engine.sync, engine.unknown
+
+
+class NkiInstruction:
+    """What a call returns; dependences come from the operands, so depends_on() adds nothing."""
+
+    __slots__ = ()
+
+    def depends_on(self, *others):
+        return self
+
+
+INSTRUCTION = NkiInstruction()
+
+_SIGNATURES = """
+tensor_copy(dst, src, engine=engine.unknown, name=None)
+tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None)
+nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None, tile_size=None, accumulate=None, name=None)
+nc_transpose(dst, data, engine=engine.unknown, name=None)
+tensor_tensor(dst, data1, data2, op, engine=engine.unknown, name=None)
+tensor_scalar(dst, data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, engine=engine.unknown, name=None)
+tensor_partition_reduce(dst, op, data, name=None)
+tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=reduce_cmd.reset_reduce, name=None)
+activation(dst, op, data, bias=None, scale=1.0, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, name=None)
+activation_reduce(dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0, name=None)
+activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, reverse1=False, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, name=None)
+iota(dst, pattern, offset=0, channel_multiplier=0, name=None)
+local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, name=None)
+nc_n_gather(dst, data, indices, name=None)
+bn_stats(dst, data, name=None)
+bn_aggr(dst, data, name=None)
+tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, reverse1=False, name=None)
+nc_stream_shuffle(dst, src, shuffle_mask, name=None)
+rng(dst, engine=engine.vector, name=None)
+dropout(dst, data, prob, name=None)
+set_rng_seed(src_seeds, name=None)
+rand_set_state(src_seeds, engine=engine.gpsimd, name=None)
+rand_get_state(dst, engine=engine.gpsimd, name=None)
+rand2(dst, min, max, name=None)
+exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_init=0.0, name=None)
+reciprocal(dst, data, name=None)
+max8(dst, src, name=None)
+sequence_bounds(dst, segment_ids, name=None)
+scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, name=None)
+tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_init=None, reduce_res_negate=False, name=None)
+quantize_mx(dst, src, dst_scale, name=None)
+range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None, reduce_op="maximum", range_start=0, on_false_value=None, name=None)
+select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_op="maximum", reverse_pred=False, name=None)
+nc_find_index8(dst, data, vals, name=None)
+nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None)
+nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None)
+topk(val_dst, idx_dst, src, n, name=None)
+"""
+
+#: Ops whose operands keep every dimension the kernel wrote.
+EXACT = {"tensor_reduce", "dma_transpose", "all_gather", "reduce_scatter", "all_to_all",
+         "nc_matmul_mx"}
+_IGNORED = {"name", "engine", "priority"}  # no effect on values where the core does not take them
+
+
+def unsupported(op, key, value):
+    fail(f"{key}={value!r} is not supported", op, KernelValueError)
+
+
+def removed(op, dst, dtype, mask):
+    """dtype= and mask= of older versions: the destination's dtype decides in any case."""
+    if mask is not None:
+        fail("mask= was removed in NKI 0.2; slice the operands", op, KernelValueError)
+    resolve(dtype)
+
+
+def _missing(name):
+    def call(*_args, **_kwargs):
+        current()
+        fail(f"{name} is not supported by this version of nkisim", name)
+
+    call.__name__ = name
+    return call
+
+
+def define(signature, namespace, target_name=None):
+    """The function for one line of the table above."""
+    name, rest = signature.split("(", 1)
+    names = [p.split("=")[0].strip() for p in rest.rstrip(")").split(",")]
+    defaults = dict((p.split("=")[0].strip(), p.split("=", 1)[1].strip())
+                    for p in rest.rstrip(")").split(",") if "=" in p)
+    if name not in OPS:
+        return _missing(name)
+    number, params = OPS[name]
+    takes_engine = "engine" in names
+    lines = [f"def {target_name or name}({rest.rstrip(')')}, *, dtype=None, mask=None):",
+             f"    if dtype is not None or mask is not None: removed({name!r}, "
+             f"{names[0]}, dtype, mask)"]
+    for p in names:
+        if p not in params and p not in _IGNORED:
+            default = defaults.get(p, "None")
+            lines.append(f"    if {p} is not {default} and {p} != {default}: "
+                         f"unsupported({name!r}, {p!r}, {p})")
+    values = ", ".join(p if p in names else "None" for p in params)
+    lines.append(f"    state.emit({number}, ({values},), {'engine' if takes_engine else 'None'}, "
+                 f"name, {name in EXACT})")
+    lines.append("    return INSTRUCTION")
+    scope = dict(namespace, state=state, INSTRUCTION=INSTRUCTION, unsupported=unsupported,
+                 removed=removed)
+    exec(compile("\n".join(lines), f"<nkisim isa {name}>", "exec"), scope)
+    return scope[target_name or name]
+
+
+_names = {"engine": engine, "reduce_cmd": reduce_cmd, "dge_mode": dge_mode, "oob_mode": oob_mode}
+for _line in _SIGNATURES.strip().splitlines():
+    globals()[_line.split("(")[0]] = define(_line, _names)
+
+
+_plain_matmul_mx = globals()["nc_matmul_mx"]
+
+
+def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None,
+                 tile_size=None, accumulate=None, name=None):
+    if accumulate is None and state.recorder is not None and state.recorder.loops:
+        accumulate = state.recorder.adds_in_loop(dst)
+    return _plain_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position,
+                            tile_size, accumulate, name)
+
+
+def get_nc_version():
+    """The generation of the target, ordered: get_nc_version() >= nc_version.gen3."""
+    if state.recorder is not None:
+        generation = state.recorder.generation
+    else:
+        generation = generation_of(default_target())
+    return nc_version.members[f"gen{generation}"]
+
+
+def get_nc_sub_version():
+    return 0
+
+
+# ---- tensor engine ---------------------------------------------------------------------------
+_PERF_ALIASES = {"double_row_gen3": "double_row", "double_row": "double_row", "none": "none",
+                 None: "none", "": "none"}
+
+
+def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
+              is_transpose=False, accumulate=None, tile_position=(), tile_size=(),
+              perf_mode=matmul_perf_mode.none, name=None, **old):
+    if type(accumulate) in (tuple, list):  # NKI 0.2 has tile_position in its place
+        accumulate, tile_position, tile_size, perf_mode = None, accumulate, tile_position, (
+            tile_size or perf_mode)
+    perf = _perf(perf_mode)
+    if is_transpose:
+        current().transposes.add(tuple(current().program.location()))
+    if old:
+        is_moving_onezero, accumulate = _old_matmul(old, is_moving_onezero, accumulate)
+    if accumulate is None and state.recorder is not None and state.recorder.loops and (
+            not is_transpose):
+        accumulate = state.recorder.adds_in_loop(dst)
+    state.emit(_MATMUL, (dst, stationary, moving, is_stationary_onezero, is_moving_onezero,
+                         is_transpose, accumulate, tile_position or None, tile_size or None, perf),
+               None, name, perf is not None)
+    return INSTRUCTION
+
+
+_MATMUL, _MATMUL_PARAMS = OPS.get("nc_matmul", (-1, ()))
+assert _MATMUL_PARAMS in ((), (
+    "dst", "stationary", "moving", "is_stationary_onezero", "is_moving_onezero", "is_transpose",
+    "accumulate", "tile_position", "tile_size", "perf_mode"))
+
+
+def _perf(mode):
+    if mode is matmul_perf_mode.none:
+        return None
+    name = getattr(mode, "name", mode)
+    name = _PERF_ALIASES.get(name, name)
+    return None if name == "none" else name
+
+
+def _old_matmul(old, onezero, accumulate):
+    onezero = old.pop("is_moving_zero", onezero)
+    flag = old.pop("psum_accumulate_flag", None)
+    if flag is not None:
+        accumulate = not flag & 1
+    old.pop("mask", None)
+    if old:
+        raise TypeError(f"nc_matmul() got an unexpected keyword argument {next(iter(old))!r}")
+    return onezero, accumulate
+
+
+if _MATMUL < 0:
+    nc_matmul = _missing("nc_matmul")
+
+
+# ---- vector engine ---------------------------------------------------------------------------
+def normalise_axes(axis, ndim, what="tensor_reduce"):
+    axes = [plain_int(a, "axis") for a in (axis if isinstance(axis, (list, tuple)) else (axis,))]
+    out = sorted({a + (ndim if a < 0 else 0) for a in axes})
+    if not out or out[0] < 0 or out[-1] >= ndim:
+        fail(f"axis is {axis!r}; dimensions 1 to {ndim - 1} of the tile are required", what,
+             KernelValueError)
+    return out
+
+
+def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
+    require_tensor(data, "data", "tensor_reduce")
+    axes = normalise_axes(axis, data.ndim)
+    if axes[0] == 0:
+        fail(f"axis is {axis!r}, which includes the partition dimension 0; free dimensions are "
+             "required", "tensor_reduce", KernelValueError)
+    n = len(axes)
+    if axes[-1] != data.ndim - 1 or axes[0] != data.ndim - n:
+        rest = [d for d in range(data.ndim) if d not in axes]
+        data = data.permute(rest + axes)
+        axes = list(range(data.ndim - n, data.ndim))
+    current().call("tensor_reduce", None, name, True, dst=dst, op=op, data=data, axis=axes,
+                   negate=negate, keepdims=None)
+    return INSTRUCTION
+
+
+def memset(dst, value, engine=engine.unknown, name=None):
+    require_tensor(dst, "dst", "memset")
+    current().call("memset", engine, name, dst=dst, value=value)
+    if dst.st.space == PSUM:
+        dst.st.zeroed_at = len(current().program) - 1
+    return INSTRUCTION
+
+
+def affine_select(dst, pattern, channel_multiplier=None, on_true_tile=None, on_false_value=None,
+                  cmp_op="equal", offset=0, name=None):
+    if isinstance(on_false_value, NkiTensor):  # positions of NKI 0.2: offset before the multiplier
+        offset, channel_multiplier, on_true_tile, on_false_value, cmp_op = (
+            channel_multiplier, on_true_tile, on_false_value, cmp_op, offset or "equal")
+    current().call("affine_select", None, name, dst=dst, pattern=pattern, offset=offset,
+                   channel_multiplier=channel_multiplier or 0, on_true_tile=on_true_tile,
+                   on_false_value=on_false_value, cmp_op=cmp_op)
+    return INSTRUCTION
+
+
+# ---- DMA -------------------------------------------------------------------------------------
+def dma_shapes(a, b):
+    """The two sides of a copy with equal rows where one side is on chip and views allow it."""
+    if not a.st.on_chip and not b.st.on_chip:
+        return a, b
+    if not a.st.on_chip:
+        return _rows(a, b.shape[0]), b
+    if not b.st.on_chip:
+        return a, _rows(b, a.shape[0])
+    return a, b
+
+
+def _rows(hbm, rows):
+    """An HBM view whose first dimension is `rows`, if its layout allows that."""
+    shape = hbm.shape
+    if shape[0] == rows and len(shape) > 1:
+        return hbm
+    if hbm.dyn is not None and any(e[0] == "vector" for e in hbm.dyn):
+        return hbm
+    n, at = 1, 0
+    while at < len(shape) and n < rows:
+        n *= shape[at]
+        at += 1
+    total = hbm.size
+    if rows < 1 or total % rows:
+        return hbm
+    new = (rows,) + shape[at:] if n == rows and at > 0 else (rows, total // rows)
+    if n == rows and at == 0:
+        new = (1,) + shape
+    strides = reshape_strides(shape, hbm.strides, new)
+    if strides is None:
+        return hbm
+    return hbm._like(hbm.part, hbm.off, new, strides)
+
+
+def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode.unknown,
+             engine=engine.unknown, name=None, dst_rmw_op=None, unique_indices=None):
+    if type(dst) is not NkiTensor or type(src) is not NkiTensor:
+        wrong = "dst" if type(dst) is not NkiTensor else "src"
+        fail(f"{wrong} is {dst if wrong == 'dst' else src!r}; a tensor is required", "dma_copy",
+             KernelTypeError)
+    if priority is not None and type(priority) is not int:
+        priority, oob_mode, dge_mode, engine, dst_rmw_op = _older_copy(
+            priority, oob_mode, dge_mode, engine)
+    if enums.ENGINE_CODES.get(engine, 5) != 5 and dge_mode != enums.dge_mode.hwdge:
+        fail(f"engine is {engine!r} with dge_mode {dge_mode!r}; engine= needs dge_mode.hwdge",
+             "dma_copy", KernelValueError)
+    if dst_rmw_op is not None:
+        if _default(oob_mode, 0) is not None:
+            fail(f"oob_mode is {oob_mode!r} with dst_rmw_op; oob_mode.error is required",
+                 "dma_copy", KernelValueError)
+        return dma_compute(dst, [src, dst], dst_rmw_op, unique_indices=True, oob_mode=oob_mode,
+                           name=name)
+    if dst.st.space != src.st.space or dst.shape != src.shape:
+        dst, src = dma_shapes(dst, src)
+    elif dst is src and dst.dyn is None:
+        return INSTRUCTION  # onto itself: nothing moves
+    values = {"dst": dst, "src": src, "oob_mode": _default(oob_mode, 0),
+              "dge_mode": _default(dge_mode, 0), "priority": priority}
+    state.emit(_DMA, tuple([values.get(p) for p in _DMA_PARAMS]), engine, name)
+    return INSTRUCTION
+
+
+def _older_copy(third, fourth, fifth, sixth):
+    """(priority, oob_mode, dge_mode, engine, dst_rmw_op) of positions in NKI 0.2 and 0.3."""
+    if isinstance(third, Choice):  # 0.3: dst, src, oob_mode, dge_mode, engine
+        return (None, third, fourth if isinstance(fourth, Choice) and fourth.kind == "dge_mode"
+                else enums.dge_mode.unknown, fifth if fifth.kind == "engine" else enums.engine.unknown,
+                None)
+    return None, fourth, fifth, enums.engine.unknown, third  # 0.2: dst, src, dst_rmw_op, ...
+
+
+_DMA, _DMA_PARAMS = OPS.get("dma_copy", (-1, ()))
+if _DMA < 0:
+    dma_copy = _missing("dma_copy")
+
+
+def _default(value, default):
+    return None if value is None or int(value) == default else value
+
+
+def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
+                  oob_mode=oob_mode.error, name=None):
+    if isinstance(priority, Choice):  # NKI 0.2 and 0.3 have no priority
+        dge_mode, oob_mode = priority, (dge_mode if dge_mode is not enums.dge_mode.unknown
+                                        else oob_mode)
+    current().call("dma_transpose", None, name, True, dst=dst, src=src,
+                   axes=None if axes is None else list(axes), dge_mode=_default(dge_mode, 0),
+                   oob_mode=_default(oob_mode, 0))
+    return INSTRUCTION
+
+
+def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
+                oob_mode=oob_mode.error, name=None):
+    if isinstance(reduce_op, (list, tuple)):  # NKI 0.2: (dst, srcs, scales, reduce_op)
+        reduce_op, scales = scales, reduce_op
+    for operand, value in (("dst", dst), *(("srcs", s) for s in srcs)):
+        require_tensor(value, operand, "dma_compute")
+    rows = dst.shape[0] if dst.st.on_chip else None
+    for s in srcs:
+        rows = s.shape[0] if rows is None and s.st.on_chip else rows
+    if rows is not None:
+        dst = dst if dst.st.on_chip else _rows(dst, rows)
+        srcs = [s if s.st.on_chip else _rows(s, rows) for s in srcs]
+    current().call("dma_compute", None, name, dst=dst, srcs=list(srcs), reduce_op=reduce_op,
+                   scales=None if scales is None else _scales(scales),
+                   unique_indices=None if unique_indices is True else unique_indices,
+                   oob_mode=_default(oob_mode, 0))
+    return INSTRUCTION
+
+
+def _scales(scales):
+    if any(float(s) != 1.0 for s in scales):
+        fail(f"scales is {list(scales)}; 1.0 for every source is required", "dma_compute",
+             KernelValueError)
+    return None
+
+
+# ---- cores -----------------------------------------------------------------------------------
+def core_barrier(data, cores=(0, 1), engine=engine.gpsimd, name=None):
+    current().call("core_barrier", engine, name, data=data, cores=list(cores))
+    current().instances.pause(meeting=True)
+    return INSTRUCTION
+
+
+def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_engine.dma,
+             name=None, use_gpsimd_dma=None):
+    if isinstance(dma_engine, str):  # NKI 0.2 has the name in its place
+        dma_engine, name = enums.dma_engine.dma, dma_engine
+    if use_gpsimd_dma:
+        dma_engine = enums.dma_engine.gpsimd_dma
+    current().call("sendrecv", None, name, src=src, dst=dst, send_to_rank=send_to_rank,
+                   recv_from_rank=recv_from_rank, pipe_id=pipe_id,
+                   dma_engine=_default(dma_engine, 1))
+    current().instances.pause(meeting=True)
+    return INSTRUCTION
+
+
+# ---- registers -------------------------------------------------------------------------------
+def register_alloc(x=None):
+    recorder = current()
+    register = recorder.register()
+    if isinstance(x, NkiTensor):
+        recorder.call("register_alloc", dst=register)
+        recorder.call("register_load", dst=register, src=x)
+    else:
+        recorder.call("register_alloc", dst=register, x=x)
+    return register
+
+
+def register_move(dst, src=None, imm=None):
+    current().call("register_move", dst=dst, src=imm if src is None else src)
+    return INSTRUCTION
+
+
+def register_load(dst, src):
+    current().call("register_load", dst=dst, src=src)
+    return INSTRUCTION
+
+
+def register_store(dst, src):
+    current().call("register_store", dst=dst, src=src)
+    return INSTRUCTION
+
+
+# ---- removed spellings of NKI 0.2 ------------------------------------------------------------
+def tensor_copy_dynamic_src(dst, src, engine=engine.unknown, name=None):
+    return tensor_copy(dst, src, engine=engine, name=name)  # noqa: F821 (generated)
+
+
+tensor_copy_dynamic_dst = tensor_copy_dynamic_src
+
+

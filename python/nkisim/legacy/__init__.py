@@ -1,0 +1,1 @@
+"""neuronxcc.nki: the legacy API, in terms of the present one."""

@@ -1,0 +1,101 @@
+"""Functions of neuronxcc.nki.language whose arguments are other ones than those of nki.language.
+
+The legacy generation has mask=, and names and defaults of its own. In SDK 2.20 all of them were
+positions, in the order kept here; later releases take mask and dtype as keywords only.
+"""
+
+from .. import lowering
+from ..api import language
+from ..record.recorder import current
+from ..values.dtypes import bool_
+from ..values.errors import fail
+from ..values.optokens import ALU, TOKENS, NlOp
+from ..values.storage import product
+
+
+def load(src, mask=None, dtype=None, **_ignored):
+    return lowering.load(src, dtype, mask)
+
+
+def load_transpose2d(src, mask=None, dtype=None, **_ignored):
+    return lowering.load_transpose2d(src, dtype, mask)
+
+
+def copy(src, mask=None, dtype=None, **_ignored):
+    return lowering.copy(src, dtype, mask)
+
+
+def static_cast(input_data=None, dtype=None, *, arr=None):
+    return language.static_cast(arr if input_data is None else input_data, dtype)  # arr: to 2.25
+
+
+def num_programs(axes=None):
+    """The programs of one axis, of several, or of the whole grid."""
+    if axes is None:
+        return product(current().grid)
+    return language.num_programs(axes)
+
+
+def _reduction(name):
+    function = getattr(lowering, name)
+
+    def reduce(x, axis, dtype=None, mask=None, keepdims=False, **_ignored):
+        return function(x, axis, dtype, keepdims, mask)
+
+    return reduce
+
+
+def var(x, axis, dtype=None, mask=None, keepdims=False, **_ignored):
+    return lowering.var(x, axis, dtype, keepdims, mask)
+
+
+def all(x, axis, dtype=bool_, mask=None, **_ignored):
+    return lowering.all(x, axis, dtype, mask)
+
+
+def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None, **_ignored):
+    return lowering.rms_norm(x, w, axis, n, epsilon, dtype, compute_dtype, mask)
+
+
+def softmax(x, axis, dtype=None, compute_dtype=None, mask=None, **_ignored):
+    return lowering.softmax(x, axis, dtype, mask, compute_dtype)
+
+
+def logical_not(x, dtype=bool_, mask=None, **_ignored):
+    return lowering.FUNCTIONS["logical_not"](x, dtype=dtype, mask=mask)
+
+
+def _compare(name):
+    function = lowering.FUNCTIONS[name]
+
+    def compare(x, y, dtype=bool_, mask=None, **_ignored):
+        return function(x, y, dtype=dtype, mask=mask)
+
+    return compare
+
+
+def _undocumented(name):
+    def call():
+        fail("AWS nowhere says what it returns; an index tile of nl.mgrid is required", name)
+
+    return call
+
+
+def _token(name, function):
+    """`function`, which instructions also take as op=."""
+    op = NlOp(name, function)
+    if TOKENS[name] in ALU:
+        ALU[op] = ALU[TOKENS[name]]
+    return op
+
+
+_TOKENS = {name: _compare(name) for name in (
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or "
+    "logical_xor").split()}
+_TOKENS.update({name: _reduction(name) for name in "max min sum prod mean".split()})
+_TOKENS.update(copy=copy, var=var, all=all, logical_not=logical_not)
+PUBLIC = {name: _token(name, function) for name, function in _TOKENS.items()}
+PUBLIC.update(load=load, load_transpose2d=load_transpose2d, static_cast=static_cast,
+              num_programs=num_programs, rms_norm=rms_norm, softmax=softmax,
+              gemm_grid=_undocumented("gemm_grid"),
+              gemm_stationary_grid=_undocumented("gemm_stationary_grid"))

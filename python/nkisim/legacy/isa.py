@@ -1,0 +1,456 @@
+"""neuronxcc.nki.isa: the legacy calls return their result tile and take mask= and dtype=.
+
+In SDK 2.20 mask and dtype were positions, in the order kept here; later they are keywords only.
+Each is an adaptor: it infers the result's shape and hands the call to the function of nkisim.isa.
+The result tile stays pending, so that `dst[...] = nisa.f(...)` writes dst directly.
+"""
+
+import numpy as np
+
+from ..isa import instructions as isa
+from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,  # noqa: F401
+                                scalar_engine, sync_engine, tensor_engine, unknown_engine,
+                                vector_engine)
+from ..lowering import (broadcast_shapes, cut, in_sbuf, operand, produce, promote, reduce_build,
+                        reduced_shape, transpose_into)
+from ..record.recorder import current
+from ..values.dtypes import float32, resolve, uint32
+from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
+from ..values.errors import KernelTypeError, KernelValueError, fail
+from ..values.index import Expr, Mask, as_mask, box_of
+from ..values.storage import PSUM, SBUF, product
+from ..values.subscripts import OutOfBounds, apply_mask
+from ..values.tensor import NkiTensor
+
+FP32_MIN = float(np.finfo(np.float32).min)
+
+
+class fp32:
+    min = FP32_MIN
+
+
+def _tiles(*values):
+    """Tensors among the operands, with a function that puts masked ones back in place."""
+    return [v for v in values if isinstance(v, NkiTensor)]
+
+
+def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF, PSUM), kind="",
+          **settings):
+    """Emits function(dst, **operands, **settings); makes the result tile where dst is None."""
+    mask = as_mask(mask)
+    names = [k for k, v in operands.items() if isinstance(v, NkiTensor)]
+    rest = {k: v for k, v in operands.items() if k not in names}
+    settings = {k: v for k, v in settings.items() if v is not None}
+
+    def build(out, *views):
+        function(out, **dict(zip(names, views)), **rest, **settings)
+
+    views = [operands[k] for k in names]
+    if dst is None:
+        return produce(tuple(shape), dtype, build, mask, views, space, spaces, kind)
+    if mask is not None:
+        current().allow_unwritten = True
+        parts = cut([dst, *views], mask, tuple(shape))
+        if parts is None:
+            return dst
+        dst, views = parts[0], parts[1:]
+    build(dst, *views)
+    return dst
+
+
+def _dtype(dtype, default):
+    return default if dtype is None else resolve(dtype)
+
+
+def activation(op, data, bias=None, scale=1.0, mask=None, dtype=None, *, reduce_op=None,
+               reduce_res=None, reduce_cmd=reduce_cmd.idle, dst=None, name=None, **_ignored):
+    return _call(isa.activation, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
+                 reduce_op=reduce_op, reduce_cmd=reduce_cmd, name=name)
+
+
+def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, mask=None,
+                      dtype=None, dst=None, name=None, **_ignored):
+    return _call(isa.activation_reduce, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
+                 reduce_op=reduce_op, name=name)
+
+
+def _affine(expr, shape, mask):
+    """(pattern over the free axes, offset, channel multiplier) of an index expression's part."""
+    nd = len(shape)
+    box = [(0, n) for n in shape] if mask is None else box_of(mask, shape)
+    if box is None:  # the mask leaves nothing
+        return [], 0, 0
+    offset = expr.const + sum(c * box[nd - axis][0] for axis, c in expr.coefs.items() if axis <= nd)
+    pattern = [[expr.coefs.get(axis, 0), box[nd - axis][1] - box[nd - axis][0]]
+               for axis in range(nd - 1, 0, -1)]
+    return pattern, offset, expr.coefs.get(nd, 0)
+
+
+def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, dst=None,
+                  name=None, **_ignored):
+    if not isinstance(pred, Mask):
+        fail("pred must be a comparison of index tiles", "affine_select", KernelTypeError)
+    Mask._anded = None
+    pattern, offset, multiplier = _affine(pred.single(), on_true_tile.shape, mask)
+    on_true_tile = in_sbuf(on_true_tile)  # GpSimd reads SBUF only; the compiler is assumed to copy
+    return _call(isa.affine_select, dst, on_true_tile.shape, _dtype(dtype, on_true_tile.dtype),
+                 mask, dict(on_true_tile=on_true_tile), spaces=(SBUF,), pattern=pattern, offset=offset,
+                 channel_multiplier=multiplier, on_false_value=on_false_value,
+                 cmp_op="greater_equal", name=name)
+
+
+def iota(expr, dtype, mask=None, *, dst=None, name=None, **_ignored):
+    if not isinstance(expr, Expr):
+        fail("expr must be an index tile", "iota", KernelTypeError)
+    shape = expr.shape if expr.ndim > 1 else expr.shape + (1,)
+    if expr.ndim == 1:
+        expr = expr[:, None]
+    pattern, offset, multiplier = _affine(expr, shape, mask)
+    return _call(isa.iota, dst, shape, resolve(dtype), mask, {}, spaces=(SBUF,), pattern=pattern,
+                 offset=offset, channel_multiplier=multiplier, name=name)
+
+
+def memset(shape, value, dtype, mask=None, *, engine=engine.unknown, dst=None, name=None,
+           **_ignored):
+    return _call(isa.memset, dst, tuple(shape), resolve(dtype), mask, {}, value=value,
+                 engine=engine, name=name)
+
+
+def _matmul_free(tile, perf):
+    free = tile.shape[1:]
+    if perf and perf.startswith("double_row") and len(free) > 1:
+        free = free[1:]
+    return free
+
+
+def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
+              mask=None, *, is_transpose=False, tile_position=(), tile_size=(), perf_mode=None,
+              dst=None, name=None, **_ignored):
+    perf = isa._perf(perf_mode)
+    # The array reads SBUF only; the legacy compiler copied what nc_transpose had left in PSUM.
+    stationary, moving = in_sbuf(stationary), in_sbuf(moving)
+    shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
+    dtype = stationary.dtype if is_transpose else float32
+    settings = dict(is_stationary_onezero=bool(is_stationary_onezero),
+                    is_moving_onezero=bool(is_moving_onezero), is_transpose=bool(is_transpose),
+                    tile_position=tile_position or (), tile_size=tile_size or (),
+                    perf_mode=perf_mode, name=name)
+    mask = as_mask(mask)
+
+    def build(out, accumulate=False):
+        if is_transpose or current().adding:
+            accumulate = None
+        parts = (out, stationary, moving) if mask is None else _masked_matmul(
+            mask, out, stationary, moving)
+        if parts is not None:
+            isa.nc_matmul(*parts, **settings, accumulate=accumulate)
+
+    if dst is not None:
+        build(dst, None)
+        return dst
+    return produce(shape, dtype, build, space=PSUM, spaces=(PSUM,), kind="matmul")
+
+
+def _masked_matmul(mask, out, stationary, moving):
+    """What a mask leaves of a product: of its result, or, where rows of the operands reach beyond
+    their tensors, of those rows (index tiles of a mask do not say which they mean)."""
+    current().allow_unwritten = True
+    rows, columns = product(out.shape[:-1]), out.shape[-1]
+    beyond = [v for v in (stationary, moving) if isinstance(v._ref, OutOfBounds)]
+    box = box_of(mask, (stationary.shape[0] if beyond else rows, columns))
+    if box is None:
+        return None
+    (low, high), edge = box
+    if beyond:
+        stationary = apply_mask(stationary, [(low, high), *((0, n) for n in stationary.shape[1:])],
+                                stationary.shape)
+        between = [(0, n) for n in moving.shape[1:-1]]
+        moving = apply_mask(moving, [(low, high), *between, edge], moving.shape)
+        return out[..., slice(*edge)], stationary, moving
+    if (low, high) != (0, rows):
+        out, stationary = out[low:high], stationary[:, low:high]
+    return out[..., slice(*edge)], stationary, moving[..., slice(*edge)]
+
+
+def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None, name=None,
+                 **_ignored):
+    engine = isa.unknown_engine if engine is None else engine
+    on_vector = engine == isa.vector_engine and engine != isa.unknown_engine
+    shape = (product(data.shape[1:]), data.shape[0])
+    # 8-bit elements do not fit PSUM one for one: they stay float32 until they are copied from it.
+    kept = float32 if data.dtype.itemsize == 1 and not on_vector else data.dtype
+    mask = as_mask(mask)
+
+    def build(out):
+        part = data
+        if mask is not None:
+            (rows, *free) = box_of(mask, data.shape) or (None,)
+            if rows is None:
+                return
+            part = cut([data], mask, data.shape)[0]
+            out = out[slice(*free[0]) if len(free) == 1 else slice(None), slice(*rows)]
+        transpose_into(out, part, engine=engine, name=name)
+
+    if dst is not None:
+        build(dst)
+        return dst
+    tile = produce(shape, kept, build, space=SBUF if on_vector else PSUM,
+                   spaces=(SBUF, PSUM) if on_vector else (PSUM,))
+    if dtype is not None and resolve(dtype) is not data.dtype:
+        return tensor_copy(tile, dtype=dtype)
+    return tile
+
+
+def dma_copy(src, dst, *, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error,
+             dge_mode=dge_mode.unknown, name=None, **_ignored):
+    views, mask = [dst, src], as_mask(mask)
+    if mask is not None:
+        views = cut(views, mask, dst.shape)
+        if views is None:
+            return
+    isa.dma_copy(*views, dst_rmw_op=dst_rmw_op, oob_mode=oob_mode, dge_mode=dge_mode, name=name)
+
+
+_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+
+
+def dma_transpose(src, *, axes=None, mask=None, dtype=None, dge_mode=dge_mode.unknown, dst=None,
+                  oob_mode=oob_mode.error, name=None, **_ignored):
+    order = _AXES.get(len(src.shape)) if axes is None else tuple(axes)
+    if order is None or len(order) != len(src.shape):
+        fail(f"axes is {axes!r} for {src!r}; (1, 0), (2, 1, 0) or (3, 1, 2, 0) is required",
+             "dma_transpose", KernelValueError)
+    tile = _call(isa.dma_transpose, dst, tuple(src.shape[a] for a in order), src.dtype, mask,
+                 dict(src=src), spaces=(SBUF,), axes=axes, dge_mode=dge_mode, oob_mode=oob_mode,
+                 name=name)
+    if dtype is not None and resolve(dtype) is not src.dtype:
+        return tensor_copy(tile, dtype=dtype)
+    return tile
+
+
+def tensor_copy(src, *, mask=None, dtype=None, engine=engine.unknown, dst=None, name=None,
+                **_ignored):
+    return _call(isa.tensor_copy, dst, src.shape, _dtype(dtype, src.dtype), mask, dict(src=src),
+                 engine=engine, name=name)
+
+
+tensor_copy_dynamic_src = tensor_copy
+
+
+def tensor_copy_dynamic_dst(*, dst, src, mask=None, engine=engine.unknown, name=None, **_ignored):
+    return _call(isa.tensor_copy, dst, src.shape, dst.dtype, mask, dict(src=src), engine=engine,
+                 name=name)
+
+
+def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None, dtype=None,
+                           name=None, **_ignored):
+    return _call(isa.tensor_copy_predicated, dst, dst.shape, dst.dtype, mask,
+                 dict(src=src, predicate=_word(predicate)), reverse_pred=reverse_pred, name=name)
+
+
+def _word(predicate):
+    """bool predicates are bytes of 0 and 1."""
+    if isinstance(predicate, NkiTensor) and str(predicate.dtype) == "bool":
+        return predicate.view("uint8")
+    return predicate
+
+
+def tensor_tensor(data1, data2, op, dtype=None, mask=None, *, engine=engine.unknown, dst=None,
+                  name=None, **_ignored):
+    shape = broadcast_shapes(data1.shape, data2.shape)
+    return _call(isa.tensor_tensor, dst, shape, _dtype(dtype, promote(data1.dtype, data2.dtype)),
+                 mask, dict(data1=operand(data1, shape), data2=operand(data2, shape)), op=op,
+                 engine=engine, name=name)
+
+
+def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False,
+                  dtype=None, mask=None, *, engine=engine.unknown, dst=None, name=None, **_ignored):
+    return _call(isa.tensor_scalar, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, operand0=operand0, operand1=operand1), op0=op0,
+                 reverse0=reverse0, op1=op1, reverse1=reverse1, engine=engine, name=name)
+
+
+def scalar_tensor_tensor(*, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False,
+                         dtype=None, mask=None, dst=None, name=None, **_ignored):
+    return _call(isa.scalar_tensor_tensor, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, operand0=operand0, operand1=operand1), op0=op0, op1=op1,
+                 reverse0=reverse0, reverse1=reverse1, name=name)
+
+
+def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None,
+                         mask=None, dst=None, name=None, **_ignored):
+    return _call(isa.tensor_scalar_reduce, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, operand0=operand0, reduce_res=reduce_res), op0=op0,
+                 reverse0=reverse0 or None, reduce_op=reduce_op, name=name)
+
+
+def tensor_scalar_cumulative(*, src, op0, op1, imm0, imm1=None, dst=None,
+                             reduce_cmd=reduce_cmd.reset_reduce, dtype=None, mask=None, name=None,
+                             **_ignored):
+    return _call(isa.tensor_scalar_cumulative, dst, src.shape, _dtype(dtype, src.dtype), mask,
+                 dict(src=src, imm0=imm0, imm1=imm1), op0=op0, op1=op1, reduce_cmd=reduce_cmd,
+                 name=name)
+
+
+def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1=False,
+                       dtype=None, mask=None, *, dst=None, name=None, **_ignored):
+    return _call(isa.tensor_tensor_scan, dst, data0.shape,
+                 _dtype(dtype, promote(data0.dtype, data1.dtype)), mask,
+                 dict(data0=data0, data1=data1, initial=initial), op0=op0, op1=op1,
+                 reverse0=reverse0, reverse1=reverse1, name=name)
+
+
+def tensor_reduce(op, data, axis, mask=None, dtype=None, negate=False, keepdims=False, *,
+                  dst=None, name=None, **_ignored):
+    axes = isa.normalise_axes(axis, data.ndim)
+    shape = reduced_shape(data.shape, axes, keepdims)
+    build = reduce_build(op, data, axes, negate, mask, name)
+    if dst is None:
+        return produce(shape, _dtype(dtype, data.dtype), build)
+    build(dst)
+    return dst
+
+
+def tensor_partition_reduce(op, data, *, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    data, mask = in_sbuf(data), as_mask(mask)
+
+    def build(out):
+        part = data if mask is None else cut([data], mask, data.shape)
+        if mask is not None and part is not None:
+            box = box_of(mask, data.shape)
+            part, out = part[0], out[(slice(None), *(slice(*edge) for edge in box[1:]))]
+        if part is not None:
+            isa.tensor_partition_reduce(out, op, part, name=name)
+
+    if dst is not None:
+        build(dst)
+        return dst
+    return produce((1, *data.shape[1:]), _dtype(dtype, data.dtype), build, spaces=(SBUF,))
+
+
+def bn_stats(data, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
+    return _columns(isa.bn_stats, data, mask, _dtype(dtype, data.dtype), dst, dict(data=data), name,
+                    6)
+
+
+def bn_aggr(data, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
+    return _columns(isa.bn_aggr, data, mask, _dtype(dtype, data.dtype), dst, dict(data=data), name,
+                    2)
+
+
+def max8(*, src, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _columns(isa.max8, src, mask, _dtype(dtype, src.dtype), dst, dict(src=src), name)
+
+
+def nc_find_index8(*, data, vals, mask=None, dtype=None, dst=None, name=None, **_ignored):
+    return _columns(isa.nc_find_index8, data, mask, _dtype(dtype, uint32), dst,
+                  dict(data=data, vals=vals), name)
+
+
+def _columns(function, data, mask, dtype, dst, operands, name, columns=8):
+    """A result of a fixed number of columns; the mask cuts `data`, and the rows with it."""
+    mask = as_mask(mask)
+
+    def build(out):
+        given = operands
+        if mask is not None:
+            current().allow_unwritten = True
+            box = box_of(mask, data.shape)
+            if box is None:
+                return
+            (low, high), part = box[0], cut([data], mask, data.shape)[0]
+            given = {k: part if v is data else v[low:high] for k, v in operands.items()}
+            out = out[low:high]
+        function(out, **given, name=name)
+
+    if dst is not None:
+        build(dst)
+        return dst
+    return produce((data.shape[0], columns), dtype, build)
+
+
+def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, dst=None, name=None,
+                      **_ignored):
+    operands = dict(data=data, vals=vals, dst_idx=dst_idx)
+    if mask is not None:
+        current().allow_unwritten = True
+        box = box_of(mask, data.shape)
+        low, high = box[0]
+        part = cut([data], mask, data.shape)[0]
+        operands = dict(data=part, vals=vals[low:high],
+                        dst_idx=None if dst_idx is None else dst_idx[low:high])
+
+        def build(out):
+            isa.nc_match_replace8(cut([out], mask, data.shape)[0], imm=float(imm), name=name,
+                                  **operands)
+
+        if dst is None:
+            return produce(data.shape, _dtype(dtype, data.dtype), build)
+        build(dst)
+        return dst
+    return _call(isa.nc_match_replace8, dst, data.shape, _dtype(dtype, data.dtype), None, operands,
+                 imm=float(imm), name=name)
+
+
+def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.idle,
+                 reduce_res=None, reduce_op=np.max, range_start=0, on_false_value=FP32_MIN,
+                 mask=None, dtype=None, dst=None, name=None, **_ignored):
+    fill = None if on_false_value == FP32_MIN else on_false_value
+    return _call(isa.range_select, dst, on_true_tile.shape, _dtype(dtype, on_true_tile.dtype),
+                 mask, dict(on_true_tile=on_true_tile, bound0=bound0, bound1=bound1,
+                            reduce_res=reduce_res), comp_op0=comp_op0, comp_op1=comp_op1,
+                 reduce_cmd=reduce_cmd, reduce_op=reduce_op, range_start=range_start,
+                 on_false_value=fill, name=name)
+
+
+def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None,
+                  reduce_cmd=reduce_cmd.idle, reduce_op=np.max, reverse_pred=False, mask=None,
+                  dtype=None, name=None, **_ignored):
+    return _call(isa.select_reduce, dst, dst.shape, dst.dtype, mask,
+                 dict(predicate=_word(predicate), on_true=on_true, on_false=on_false,
+                      reduce_res=reduce_res), reduce_cmd=reduce_cmd, reduce_op=reduce_op,
+                 reverse_pred=reverse_pred, name=name)
+
+
+def sequence_bounds(*, segment_ids, dtype=None, dst=None, name=None, **_ignored):
+    shape = (segment_ids.shape[0], 2, product(segment_ids.shape[1:]))
+    return _call(isa.sequence_bounds, dst, shape, _dtype(dtype, segment_ids.dtype), None,
+                 dict(segment_ids=segment_ids), name=name)
+
+
+def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, mask=None, *,
+                 dst=None, name=None, **_ignored):
+    columns = product(index.shape[1:])
+    valid = columns * 16 if num_valid_indices is None else num_valid_indices
+    shape = ((src_buffer.shape[0], columns, 16, num_elem_per_idx) if valid == columns * 16 else
+             (src_buffer.shape[0], valid, num_elem_per_idx))
+    return _call(isa.local_gather, dst, shape, src_buffer.dtype, mask,
+                 dict(src_buffer=in_sbuf(src_buffer), index=in_sbuf(index)), spaces=(SBUF,),
+                 num_elem_per_idx=num_elem_per_idx, num_valid_indices=num_valid_indices, name=name)
+
+
+def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, name=None, **_ignored):
+    isa.nc_stream_shuffle(dst, src, shuffle_mask, name=name)
+
+
+def dropout(data, prob, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
+    return _call(isa.dropout, dst, data.shape, _dtype(dtype, data.dtype), mask,
+                 dict(data=data, prob=prob), name=name)
+
+
+def reciprocal(data, dtype=None, mask=None, *, dst=None, name=None, **_ignored):
+    return _call(isa.reciprocal, dst, data.shape, _dtype(dtype, data.dtype), mask, dict(data=data),
+                 name=name)
+
+
+def builtin_custom_op(function_name, *_args, **_kwargs):
+    fail(f"custom GpSimd programs ({function_name}) are not simulated", "builtin_custom_op")
+
+
+for _name in ("register_alloc", "register_load", "register_move", "register_store",
+              "core_barrier", "sendrecv", "dma_compute", "quantize_mx", "nc_matmul_mx"):
+    globals()[_name] = getattr(isa, _name)
+
+__all__ = ["dma_engine", "nc_version"]

@@ -1,0 +1,274 @@
+"""neuronxcc.nki.language: nki.language plus index tiles, block dimensions and loop_reduce."""
+
+import numpy as np
+
+from .. import lowering
+from ..api import language
+from ..isa import instructions as isa
+from ..record.recorder import current
+from ..values import dtypes
+from ..values.dtypes import float32, resolve, uint8
+from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, fail, kernel_frame
+from ..values.index import Expr, MGrid
+from ..values.storage import HBM, product, buffer_of, sbuf
+from ..values.tensor import NkiTensor, ds
+from . import functions as legacy_functions
+from .alloc import AllocatedBuffer
+
+globals().update({k: v for k, v in vars(language).items() if not k.startswith("_")})
+
+
+class par_dim(int):
+    """Marks the partition dimension of a shape."""
+
+    def __repr__(self):
+        return f"par_dim({int(self)})"
+
+
+class BlockTensor:
+    """An on-chip tensor with dimensions before its partition dimension: one tile per block."""
+
+    __slots__ = ("blocks", "tiles", "tile_shape", "dtype", "buffer")
+    __array_ufunc__ = None
+
+    def __init__(self, blocks, tiles, tile_shape, dtype, buffer):
+        self.blocks = blocks      # sizes of the block dimensions
+        self.tiles = tiles        # row-major list of NkiTensor
+        self.tile_shape = tile_shape
+        self.dtype = dtype
+        self.buffer = buffer
+
+    @property
+    def shape(self):
+        return tuple(self.blocks) + tuple(self.tile_shape)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def __repr__(self):
+        return f"<blocks {self.blocks} of {self.tiles[0]!r}>"
+
+    def _split(self, key):
+        if type(key) is not tuple:
+            key = (key,)
+        flat = []
+        for k in key:
+            flat.extend(k.tiles if isinstance(k, MGrid) else [k])
+        if any(k is Ellipsis for k in flat):
+            at = [i for i, k in enumerate(flat) if k is Ellipsis][0]
+            flat = flat[:at] + [slice(None)] * (self.ndim - len(flat) + 1) + flat[at + 1:]
+        n = len(self.blocks)
+        head = flat[:n] + [slice(None)] * (n - len(flat[:n]))
+        return head, tuple(flat[n:])
+
+    def __getitem__(self, key):
+        head, tail = self._split(key)
+        numbers = np.arange(len(self.tiles)).reshape(self.blocks)
+        picked = numbers[tuple(_block_index(k, n) for k, n in zip(head, self.blocks))]
+        if picked.ndim == 0:
+            tile = self.tiles[int(picked)]
+            return tile[tail] if tail else tile
+        views = [self.tiles[int(i)] for i in picked.reshape(-1)]
+        if tail and not all_full(tail):
+            views = [t[tail] for t in views]
+        return BlockTensor(picked.shape, views, views[0].shape, self.dtype, self.buffer)
+
+    def __setitem__(self, key, value):
+        target = self[key]
+        if isinstance(target, BlockTensor):
+            if isinstance(value, BlockTensor):
+                for d, s in zip(target.tiles, value.tiles):
+                    lowering.assign(d, s)
+            elif isinstance(value, NkiTensor):
+                fail("a tile is assigned to several blocks at once; index the block dimensions",
+                     kind=KernelValueError)
+            else:
+                for d in target.tiles:
+                    lowering.assign(d, value)
+            return
+        lowering.assign(target, value)
+
+    def reshape(self, *shape):
+        fail("block tensors cannot be reshaped; index the block dimensions",
+             kind=KernelValueError)
+
+
+def all_full(key):
+    return not [k for k in key if not (isinstance(k, slice) and k == slice(None))]
+
+
+def _block_index(k, n):
+    if isinstance(k, Expr):
+        low, high = k.range()
+        if low != high:
+            fail("a block dimension is indexed by an index tile; an integer is required",
+                 kind=KernelIndexError)
+        k = low
+    if isinstance(k, ds):
+        return slice(k.start, k.start + k.size)
+    if isinstance(k, slice):
+        return k
+    try:
+        k = k.__index__()
+    except (AttributeError, TypeError):
+        fail(f"a block index is {k!r}; an integer is required", kind=KernelTypeError)
+    if not -n <= k < n:
+        fail(f"block index {k} is out of bounds; there are {n} blocks", kind=KernelIndexError)
+    return k
+
+
+def _blocks_of(shape):
+    for at, n in enumerate(shape):
+        if isinstance(n, par_dim):
+            return at
+    return 0
+
+
+def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
+    recorder = current()
+    if isinstance(shape, int):
+        shape = (shape,)
+    buffer = sbuf if buffer is None else buffer
+    at = _blocks_of(shape)
+    shape = tuple(int(s) for s in shape)
+    place = buffer.place if isinstance(buffer, AllocatedBuffer) else None
+    base = buffer_of(buffer) if place is None else buffer_of(str(buffer))
+    dtype = resolve(dtype)
+    if base.space == HBM or (at == 0 and place is None):
+        return recorder.ndarray(shape, dtype, base, name or "")
+    blocks, tile_shape = shape[:at], shape[at:]
+    size = dtype.itemsize * product(tile_shape[1:])
+    tiles = []
+    for index in np.ndindex(*blocks) if blocks else [()]:
+        address = None if place is None else place(tuple(index), tile_shape[0], size)
+        tiles.append(recorder.ndarray(tile_shape, dtype, base, name or "", address))
+    if not blocks:
+        return tiles[0]
+    return BlockTensor(blocks, tiles, tile_shape, dtype, base)
+
+
+def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
+    out = ndarray(shape, dtype, buffer=buffer, name=name)
+    for tile in out.tiles if isinstance(out, BlockTensor) else [out]:
+        lowering.fill(tile, fill_value)
+    return out
+
+
+def zeros(shape, dtype=float32, buffer=None, name="", **_ignored):
+    return full(shape, 0, dtype, buffer=buffer, name=name)
+
+
+def ones(shape, dtype=float32, buffer=None, name="", **_ignored):
+    return full(shape, 1, dtype, buffer=buffer, name=name)
+
+
+def _like(a):
+    if isinstance(a, BlockTensor):
+        return tuple(a.blocks) + (par_dim(a.tile_shape[0]),) + tuple(a.tile_shape[1:])
+    return a.shape
+
+
+def zeros_like(a, dtype=None, buffer=None, name="", **_ignored):
+    return full(_like(a), 0, dtype or a.dtype, buffer=buffer or a.buffer, name=name)
+
+
+def empty_like(a, dtype=None, buffer=None, name="", **_ignored):
+    return ndarray(_like(a), dtype or a.dtype, buffer=buffer or a.buffer, name=name)
+
+
+def broadcast_to(src, shape, **_ignored):
+    return lowering.broadcast_to(src, shape)
+
+
+def shared_identity_matrix(n, dtype=uint8, **_ignored):
+    return shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))  # noqa: F821
+
+
+def device_print(prefix, x, mask=None, **_ignored):
+    if mask is not None:
+        current().flush()
+        x = lowering.cut([x], mask, x.shape)
+        if x is None:
+            return
+        x = x[0]
+    language.device_print(prefix, x)
+
+
+def expand_dims(data, axis):
+    return language.expand_dims(data, axis)
+
+
+def random_seed(seed, mask=None, **_ignored):
+    language.random_seed(seed)
+
+
+def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
+               asynchronous=False, **_ignored):
+    fail("a reduction over SPMD programs is not supported", "all_reduce")
+
+
+def rand(shape, dtype=float32, **_ignored):
+    return language.rand(tuple(int(s) for s in shape), dtype)
+
+
+def finfo(dtype):
+    dtype = resolve(dtype)
+    if dtypes.ml_dtypes is not None:
+        return dtypes.ml_dtypes.finfo(dtype.dtype)
+    return np.finfo(dtype.dtype)
+
+
+def atomic_rmw(dst, value, op, mask=None, **_ignored):
+    recorder = current()
+    recorder.flush()
+    if mask is not None:
+        cut = lowering.cut([dst, value], mask, dst.shape)
+        if cut is None:
+            return
+        dst, value = cut
+    isa.dma_compute(dst, [value, dst], op)
+
+
+def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
+    """dst = op(dst, x) over a loop, where dst is what the result is assigned to.
+
+    Assigned to a name instead of a tile, the result of one iteration is the next one's dst.
+    """
+    recorder = current()
+    recorder.flush()
+    indices = (loop_indices,) if isinstance(loop_indices, int) else loop_indices
+    first = not any(int(i) for i in indices)
+    out = x.dtype if dtype is None else resolve(dtype)
+    frame = kernel_frame()
+    site = (frame.f_code, frame.f_lasti)
+    own_place = []
+
+    def build(dst, data):
+        named = dst.st is own_place[0]  # not assigned to a tile
+        key = (site, dst.shape) if named else (dst.st.id, dst.part, dst.off)
+        before = recorder.reductions.get(key)
+        if named:
+            before = None if first else before
+        elif not recorder.initialised(dst.st):
+            before = None if first or before is None else dst
+        else:
+            before = dst
+        recorder.reductions[key] = dst
+        if before is None:
+            isa.tensor_copy(dst, data)
+        else:
+            isa.tensor_tensor(dst, before, data, op)
+
+    own = lowering.produce(x.shape, out, build, mask, (x,))
+    own_place.append(own.st)
+    return own
+
+
+class _BFloat:
+    min = -3.3895313892515355e38
+
+
+bfp16 = _BFloat
+constants = language.tile_size  # as the direct allocation guide calls it
+globals().update(legacy_functions.PUBLIC)

@@ -1,0 +1,12 @@
+"""Recording: what runs while a kernel function is called."""
+
+from .. import _core
+from ..values import enums, optokens
+from ..values.errors import Error, is_ours
+from ..values.register import VirtualRegister
+from ..values.tensor import NkiTensor
+
+# What the extension module meets in a call's arguments.
+_core.register({"tensor": NkiTensor, "register": VirtualRegister, "alu": optokens.ALU,
+                "act": optokens.ACT, "engines": enums.ENGINE_CODES, "error": Error,
+                "is_ours": is_ours})

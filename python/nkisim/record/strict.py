@@ -1,0 +1,156 @@
+"""NKISIM_STRICT=1: finds Python in a kernel's source that runs here and that the NKI compiler refuses.
+
+The rules marked "documented" are in AWS's language guide and 0.3.0 update guide; the others are
+constructs that the guide's list of supported ones leaves out ("assumed").
+"""
+
+import ast
+import inspect
+import os
+import sysconfig
+import textwrap
+import warnings
+
+from ..values.errors import PACKAGE_DIRS
+from ..values.storage import shared_hbm
+
+_ASSUMED = "not among the constructs of the NKI language guide (assumed)"
+_STATEMENTS = {
+    ast.Try: "try", ast.With: "with", ast.AsyncWith: "async with", ast.AsyncFor: "async for",
+    ast.AsyncFunctionDef: "async def", ast.Lambda: "lambda", ast.Yield: "yield",
+    ast.YieldFrom: "yield from", ast.Await: "await", ast.GeneratorExp: "a generator expression",
+    ast.SetComp: "a set comprehension", ast.Set: "a set", ast.Global: "global",
+    ast.Nonlocal: "nonlocal", ast.Delete: "del", ast.Import: "import", ast.ImportFrom: "import",
+    ast.NamedExpr: ":=", ast.Raise: "raise", ast.Starred: "*unpacking",
+}
+if hasattr(ast, "TryStar"):
+    _STATEMENTS[ast.TryStar] = "try"
+_BUFFERS = {"sbuf", "psum", "hbm", "private_hbm", "shared_hbm"}
+_LIBRARIES = tuple({sysconfig.get_path(k) + os.sep for k in ("stdlib", "platstdlib", "purelib",
+                                                             "platlib")})
+
+
+def enabled():
+    return os.environ.get("NKISIM_STRICT", "0") not in ("", "0")
+
+
+def _signature(arguments, where):
+    if arguments.vararg:
+        yield arguments.vararg, f"*{arguments.vararg.arg} in {where} is {_ASSUMED}"
+    if arguments.kwarg:
+        yield arguments.kwarg, f"**{arguments.kwarg.arg} in {where} is {_ASSUMED}"
+    if arguments.kwonlyargs and not arguments.vararg:
+        yield arguments.kwonlyargs[0], (f"keyword-only parameters (*) in {where} are not supported "
+                                        "(documented); move parameters with defaults to the end")
+
+
+def _call(node):
+    for keyword in node.keywords:
+        value = keyword.value
+        if keyword.arg is None:
+            yield value, f"**unpacking in a call is {_ASSUMED}"
+        elif isinstance(value, ast.Constant) and keyword.arg == "buffer" and (
+                value.value in _BUFFERS):
+            yield value, (f"buffer={value.value!r}: names of buffers are no longer accepted "
+                          f"(documented); use nl.{value.value}")
+        elif isinstance(value, ast.Constant) and type(value.value) is int and keyword.arg in (
+                "engine", "dge_mode", "oob_mode", "reduce_cmd"):
+            yield value, (f"{keyword.arg}={value.value}: integers for enums are no longer accepted "
+                          f"(documented); use a member of nki.isa.{keyword.arg}")
+
+
+def _class(node):
+    names = [b.attr if isinstance(b, ast.Attribute) else getattr(b, "id", "") for b in node.bases]
+    if names not in (["NKIObject"], ["Enum"]):
+        yield node, (f"class {node.name} must inherit from NKIObject alone, or from Enum "
+                     "(documented)")
+
+
+def problems(tree):
+    """(node, message) of everything in a function's syntax tree that would be refused."""
+    for node in ast.walk(tree):
+        name = _STATEMENTS.get(type(node))
+        if name is not None:
+            yield node, f"{name} is {_ASSUMED}"
+        elif isinstance(node, ast.FunctionDef):
+            yield from _signature(node.args, f"{node.name}'s signature")
+        elif isinstance(node, ast.Compare):
+            if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+                yield node, "`is` and `is not` are not supported (documented); use == and !="
+        elif isinstance(node, ast.Dict):
+            for key in node.keys:
+                if isinstance(key, ast.Constant) and not isinstance(key.value, str):
+                    yield key, (f"the dictionary key {key.value!r} is no string, which the NKI "
+                                "compiler requires (documented)")
+        elif isinstance(node, ast.Call):
+            yield from _call(node)
+        elif isinstance(node, ast.ClassDef):
+            yield from _class(node)
+        elif isinstance(node, (ast.For, ast.While)) and node.orelse:
+            yield node.orelse[0], f"else of a loop is {_ASSUMED}"
+
+
+def _parse(function):
+    """(tree, file, lines before the source), or None without a source."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError, IndentationError):
+        return None
+    return tree, function.__code__.co_filename, first - 1
+
+
+def _callees(tree, function):
+    """Python functions the source calls by a global name, outside libraries and nkisim."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        callee = function.__globals__.get(node.func.id)
+        callee = inspect.unwrap(getattr(callee, "func", callee)) if callable(callee) else None
+        if inspect.isfunction(callee):
+            file = callee.__code__.co_filename
+            if not file.startswith(PACKAGE_DIRS + _LIBRARIES):
+                yield callee
+
+
+_scanned = set()
+
+
+def scan(function):
+    """Warns (SyntaxWarning at file:line), once per function, also of the functions it calls."""
+    todo = [inspect.unwrap(getattr(function, "func", function))]
+    while todo:
+        current = todo.pop()
+        if not inspect.isfunction(current) or current.__code__ in _scanned:
+            continue
+        _scanned.add(current.__code__)
+        parsed = _parse(current)
+        if parsed is None:
+            continue
+        tree, file, before = parsed
+        for node, message in problems(tree):
+            warnings.warn_explicit(message, SyntaxWarning, file, before + node.lineno)
+        todo += _callees(tree, current)
+
+
+def check_arguments(function, args, kwargs):
+    """Warns of list arguments, which the compiler cannot hash."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    for name, value in [*zip(names, args), *kwargs.items()]:
+        if isinstance(value, list):
+            warnings.warn_explicit(f"argument {name} is a list, which is not supported "
+                                   "(documented); pass a tuple", SyntaxWarning, code.co_filename,
+                                   code.co_firstlineno)
+
+
+def check_outputs(function, tensors):
+    """Warns of returned tensors in private HBM."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    for t in tensors:
+        if code and t.st.array is None and t.st.buffer is not shared_hbm:
+            warnings.warn_explicit(f"the returned tensor {t.st.name} is not in nl.shared_hbm, which "
+                                   "outputs must be (documented)", SyntaxWarning,
+                                   code.co_filename, code.co_firstlineno)

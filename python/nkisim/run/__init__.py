@@ -1,0 +1,1 @@
+"""From a kernel function and arrays to a Result."""

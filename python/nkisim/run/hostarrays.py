@@ -1,0 +1,81 @@
+"""NumPy, PyTorch and JAX arrays as arguments and results, without importing the frameworks."""
+
+import sys
+
+import numpy as np
+
+from ..values import dtypes
+
+
+def _module(value):
+    return type(value).__module__.split(".")[0]
+
+
+def is_array(value):
+    if isinstance(value, np.ndarray):
+        return True
+    module = _module(value)
+    if module == "torch":
+        return hasattr(value, "detach") and hasattr(value, "dtype")
+    return module in ("jax", "jaxlib") and hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+def to_numpy(value):
+    """(kind, array)."""
+    if isinstance(value, np.ndarray):
+        return "numpy", value
+    if _module(value) == "torch":
+        return "torch", _torch_to_numpy(value)
+    return "jax", np.asarray(value)
+
+
+_TORCH_BITS = {"torch.bfloat16": ("int16", "bfloat16"),
+               "torch.float8_e4m3fn": ("int8", "float8_e4m3fn"),
+               "torch.float8_e5m2": ("int8", "float8_e5m2"),
+               "torch.float8_e8m0fnu": ("int8", "float8_e8m0fnu")}
+
+
+def _torch_to_numpy(value):
+    value = value.detach().cpu().contiguous()
+    bits = _TORCH_BITS.get(str(value.dtype))
+    if bits is None:
+        return value.numpy()
+    torch = sys.modules["torch"]
+    return value.view(getattr(torch, bits[0])).numpy().view(dtypes.BY_NAME[bits[1]].dtype)
+
+
+def from_numpy(array, kind, dtype=None):
+    """The array as one of `kind`; packed types (`dtype`) keep their name in NumPy (neuron_dtypes)."""
+    if kind == "numpy" and dtype is not None and dtype.is_packed:
+        return array.view([(str(dtype), array.dtype)])
+    if kind == "torch":
+        return _numpy_to_torch(array)
+    if kind == "jax":
+        return sys.modules["jax"].numpy.asarray(array)
+    return array
+
+
+def _numpy_to_torch(array):
+    torch = sys.modules["torch"]
+    for torch_name, (bits, name) in _TORCH_BITS.items():
+        if array.dtype.name == name and hasattr(torch, torch_name[6:]):
+            raw = torch.from_numpy(np.ascontiguousarray(array).view(bits).copy())
+            return raw.view(getattr(torch, torch_name[6:]))
+    return torch.from_numpy(np.ascontiguousarray(array).copy())
+
+
+def can_change(host):
+    """Whether an argument's array can take what the kernel writes: JAX arrays never do."""
+    if isinstance(host, np.ndarray):
+        return host.flags.writeable
+    return _module(host) == "torch"
+
+
+def write_back(host, array):
+    """Stores what the kernel wrote to an argument in the caller's array, if it can change."""
+    array = array.reshape(tuple(host.shape))
+    if isinstance(host, np.ndarray):
+        if host.flags.writeable:
+            host[...] = array.astype(host.dtype)
+    elif _module(host) == "torch":
+        host.detach().copy_(_numpy_to_torch(array))

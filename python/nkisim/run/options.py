@@ -1,0 +1,30 @@
+"""How a kernel is to be run: the target and the switches, with their environment variables."""
+
+import os
+
+from ..record.targets import default_target, resolve_target
+from .compiling import Choices
+
+
+class Options:
+    """How to run. Environment variables give the defaults."""
+
+    def __init__(self, target=None, over_capacity=None, allow_unwritten=None, timing=None,
+                 config=None, overrides=None, files=None, keep_partial=False, compiler=None):
+        env = os.environ.get
+        self.target = default_target() if target is None else resolve_target(target)
+        if over_capacity is None:  # without rounding tensors take more room than on the device
+            over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"
+        self.over_capacity = over_capacity
+        self.allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN")) if allow_unwritten is None else (
+            allow_unwritten)
+        stochastic = env("NEURON_RT_STOCHASTIC_ROUNDING_EN", "0").lower() in ("1", "true")
+        #: Seed of stochastic rounding, None for nearest even (the runtime's variables).
+        self.stochastic_rounding = (
+            int(env("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "0")) % 2 ** 32 if stochastic else None)
+        self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
+        self.config = config or env("NKISIM_CONFIG")
+        self.overrides = dict(overrides or {})
+        self.files = dict(files or {})  # reports to write with the run: see Result.write
+        self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
+        self.compiler = Choices() if compiler is None else compiler

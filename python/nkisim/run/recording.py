@@ -1,0 +1,162 @@
+"""Calls a kernel function once per program instance, on tensors in place of host arrays."""
+
+import copy
+import gc
+import inspect
+import types
+
+from .. import lowering
+from ..record.instances import Instances
+from ..record.launch import Launch
+from ..record.misuse import as_error, is_library
+from ..record.recorder import Recorder, state
+from ..values.errors import Error, is_ours
+from ..values.tensor import NkiTensor
+from . import hostarrays
+from .options import Options
+
+
+class _Arguments:
+    """Converts host arrays in (nested) arguments to tensors and remembers the pairs."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.pairs = []
+        self.kind = "numpy"
+        self.seen = {}
+        self.outdated = set()  # storages whose arrays cannot take what the kernel wrote
+
+    def convert(self, value, name):
+        if hostarrays.is_array(value):
+            twin = self.seen.get(id(value))
+            if twin is not None:
+                return twin
+            kind, array = hostarrays.to_numpy(value)
+            if kind != "numpy":
+                self.kind = kind
+            tensor = self.recorder.host_tensor(array, name)
+            self.pairs.append((value, tensor))
+            self.seen[id(value)] = tensor
+            return tensor
+        if isinstance(value, (list, tuple)) and any(self._holds(v) for v in value):
+            items = [self.convert(v, f"{name}_{i}") for i, v in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, dict) and any(self._holds(v) for v in value.values()):
+            return {k: self.convert(v, f"{name}_{k}") for k, v in value.items()}
+        if hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
+            held = {k: v for k, v in vars(value).items() if self._holds(v)}
+            if held:
+                value = copy.copy(value)
+                for k, v in held.items():
+                    object.__setattr__(value, k, self.convert(v, f"{name}_{k}"))
+        return value
+
+    def _holds(self, value):
+        if hostarrays.is_array(value):
+            return True
+        if isinstance(value, (list, tuple)):
+            return any(self._holds(v) for v in value)
+        if isinstance(value, dict):
+            return any(self._holds(v) for v in value.values())
+        return False
+
+
+def record(function, args, kwargs, grid=None, options=None, legacy=False):
+    """Runs `function` once per program instance; (recorder, returned value, arguments)."""
+    options = options or Options()
+    recorder = Recorder(options.target, options)
+    recorder.legacy = legacy
+    launch = Launch(grid, legacy)
+    arguments = _Arguments(recorder)
+    names = _parameter_names(function, args)
+    previous = state.recorder, state.emit
+    state.recorder, state.emit = recorder, recorder.emit
+    collecting = gc.isenabled()
+    gc.disable()  # everything recorded stays alive: collections only cost time
+    try:
+        args = [arguments.convert(a, n) for a, n in zip(args, names)]
+        kwargs = {k: arguments.convert(v, k) for k, v in kwargs.items()}
+        recorder.grid = launch.grid
+        recorder.instances = Instances(recorder, launch,
+                                       lambda: _call(recorder, function, args, kwargs))
+        returned = recorder.instances.record()
+    except Exception as problem:
+        misused = None if isinstance(problem, Error) else as_error(problem)
+        _annotate(misused or problem)
+        if misused is not None:
+            raise misused from None
+        raise
+    finally:
+        recorder.instances = None  # it holds the recorder
+        state.recorder, state.emit = previous
+        if collecting:
+            gc.enable()
+    return recorder, returned, arguments
+
+
+def _call(recorder, function, args, kwargs):
+    """Records one program instance; what it returns, if it is the first."""
+    first = recorder.instance == 0
+    value = function(*args, **kwargs)
+    recorder.flush()
+    _check_loops(recorder)
+    return _stored(recorder, value) if recorder.legacy and first else value
+
+
+def _stored(recorder, value):
+    """The legacy simulator also hands back tiles: they are stored to HBM first."""
+    if isinstance(value, NkiTensor) and value.st.on_chip:
+        out = recorder.ndarray(value.shape, value.dtype, "hbm", value.st.name)
+        lowering.store(out, value)
+        return out
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)([_stored(recorder, v) for v in value])
+    return value
+
+
+def _check_loops(recorder):
+    if recorder.loops:
+        site = recorder.loops[-1][0]
+        if isinstance(site, tuple):  # a register asked for its truth
+            code, line = site
+            raise Error("the loop that begins here does not come back to its condition (break, "
+                        "return, or a register in `if`); the device runs its body to the end",
+                        instruction="while", kernel_file=code.co_filename, kernel_line=line)
+        file, line = recorder.left_loop or ("", 0)
+        raise Error("break or return inside a dynamic loop; the device runs its body to the end",
+                    instruction="dynamic_range", kernel_file=file, kernel_line=line)
+
+
+def _parameter_names(function, args):
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return names[:len(args)] + [f"arg{i}" for i in range(len(names), len(args))]
+
+
+def _annotate(problem):
+    """Names the kernel's line in a Python exception and drops the front end's own frames."""
+    if isinstance(problem, Error):
+        problem.__traceback__ = kernel_frames(problem.__traceback__)
+        return
+    tb, last = problem.__traceback__, None
+    while tb is not None:
+        if not is_ours(tb.tb_frame.f_code) and not is_library(tb.tb_frame):
+            last = tb
+        tb = tb.tb_next
+    if last is not None and hasattr(problem, "add_note"):
+        problem.add_note(f"in the kernel at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}")
+
+
+def kernel_frames(tb):
+    frames = []
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if not is_ours(code) and not code.co_filename.startswith("<frozen importlib"):
+            frames.append(tb)
+        tb = tb.tb_next
+    chain = None
+    for f in reversed(frames):
+        chain = types.TracebackType(chain, f.tb_frame, f.tb_lasti, f.tb_lineno)
+    return chain

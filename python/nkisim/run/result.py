@@ -1,0 +1,121 @@
+"""What a run gives."""
+
+import os
+
+import numpy as np
+
+from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
+from .execution import execute, restart
+
+
+class Result:
+    """What a run gives: outputs, latency and everything that can be written to files."""
+
+    def __init__(self, recorder, options, name):
+        self.recorder = recorder
+        self.outputs = None
+        self.latency_ns = None
+        self.summary = {}          # the profiler's metrics, one entry per core
+        self.summary_text = ""
+        self.executed = 0          # dynamic instructions
+        self.files = options.files  # reports that the run writes (see _core's simulate)
+        self.explanation = ""      # where the time went, if files has "explain"
+        self.partial = False       # interrupted: everything is about what ran until then
+        self.options = options
+        self.record_seconds = 0.0
+        self.run_seconds = 0.0
+        self.peak = {}
+        self.compiled = None       # compiling.Outcome: what the compiler's part did
+        self.printed = recorder.printed
+        self.name = name
+
+    @property
+    def latency_us(self):
+        return None if self.latency_ns is None else self.latency_ns / 1e3
+
+    @property
+    def output(self):
+        """The only output, or all of them."""
+        return self.outputs
+
+    @property
+    def instructions(self):
+        return len(self.recorder.program)
+
+    def save(self, path):
+        """Writes the program as a trace (.nisa binary, else JSON Lines).
+
+        Beside STEM.nisa go the inputs, STEM.npz, and what this run gave, STEM.expected.npz, with
+        which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
+        """
+        path = os.fspath(path)
+        archive = f"{_stem(path)}.npz"
+        arrays, expected, keys = {}, {}, {}
+        for st in self.recorder.storages:
+            if st.array is not None:
+                keys[st.id] = st.name
+                arrays[st.name] = st.array
+            if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT):
+                expected[st.name] = self.recorder.read_storage(st)
+        folder = os.path.dirname(path) or "."
+        np.savez(os.path.join(folder, archive), **arrays)
+        np.savez(os.path.join(folder, f"{_stem(path)}.expected.npz"), **expected)
+        self.recorder.program.save(path, self.name, archive, keys)
+        return path
+
+    def perfetto(self, path):
+        """Writes the run's timeline for ui.perfetto.dev (runs the program again)."""
+        self.write(perfetto=path)
+        return path
+
+    def write(self, **files):
+        """Runs the program again and writes reports: perfetto=, chrome=, accounting_json=, or
+        session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
+        restart(self.recorder, self.options)
+        self.files = {key: os.fspath(path) for key, path in files.items()}
+        execute(self.recorder, self.options, self)
+
+    def report(self):
+        """A few lines for people."""
+        lines = [f"kernel        {self.name} on {self.recorder.target}"]
+        if self.partial:
+            lines.append("PARTIAL       interrupted: all figures are of what ran until then")
+        if self.latency_ns is not None:
+            lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
+        lines.append(f"instructions  {self.instructions}")
+        if self.compiled is not None and self.compiled.delay:
+            beside = ", narrow tensors side by side" if self.compiled.packed else ""
+            lines.append(f"memory        the kernel's order does not fit; delay={self.compiled.delay}"
+                         f"{beside} does")
+        if self.compiled is not None and self.compiled.moved:
+            lines.append(f"schedule      list: {self.compiled.moved} instructions moved before "
+                         "earlier ones (--schedule program keeps the kernel's order)")
+        for core, m in sorted(self.summary.items()):
+            lines += _core_lines("" if len(self.summary) == 1 else f" {core}", m)
+        for (core, space), peak in sorted(self.peak.items()):
+            capacity = self.recorder.machine[f"{space.lower()}_partition_bytes"]
+            lines.append(f"{space} core {core}   {peak} of {capacity} bytes per partition")
+        return "\n".join(lines)
+
+    def __repr__(self):
+        latency = "" if self.latency_ns is None else f", {self.latency_ns / 1e3:.3f} us"
+        return f"<nkisim result: {self.instructions} instructions{latency}>"
+
+
+def _core_lines(core, m):
+    """Where one core's time went, in three lines."""
+    busy = "  ".join(f"{e} {100 * m[e + '_engine_active_time_percent']:.1f} %"
+                     for e in ("tensor", "vector", "scalar", "gpsimd"))
+    return [f"busy{core:9} {busy}",
+            f"DMA{core:10} active {100 * m['dma_active_time_percent']:.1f} %, read "
+            f"{m['hbm_read_bytes'] / 1024:.1f} KiB, written {m['hbm_write_bytes'] / 1024:.1f} KiB",
+            f"flops{core:8} {m['hardware_flops'] / 1e9:.3f} GFLOP, "
+            f"MFU {100 * m['mfu_estimated_percent']:.1f} %"]
+
+
+def _stem(path):
+    name = os.path.basename(path)
+    for end in (".gz", ".nisa", ".jsonl", ".json"):
+        if name.endswith(end):
+            name = name[:-len(end)]
+    return name

@@ -1,0 +1,104 @@
+"""Records a kernel, places its memory, executes it, and hands the results back."""
+
+import inspect
+import time
+
+from ..record import strict
+from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
+from ..values.errors import Error
+from ..values.tensor import NkiTensor
+from . import hostarrays
+from .compiling import compile_program
+from .execution import execute, restart
+from .placement import located
+from .recording import record
+from .result import Result
+
+
+def run_function(function, args, kwargs, grid, options, legacy=False):
+    """Runs a plain kernel function as `options` say; arguments it writes are updated."""
+    begin = time.perf_counter()
+    checked = strict.enabled() and not legacy  # the legacy compiler traced plain Python
+    if checked:
+        strict.scan(function)
+        strict.check_arguments(function, args, kwargs)
+    recorder, returned, arguments = record(function, args, kwargs, grid, options, legacy)
+    recorder.program.finish()
+    spans = recorder.program.lifetimes()
+    written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
+    if checked:
+        strict.check_outputs(function, _tensors_in(returned))
+    _set_roles(function, recorder, _tensors_in(returned), [t for _, t in written])
+    _check_written(function, written, _tensors_in(returned))
+    result = Result(recorder, options, getattr(function, "__name__", "kernel"))
+    result.compiled = compile_program(recorder, options, legacy)
+    result.peak = result.compiled.peak
+    recorder.placed = True
+    restart(recorder, options)
+    for _, t in written:  # the caller's array is about to change
+        t.st.array = t.st.array.copy()
+    result.record_seconds = time.perf_counter() - begin
+    execute(recorder, options, result)
+    result.run_seconds = time.perf_counter() - begin - result.record_seconds
+    if result.partial or options.timing == "only":  # no output is complete
+        return result
+    arguments.outdated = {t.st.id for host, t in written if not hostarrays.can_change(host)}
+    for host, t in written:
+        hostarrays.write_back(host, recorder.read_storage(t.st))
+    result.outputs = _to_host(returned, recorder, arguments)
+    return result
+
+
+def _set_roles(function, recorder, outputs, written):
+    """Marks what the program gives back; a kernel that gives nothing is an error."""
+    if not outputs and not written:
+        raise Error("the kernel neither returns a tensor nor writes one of its arguments; its "
+                    "result would be lost", instruction=getattr(function, "__name__", "kernel"),
+                    **_definition(function))
+    for t in outputs:
+        if t.st.on_chip:
+            raise located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is "
+                          "required")
+        recorder.set_role(t.st, ROLE_INPUT_OUTPUT if t.st.array is not None else ROLE_OUTPUT)
+    for t in written:
+        recorder.set_role(t.st, ROLE_INPUT_OUTPUT)
+
+
+def _check_written(function, written, outputs):
+    """An argument that cannot change must be returned, else what is written to it is lost."""
+    for host, t in written:
+        if not hostarrays.can_change(host) and all(t.st is not out.st for out in outputs):
+            raise Error(f"the kernel writes its argument {t.st.name}, whose array "
+                        f"({type(host).__module__.split('.')[0]}) cannot change; its result would "
+                        "be lost unless it is returned as well",
+                        instruction=getattr(function, "__name__", "kernel"), **_definition(function))
+
+
+def _definition(function):
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return {"kernel_file": code.co_filename, "kernel_line": code.co_firstlineno} if code else {}
+
+
+def _tensors_in(value):
+    if isinstance(value, NkiTensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _tensors_in(v)]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in _tensors_in(v)]
+    return []
+
+
+def _to_host(value, recorder, arguments):
+    if isinstance(value, NkiTensor):
+        for host, t in arguments.pairs:
+            if value is t or (t.st is value.st and value.is_identity() and t.shape == value.shape):
+                if t.st.id not in arguments.outdated:
+                    return host
+        return hostarrays.from_numpy(recorder.read_view(value), arguments.kind, value.dtype)
+    if isinstance(value, (list, tuple)):
+        items = [_to_host(v, recorder, arguments) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {k: _to_host(v, recorder, arguments) for k, v in value.items()}
+    return value

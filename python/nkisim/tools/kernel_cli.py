@@ -1,0 +1,234 @@
+"""nkisim kernel FILE.py:FUNCTION: runs a kernel on generated arguments.
+
+    nkisim kernel k.py:matmul --arg x=f32[128,512] --arg w=bf16[512,512]:normal --target trn2
+
+--arg NAME=DTYPE[SHAPE][:FILL] makes an array; FILL is uniform (0 to 1, the default), normal,
+arange, zeros, ones, integers(LOW,HIGH) or an .npy file. --arg NAME=VALUE passes a Python literal.
+
+Exit codes: 0 ok, 1 results differ or over budget, 2 usage, 3 the kernel or its input is wrong,
+4 internal error, 130 interrupted (Ctrl-C): the reports are then of what ran until then.
+"""
+
+import argparse
+import ast
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+import traceback
+
+import numpy as np
+
+from .. import _core
+from ..run.compiling import SWITCHES, Choices
+from ..run.kernel import Kernel
+from ..run.options import Options
+from ..run.recording import kernel_frames
+from ..run.session import run_function
+from ..values import dtypes
+from ..values.errors import Error
+from .install import install
+from .kernel_report import BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare, error_json
+
+_SPEC = re.compile(r"^(?P<name>\w+)=(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?::(?P<fill>.+))?$")
+
+
+def _usage(message):
+    raise Error(message, code="usage")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its complaints are errors like any other."""
+
+    def error(self, message):
+        _usage(f"{message}; see `nkisim kernel --help`")
+
+
+def _fill(kind, shape, rng):
+    if kind in ("uniform", None):
+        return rng.random(shape)
+    if kind == "normal":
+        return rng.standard_normal(shape)
+    if kind == "arange":
+        return np.arange(int(np.prod(shape)), dtype=np.float64).reshape(shape)
+    if kind == "zeros":
+        return np.zeros(shape)
+    if kind == "ones":
+        return np.ones(shape)
+    match = re.fullmatch(r"integers\((-?\d+),(-?\d+)\)", kind)
+    if match:
+        return rng.integers(int(match[1]), int(match[2]), shape)
+    if os.path.exists(kind):
+        return np.load(kind)
+    return _usage(f"{kind!r} fills nothing; uniform, normal, arange, zeros, ones, "
+                  "integers(LOW,HIGH) or an .npy file")
+
+
+def argument(text, rng):
+    """NAME=DTYPE[SHAPE][:FILL], or NAME=PYTHON LITERAL."""
+    match = _SPEC.match(text)
+    if match is None:
+        name, found, literal = text.partition("=")
+        if not found or not name.isidentifier():
+            _usage(f"--arg {text!r}; NAME=DTYPE[SHAPE] or NAME=VALUE is required")
+        try:
+            return name, ast.literal_eval(literal)
+        except (ValueError, SyntaxError):
+            return name, literal
+    dtype = dtypes.find(match["dtype"])
+    if dtype is None:
+        _usage(f"--arg {text!r}: {match['dtype']!r} is not a dtype")
+    shape = tuple(int(s) for s in match["shape"].split(",") if s.strip())
+    values = np.asarray(_fill(match["fill"], shape, rng))
+    if not dtype.is_float and match["fill"] in (None, "uniform", "normal"):
+        values = rng.integers(0, 100, shape)
+    return match["name"], values.astype(dtype.dtype)
+
+
+def _load(path):
+    spec = importlib.util.spec_from_file_location("nkisim_kernel_file", path)
+    if spec is None or not os.path.exists(path):
+        _usage(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _parser():
+    parser = _Parser(prog="nkisim kernel", description=__doc__,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernel", help="FILE.py:FUNCTION")
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
+    parser.add_argument("--target", default=None)
+    parser.add_argument("--lnc", type=int, default=None, help="logical cores (1 or 2)")
+    parser.add_argument("--config", default=None, help="timing config, a name or a file")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
+    parser.add_argument("--expect", default=None,
+                        help="function in FILE.py that gives the expected outputs from the inputs")
+    parser.add_argument("--rtol", type=float, default=1e-2)
+    parser.add_argument("--atol", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--save", default=None, metavar="TRACE",
+                        help="write the program as a trace for nkisim run (.nisa or .jsonl)")
+    parser.add_argument("--summary-json", default=None, metavar="FILE",
+                        help="write neuron-profile's summary here")
+    parser.add_argument("--perfetto", default=None, metavar="FILE",
+                        help="write a timeline for ui.perfetto.dev here")
+    parser.add_argument("--chrome", default=None, metavar="FILE",
+                        help="write the timeline as Chrome trace events (JSON) here")
+    parser.add_argument("--session", default=None, metavar="FILE",
+                        help="save all events here (.npz) for nkisim view, report and compare")
+    parser.add_argument("--html", default=None, metavar="FILE",
+                        help="write a report to open in a browser here")
+    parser.add_argument("--accounting-json", default=None, metavar="FILE",
+                        help="write the full time accounting here")
+    parser.add_argument("--explain", action="store_true",
+                        help="print where all the time went and what would help most")
+    parser.add_argument("--budget", action="append", default=[], metavar="LIMIT",
+                        help="a limit such as 'total_time<=250us'; exit 1 if it is broken")
+    parser.add_argument("--junit", default=None, metavar="FILE",
+                        help="write the comparison and the budgets as JUnit XML here")
+    parser.add_argument("--json", action="store_true",
+                        help="result and errors as JSON on standard output")
+    for name, choices in SWITCHES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
+                            help=f"the compiler's part (NKISIM_{name.upper()})")
+    parser.add_argument("--over-capacity", action="store_true",
+                        help="run even if SBUF or PSUM is too small")
+    return parser
+
+
+def _bound(function, given, path, name):
+    """Usage error unless the arguments are the function's parameters."""
+    try:
+        inspect.signature(getattr(function, "func", function)).bind(**given)
+    except TypeError as problem:
+        _usage(f"{path}:{name}: {problem}; give each parameter by --arg NAME=DTYPE[SHAPE]")
+
+
+def _copies(given):
+    return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in given.items()}
+
+
+def _written(before, given):
+    """The arguments the kernel changed, for kernels that return nothing."""
+    return tuple(v for k, v in given.items()
+                 if isinstance(v, np.ndarray) and v.tobytes() != before[k].tobytes())
+
+
+def _function(module, path, name):
+    if not hasattr(module, name):
+        _usage(f"{path} has no {name}")
+    return getattr(module, name)
+
+
+def _overrides(args):
+    return dict(s.split("=", 1) if "=" in s else _usage(f"--set {s!r}; PATH=VALUE is required")
+                for s in args.set)
+
+
+def _simulate(args, module, path, name):
+    """Exit code of one run."""
+    rng = np.random.default_rng(args.seed)
+    given = dict(argument(a, rng) for a in args.arg)
+    function = _function(module, path, name)
+    _bound(function, given, path, name)
+    _core.check_budgets(args.budget, "{}")  # a bad one is said before the run
+    before = _copies(given)
+    reference = _function(module, path, args.expect) if args.expect else None
+    kernel = function if isinstance(function, Kernel) else Kernel(function)
+    report = Report(args)
+    options = Options(args.target, args.over_capacity or None, None, None, args.config,
+                      _overrides(args), report.requested(), keep_partial=True,
+                      compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}))
+    result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
+                          options, kernel.legacy)
+    if reference is not None and not result.partial:
+        outputs = _written(before, given) if result.outputs is None else result.outputs
+        report.outputs = compare(outputs, reference(**_copies(before)), args.rtol, args.atol)
+    code = report.finish(result)
+    report.say(result, code)
+    return code
+
+
+def _traceback(problem):
+    """The part of a Python traceback that is the kernel's."""
+    lines = traceback.format_exception(type(problem), problem,
+                                       kernel_frames(problem.__traceback__))
+    return "".join(lines).rstrip()
+
+
+def _complain(problem, code, words):
+    """Says an error, with --json on standard output as well; the exit code."""
+    if "--json" in (sys.argv[1:] if words is None else words):
+        print(json.dumps(error_json(problem, code), indent=1))
+    who = "nkisim kernel" if code == USAGE else "error"
+    said = problem if isinstance(problem, (Error, OSError)) else _traceback(problem)
+    print(f"{who}: {said}", file=sys.stderr)
+    return code
+
+
+def main(words=None):
+    try:
+        args = _parser().parse_args(words)
+        install()
+        path, found, name = args.kernel.rpartition(":")
+        if not found or not os.path.exists(path):
+            _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
+        return _simulate(args, _load(path), path, name)
+    except Error as problem:
+        code = {"usage": USAGE, "internal": INTERNAL}.get(problem.code, BAD_INPUT)
+        return _complain(problem, code, words)
+    except KeyboardInterrupt:
+        print("nkisim: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as problem:  # raised by the kernel, its file or its reference
+        return _complain(problem, BAD_INPUT, words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""pytest plugin: runs kernels on several generations and compares them with a reference.
+
+    @pytest.mark.nkisim(targets=["trn1", "trn2"], rtol=1e-2)
+    def test_matmul(nki_run):
+        nki_run(kernel, a, b).matches(a.T @ b).latency_below(40).no_slower()
+
+A failing test's report holds the summary of each of its runs and the paths of its trace, summary
+and timeline. Options: --nkisim-targets, --nkisim-artifacts, --nkisim-record.
+"""
+
+import json
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from ..run.kernel import run
+from .install import install
+
+_MARKER = "nkisim(targets, rtol, atol, lnc): how the nki_run fixture runs kernels"
+_KNOWN = {"targets", "rtol", "atol", "lnc"}
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("nkisim", "NKI kernels on a simulated NeuronCore")
+    group.addoption("--nkisim-targets", metavar="LIST",
+                    help="run nki_run tests on these targets only, comma-separated")
+    group.addoption("--nkisim-artifacts", metavar="DIR",
+                    help="where failing tests leave traces and timelines (default: temporary)")
+    group.addoption("--nkisim-record", action="store_true",
+                    help="write the latencies of no_slower() instead of comparing them")
+    parser.addini("nkisim_targets", "targets of tests whose marker names none", default="trn2")
+    parser.addini("nkisim_latencies", "file of recorded latencies",
+                  default="nkisim_latencies.json")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", _MARKER)
+    install()
+
+
+def _settings(node):
+    marker = node.get_closest_marker("nkisim")
+    settings = dict(marker.kwargs) if marker else {}
+    unknown = settings.keys() - _KNOWN
+    if unknown or (marker and marker.args):
+        raise pytest.UsageError(f"{node.nodeid}: the marker is {_MARKER}")
+    return settings
+
+
+def _list(text):
+    return [t for t in re.split(r"[,\s]+", text) if t]
+
+
+def pytest_generate_tests(metafunc):
+    if "nki_target" not in metafunc.fixturenames:
+        return
+    config = metafunc.config
+    targets = _settings(metafunc.definition).get("targets") or _list(
+        config.getini("nkisim_targets"))
+    only = config.getoption("--nkisim-targets")
+    if only:
+        targets = [t for t in targets if t in _list(only)]
+    metafunc.parametrize("nki_target", targets)
+
+
+class Checked:
+    """A Result with assertions; every other attribute is the Result's."""
+
+    def __init__(self, result, key, settings, recorded):
+        self.result = result
+        self.key = key
+        self.rtol, self.atol = settings.get("rtol", 1e-2), settings.get("atol", 1e-3)
+        self._recorded = recorded
+
+    def __getattr__(self, name):
+        return getattr(self.result, name)
+
+    def matches(self, *expected, rtol=None, atol=None):
+        """Asserts that the outputs are `expected` within the marker's (or this) tolerance."""
+        found = self.result.outputs
+        found = found if isinstance(found, (list, tuple)) else [found]
+        assert len(found) == len(expected), f"{len(found)} outputs, {len(expected)} expected"
+        rtol, atol = (a if b is None else b for a, b in ((self.rtol, rtol), (self.atol, atol)))
+        for i, (a, b) in enumerate(zip(found, expected)):
+            np.testing.assert_allclose(np.asarray(a).astype(np.float64),
+                                       np.asarray(b).astype(np.float64), rtol, atol,
+                                       err_msg=f"output {i} of {self.result.name}")
+        return self
+
+    def latency_below(self, microseconds):
+        """Asserts an upper limit of the simulated latency."""
+        found = self.result.latency_us
+        assert found < microseconds, (
+            f"{self.result.name} takes {found:.3f} us on {self.result.recorder.target}; less than "
+            f"{microseconds} us is required")
+        return self
+
+    def no_slower(self, tolerance=0.01):
+        """Asserts that the run is at most `tolerance` slower than when it was recorded."""
+        self._recorded.check(self.key, self.result.latency_us, tolerance)
+        return self
+
+
+class _Latencies:
+    """The file of recorded latencies, microseconds by test and run."""
+
+    def __init__(self, config):
+        self.path = pathlib.Path(config.rootpath) / config.getini("nkisim_latencies")
+        self.recording = config.getoption("--nkisim-record")
+        self.values = json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def check(self, key, found, tolerance):
+        if self.recording:
+            self.values[key] = round(found, 3)
+            text = json.dumps(self.values, indent=1, sort_keys=True)
+            self.path.write_text(text + "\n", encoding="utf-8")
+            return
+        before = self.values.get(key)
+        assert before is not None, (
+            f"{self.path.name} has no latency of {key}; --nkisim-record writes it")
+        assert found <= before * (1 + tolerance), (
+            f"{key} takes {found:.3f} us, {100 * (found / before - 1):.1f} % more than the "
+            f"recorded {before:.3f} us; {100 * tolerance:g} % is allowed (--nkisim-record accepts "
+            "the new latency)")
+
+
+@pytest.fixture(scope="session")
+def _nkisim_latencies(request):
+    return _Latencies(request.config)
+
+
+@pytest.fixture
+def nki_run(request, nki_target, _nkisim_latencies):
+    """run(kernel, *args, **kwargs) on the test's target; gives a Checked."""
+    node = request.node
+    settings = _settings(node)
+    results = node.__dict__.setdefault("_nkisim_results", [])
+
+    def call(kernel, *args, **kwargs):
+        kwargs.setdefault("target", nki_target)
+        if settings.get("lnc") is not None:
+            kwargs.setdefault("grid", settings["lnc"])
+        result = run(kernel, *args, **kwargs)
+        results.append(result)
+        return Checked(result, f"{node.nodeid} run {len(results)}", settings, _nkisim_latencies)
+
+    return call
+
+
+def _folder(item):
+    chosen = item.config.getoption("--nkisim-artifacts")
+    name = re.sub(r"[^\w.-]+", "_", item.nodeid)
+    if chosen:
+        folder = pathlib.Path(chosen) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    return item.config._tmp_path_factory.mktemp(name[-60:])
+
+
+def _attach(item, number, result):
+    """The summary of a run, and the files it leaves."""
+    lines = [result.report()]
+    try:
+        stem = _folder(item) / f"{result.name}_{number}"
+        summary = stem.with_suffix(".summary.json")
+        summary.write_text(json.dumps(result.summary, indent=1), encoding="utf-8")
+        lines += [f"summary       {summary}", f"trace         {result.save(f'{stem}.nisa')}"]
+        if result.latency_ns is not None:
+            lines.append(f"timeline      {result.perfetto(f'{stem}.pftrace')}")
+    except Exception as problem:  # the test's own failure must stay visible
+        lines.append(f"(no files: {problem})")
+    return "\n".join(lines)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" and report.failed:
+        for i, result in enumerate(item.__dict__.get("_nkisim_results", []), 1):
+            report.sections.append(("nkisim profile", _attach(item, i, result)))

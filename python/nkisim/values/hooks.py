@@ -1,0 +1,32 @@
+"""What tensors ask of the packages above them.
+
+`x + y`, `tile[...] = value` and `x.astype(...)` are instructions, which values know nothing of:
+`lowering` fills `above` in when it is imported. This is the one place where a call goes up.
+"""
+
+from typing import Any, Callable
+
+
+class Above:
+    """The functions that Python's operators and a few methods of tensors stand for."""
+
+    #: Functions of nki.language by name: functions["add"](x, y) gives the result's tile.
+    functions: dict[str, Callable[..., Any]]
+    #: assign(dst, value): dst[...] = value, of a tile, a number or a NumPy array.
+    assign: Callable[[Any, Any], None]
+    #: update(name, dst, value): dst = functions[name](dst, value) in place; gives dst.
+    update: Callable[[str, Any, Any], Any]
+    #: copy(x, dtype=...): a tile of the same values.
+    copy: Callable[..., Any]
+    #: broadcast_to(x, shape): a tile or view of that shape.
+    broadcast_to: Callable[[Any, tuple], Any]
+    #: transpose(x): partitions and free dimensions exchanged.
+    transpose: Callable[[Any], Any]
+
+    def fill(self, **functions):
+        """Sets every hook; each must be one that is declared here."""
+        assert functions.keys() == Above.__annotations__.keys(), functions.keys()
+        vars(self).update(functions)
+
+
+above = Above()

@@ -1,0 +1,301 @@
+"""Index tiles of the legacy API: nl.arange, nl.mgrid and masks, as exact affine expressions.
+
+An Expr is const + sum(coefficient * index of axis); axes are counted from the end, as NumPy
+broadcasts. Subscripting a tensor with Exprs gives an access pattern, never a gather (subscripts.py).
+"""
+
+import numpy as np
+
+from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
+from .views import Views
+
+
+class Expr:
+    """An affine index tile."""
+
+    __slots__ = ("const", "coefs", "extents", "ndim")
+    __array_ufunc__ = None
+
+    def __init__(self, const, coefs, extents, ndim):
+        self.const = const
+        self.coefs = coefs      # axis from the end (1 = last) -> coefficient
+        self.extents = extents  # axis from the end -> size
+        self.ndim = ndim
+
+    @property
+    def shape(self):
+        return tuple(self.extents.get(a, 1) for a in range(self.ndim, 0, -1))
+
+    def __repr__(self):
+        return f"<index tile {self.shape}>"
+
+    def __getitem__(self, key):
+        if type(key) is not tuple:
+            key = (key,)
+        if Ellipsis in key:
+            at = key.index(Ellipsis)
+            given = sum(1 for k in key if k is not None and k is not Ellipsis)
+            key = key[:at] + (slice(None),) * (self.ndim - given) + key[at + 1:]
+        key = key + (slice(None),) * (self.ndim - sum(1 for k in key if k is not None))
+        ndim = len(key)
+        const, coefs, extents = self.const, {}, {}
+        old = self.ndim
+        for at, k in enumerate(key):
+            if k is None:
+                continue
+            axis = ndim - at
+            n, c = self.extents.get(old, 1), self.coefs.get(old, 0)
+            if isinstance(k, slice):
+                start, stop, step = k.indices(n)
+                const += c * start
+                count = len(range(start, stop, step))
+                if count < 1:
+                    fail("a slice of an index tile is empty", kind=KernelIndexError)
+                extents[axis] = count
+                if c:
+                    coefs[axis] = c * step
+            else:
+                fail("index tiles take slices and None only", kind=KernelTypeError)
+            old -= 1
+        return Expr(const, coefs, extents, ndim)
+
+    def _add(self, other, sign=1):
+        if isinstance(other, Expr):
+            coefs, extents = dict(self.coefs), dict(self.extents)
+            for axis, n in other.extents.items():
+                mine = extents.get(axis, 1)
+                if mine != 1 and n != 1 and mine != n:
+                    fail(f"index tiles of shapes {self.shape} and {other.shape} do not broadcast",
+                         kind=KernelValueError)
+                extents[axis] = max(mine, n)
+            for axis, c in other.coefs.items():
+                coefs[axis] = coefs.get(axis, 0) + sign * c
+            return Expr(self.const + sign * other.const, coefs, extents,
+                        max(self.ndim, other.ndim))
+        return Expr(self.const + sign * integer(other), self.coefs, self.extents, self.ndim)
+
+    def __add__(self, other):
+        return DynamicSum(self, other) if isinstance(other, Views) else self._add(other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._add(other, -1)
+
+    def __rsub__(self, other):
+        return (self * -1)._add(other)
+
+    def __mul__(self, other):
+        if isinstance(other, Expr):
+            if not other.coefs:
+                other = other.const
+            elif not self.coefs:
+                return other * self.const
+            else:
+                fail("a product of two index tiles is not affine", kind=KernelValueError)
+        k = integer(other)
+        return Expr(self.const * k, {a: c * k for a, c in self.coefs.items()}, self.extents,
+                    self.ndim)
+
+    __rmul__ = __mul__
+
+    def __neg__(self):
+        return self * -1
+
+    def __floordiv__(self, other):
+        k = integer(other)
+        if self.const % k == 0 and all(c % k == 0 for c in self.coefs.values()):
+            return Expr(self.const // k, {a: c // k for a, c in self.coefs.items()}, self.extents,
+                        self.ndim)
+        low, high = self.range()
+        if low // k == high // k:
+            return Expr(low // k, {}, self.extents, self.ndim)
+        fail(f"an index tile divided by {k} is not affine", kind=KernelValueError)
+
+    def __mod__(self, other):
+        k = integer(other)
+        low, high = self.range()
+        if 0 <= low and high < k:
+            return self
+        if all(c % k == 0 for c in self.coefs.values()):
+            return Expr(self.const % k, {}, self.extents, self.ndim)
+        fail(f"an index tile modulo {k} is not affine", kind=KernelValueError)
+
+    def range(self):
+        """Smallest and largest value."""
+        low = high = self.const
+        for axis, c in self.coefs.items():
+            span = c * (self.extents.get(axis, 1) - 1)
+            low, high = (low + span, high) if span < 0 else (low, high + span)
+        return low, high
+
+    def __lt__(self, other):
+        return Mask([_expr(other) - self - 1])
+
+    def __le__(self, other):
+        return Mask([_expr(other) - self])
+
+    def __gt__(self, other):
+        return Mask([self - other - 1])
+
+    def __ge__(self, other):
+        return Mask([self - other])
+
+    def __eq__(self, other):
+        return Mask([self - other, _expr(other) - self])
+
+    def __ne__(self, other):
+        fail("!= of index tiles is not a box; use < and >=", kind=KernelValueError)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        fail("an index tile is used as a truth value", kind=KernelTypeError)
+
+
+def integer(value):
+    try:
+        return value.__index__()
+    except (AttributeError, TypeError):
+        if isinstance(value, float) and value.isinteger():
+            return int(value)
+        fail(f"an index tile is combined with {value!r}; an integer is required",
+             kind=KernelTypeError)
+
+
+def _expr(value):
+    return value if isinstance(value, Expr) else Expr(integer(value), {}, {}, 0)
+
+
+class Mask:
+    """A conjunction of affine conditions, each an Expr that must be >= 0."""
+
+    __slots__ = ("terms",)
+    _anded = None  # left sides of Python's `and`, which asks bool() and then drops them
+
+    def __init__(self, terms):
+        self.terms = list(terms)
+        if Mask._anded is not None:
+            self.terms += Mask._anded.terms
+            Mask._anded = None
+
+    def __and__(self, other):
+        if isinstance(other, (bool, np.bool_)):
+            return self if other else Mask([Expr(-1, {}, {}, 0)])
+        return Mask(self.terms + other.terms)
+
+    __rand__ = __and__
+
+    def __bool__(self):
+        Mask._anded = self
+        return True
+
+    def single(self):
+        if len(self.terms) != 1:
+            fail(f"the predicate has {len(self.terms)} conditions; one is required",
+                 kind=KernelValueError)
+        return self.terms[0]
+
+    def box(self, shape):
+        """Per axis (start, stop) of the part of `shape` where the mask holds; None if empty."""
+        nd = len(shape)
+        low, high = [0] * nd, list(shape)
+        for term in self.terms:
+            axes = []
+            least = most = term.const
+            for axis, c in term.coefs.items():
+                at = nd - axis
+                n = shape[at] if 0 <= at < nd else 1
+                if c == 0 or n == 1:
+                    continue
+                axes.append((at, c))
+                span = c * (n - 1)
+                least, most = (least + span, most) if span < 0 else (least, most + span)
+            if least >= 0:
+                continue
+            if most < 0:
+                return None
+            if len(axes) != 1:
+                fail("a mask couples two index dimensions; each condition must bound one of them",
+                     kind=KernelValueError)
+            at, c = axes[0]
+            if c > 0:
+                low[at] = max(low[at], -(term.const // c))
+            else:
+                high[at] = min(high[at], term.const // -c + 1)
+        if any(a >= b for a, b in zip(low, high)):
+            return None
+        return list(zip(low, high))
+
+
+def as_mask(mask):
+    """None for a mask that is always true; one that never is for False."""
+    if isinstance(mask, (bool, np.bool_)):
+        return None if mask else Mask([Expr(-1, {}, {}, 0)])
+    return mask
+
+
+def box_of(mask, shape):
+    """Mask.box, also of a condition that Python has already decided."""
+    if isinstance(mask, Mask):
+        return mask.box(shape)
+    if not isinstance(mask, (bool, np.bool_)):
+        fail(f"mask is {type(mask).__name__}; a comparison of index tiles is required",
+             kind=KernelTypeError)
+    return [(0, n) for n in shape] if mask else None
+
+
+class MGrid:
+    """The value of nl.mgrid[a:b, c:d]: unpacks to index tiles, or .p .x .y .z .w."""
+
+    __slots__ = ("tiles",)
+
+    def __init__(self, tiles):
+        self.tiles = tiles
+
+    def __iter__(self):
+        return iter(self.tiles)
+
+    def __len__(self):
+        return len(self.tiles)
+
+    def __getitem__(self, k):
+        return self.tiles[k]
+
+    def __getattr__(self, name):
+        at = "pxyzw".find(name)
+        if len(name) != 1 or at < 0 or at >= len(self.tiles):
+            raise AttributeError(name)
+        return self.tiles[at]
+
+
+class _MGridMaker:
+    def __getitem__(self, key):
+        if type(key) is not tuple:
+            key = (key,)
+        n = len(key)
+        tiles = []
+        for at, k in enumerate(key):
+            start, step = k.start or 0, k.step or 1
+            count = len(range(start, k.stop, step))
+            tiles.append(Expr(start, {n - at: step}, {n - at: count}, n))
+        return MGrid(tiles)
+
+
+mgrid = _MGridMaker()
+
+
+def arange(*args):
+    r = range(*(integer(a) for a in args))
+    if len(r) < 1:
+        fail(f"nl.arange{args} is empty; at least one index is required", kind=KernelValueError)
+    return Expr(r.start, {1: r.step}, {1: len(r)}, 1)
+
+
+class DynamicSum:
+    """An index tile plus a run-time scalar (a one-element tensor)."""
+
+    __slots__ = ("expr", "index", "scale")
+
+    def __init__(self, expr, index, scale=1):
+        self.expr, self.index, self.scale = expr, index, scale

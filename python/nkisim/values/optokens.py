@@ -1,0 +1,105 @@
+"""Operator tokens: nl.add and friends are both callable and usable as `op=`."""
+
+import builtins
+
+import numpy as np
+
+from .. import _core
+from .errors import fail
+
+
+class NlOp:
+    """A function of nki.language that instructions also take as an operator."""
+
+    __slots__ = ("name", "function")
+
+    def __init__(self, name, function=None):
+        self.name = name
+        self.function = function
+
+    @property
+    def __name__(self):
+        return self.name
+
+    def __call__(self, *args, **kwargs):
+        if self.function is None:
+            fail(f"nl.{self.name} is an operator for op= arguments and not a function", self.name)
+        return self.function(*args, **kwargs)
+
+    def __repr__(self):
+        return f"nl.{self.name}"
+
+    def __reduce__(self):
+        return (_restore, (self.name,))
+
+
+TOKENS = {}
+
+
+def _restore(name):
+    return TOKENS[name]
+
+
+def token(name, function=None):
+    op = TOKENS.get(name)
+    if op is None:
+        op = TOKENS[name] = NlOp(name, function)
+    elif function is not None:
+        op.function = function
+    return op
+
+
+_NAMES = """add subtract multiply divide maximum minimum abs_max abs_min abs square power equal
+not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor invert left_shift
+right_shift logical_and logical_or logical_xor logical_not exp log sqrt rsqrt tanh sigmoid relu gelu
+gelu_apprx_sigmoid gelu_apprx_tanh gelu_dx gelu_apprx_sigmoid_dx silu silu_dx softplus mish erf erf_dx
+reciprocal copy sin cos tan arctan ceil floor trunc negative sign fmod mod sum max min mean prod var
+all average prelu bypass arith_shift_right identity""".split()
+for _n in _NAMES:
+    token(_n)
+
+_NUMPY = {name: getattr(np, name) for name in (
+    "add subtract multiply divide true_divide maximum minimum abs absolute square power equal "
+    "not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor invert "
+    "bitwise_not left_shift right_shift logical_and logical_or logical_xor logical_not exp log "
+    "sqrt tanh reciprocal copy sin arctan sign fmod mod sum max min mean prod all any negative"
+).split() if hasattr(np, name)}
+_NUMPY.update({"max": np.max, "min": np.min})
+_SAME = {"true_divide": "divide", "absolute": "abs", "bitwise_not": "invert", "sum": "add",
+         "max": "maximum", "min": "minimum", "prod": "multiply", "all": "logical_and",
+         "any": "logical_or", "mean": "average", "identity": "copy"}
+
+
+def _codes(parse):
+    """Every accepted spelling -> the core's code."""
+    codes = {}
+    for name in [*_NAMES, *_NUMPY]:
+        code = parse(name)
+        if code < 0:
+            code = parse(_SAME.get(name, name))
+        if code < 0:
+            continue
+        codes[name] = code
+        if name in TOKENS:
+            codes[TOKENS[name]] = code
+        if name in _NUMPY:
+            codes[_NUMPY[name]] = code
+    return codes
+
+
+ALU = _codes(_core.alu)
+ACT = _codes(_core.act)
+for _n in ("max", "min", "sum", "abs", "all"):
+    _f = getattr(builtins, _n)
+    for _codes_ in (ALU, ACT):
+        if _n in _codes_:
+            _codes_[_f] = _codes_[_n]
+
+
+def name_of(op):
+    """The nki.language name of an operator in any spelling."""
+    if isinstance(op, NlOp):
+        return op.name
+    if isinstance(op, str):
+        return op
+    return getattr(op, "__name__", str(op))

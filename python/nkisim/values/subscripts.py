@@ -1,0 +1,204 @@
+"""Tensors subscripted with index tiles: the view they select, and what a mask leaves of it."""
+
+from .errors import KernelIndexError, KernelValueError, fail
+from .index import DynamicSum, Expr, MGrid, integer
+from .register import VirtualRegister
+from .slices import ds
+from .views import Views, dynamic_entry
+
+
+def _flat_key(key):
+    out = []
+    for k in key:
+        out.extend(k.tiles if isinstance(k, MGrid) else [k])
+    return out
+
+
+def _expand(key, ndim):
+    key = _flat_key(key)
+    if any(k is Ellipsis for k in key):
+        at = [i for i, k in enumerate(key) if k is Ellipsis][0]
+        fill = ndim - sum(1 for k in key if k is not None and k is not Ellipsis)
+        key = key[:at] + [slice(None)] * fill + key[at + 1:]
+    key = [k for k in key if k is not None]
+    if len(key) > ndim:
+        fail(f"{len(key)} indices for a tensor of {ndim} dimensions", kind=KernelIndexError)
+    return key + [slice(None)] * (ndim - len(key))
+
+
+def _slice_expr(k, n, axis):
+    if isinstance(k, ds):
+        start, count, step = integer(k.start), integer(k.size), 1
+    else:
+        step = 1 if k.step is None else k.step
+        start = 0 if k.start is None else k.start + (n if k.start < 0 else 0)
+        stop = n if k.stop is None else k.stop + (n if k.stop < 0 else 0)
+        count = len(range(start, stop, step))
+    return Expr(start, {axis: step}, {axis: count}, axis)
+
+
+def _slices_to_exprs(key, shape):
+    """Each slice becomes an index tile on an axis of its own."""
+    ndims = [k.ndim for k in key if isinstance(k, Expr)]
+    ndims += [k.expr.ndim for k in key if isinstance(k, DynamicSum)]
+    ndims += [2 for k in key if isinstance(k, Views)]
+    nd = max(ndims, default=0)
+    used = {a for k in key if isinstance(k, Expr) for a, n in k.extents.items() if n > 1}
+    slices = [i for i, k in enumerate(key) if isinstance(k, (slice, ds))]
+    if not slices:
+        return key, nd
+    if nd == len(key) and all(nd - i not in used for i in slices):
+        return [_slice_expr(k, shape[i], nd - i) if i in slices else k
+                for i, k in enumerate(key)], nd
+    # NumPy: the slice dimensions follow the index tiles.
+    extra = len(slices)
+    key = [Expr(k.const, {a + extra: c for a, c in k.coefs.items()},
+                {a + extra: n for a, n in k.extents.items()}, k.ndim + extra)
+           if isinstance(k, Expr) else k for k in key]
+    for order, i in enumerate(slices):
+        key[i] = _slice_expr(key[i], shape[i], extra - order)
+    return key, nd + extra
+
+
+def subscript(tensor, key):
+    """tensor[index tiles, integers, slices, index tensors] as a view."""
+    key = _expand(key, tensor.ndim)
+    key, nd = _slices_to_exprs(key, tensor.shape)
+    extents, exprs, dyn, vector = {}, [], [], None
+    for d, k in enumerate(key):
+        if isinstance(k, Views):
+            vector, k = _index_tensor(tensor, d, k, vector, dyn)
+            if vector is not None and vector[0] == d:
+                extents[nd] = vector[1].size
+        elif isinstance(k, (VirtualRegister, DynamicSum)):
+            k = _dynamic_expr(tensor, d, k, dyn)
+        elif not isinstance(k, Expr):
+            k = integer(k)
+            k = Expr(k + tensor.shape[d] if k < 0 else k, {}, {}, 0)
+        exprs.append(k)
+        for axis, n in k.extents.items():
+            mine = extents.get(axis, 1)
+            if mine != 1 and n != 1 and mine != n:
+                fail(f"index tiles for {tensor!r} do not broadcast: {mine} and {n}",
+                     kind=KernelValueError)
+            extents[axis] = max(mine, n)
+    nd = max(nd, 2 if tensor.st.on_chip else 1)
+    return _view(tensor, exprs, extents, nd, dyn, vector)
+
+
+def _view(tensor, exprs, extents, nd, dyn, vector):
+    shape = tuple(extents.get(nd - a, 1) for a in range(nd))
+    strides = [0] * nd
+    part, off = tensor.part, 0
+    limits = []
+    for d, e in enumerate(exprs):
+        size, stride = tensor.shape[d], tensor.strides[d]
+        if tensor.st.on_chip and d == 0:
+            for axis, c in e.coefs.items():
+                if c and extents.get(axis, 1) > 1 and (axis != nd or c != 1):
+                    fail("the partition index must be consecutive and on the first axis of the "
+                         "index tiles", kind=KernelValueError)
+            if nd not in e.coefs and extents.get(nd, 1) > 1:
+                fail("the partition dimension is indexed by a constant while the first axis of the "
+                     "index tiles has more than one element", kind=KernelValueError)
+            part += e.const
+        else:
+            if tensor.st.on_chip and e.coefs.get(nd) and extents.get(nd, 1) > 1:
+                fail("a free dimension is indexed by the partition index; every partition must "
+                     "share one access pattern", kind=KernelValueError)
+            off += e.const * stride
+            for axis, c in e.coefs.items():
+                strides[nd - axis] += c * stride
+        low, high = e.range()
+        if low < 0 or high >= size:
+            limits.append((d, size, e.const, {nd - a: c for a, c in e.coefs.items()}))
+    if tensor.st.on_chip:
+        strides[0] = tensor.strides[0]
+    if vector is not None:
+        strides[0] = 0
+    view = type(tensor)(tensor.st, part, tensor.off + off * tensor.dtype.itemsize, shape,
+                        tuple(strides), tensor.dtype, ((tensor.dyn or ()) + tuple(dyn)) or None)
+    if limits:
+        view._ref = OutOfBounds(tensor, limits)
+    return view
+
+
+class OutOfBounds:
+    """Stands in a view's operand slot until a mask has cut the view to fit."""
+
+    __slots__ = ("tensor", "limits")
+
+    def __init__(self, tensor, limits):
+        self.tensor, self.limits = tensor, limits
+
+    def complain(self):
+        d, size, _, _ = self.limits[0]
+        fail(f"index out of bounds in dimension {d} of {self.tensor!r}, which has {size} there "
+             "(a mask could cut it)", kind=KernelIndexError)
+
+
+def _index_tensor(tensor, d, k, vector, dyn):
+    if k.size == 1 and not (d == 0 and not tensor.st.on_chip):
+        dyn.append(dynamic_entry(tensor, k, tensor.strides[d], tensor.shape[d]))
+        return vector, Expr(0, {}, {}, 0)
+    if tensor.st.on_chip or vector is not None:
+        fail("an index tensor may select rows of a tensor in HBM only, one dimension at a time",
+             kind=KernelValueError)
+    dyn.append(("vector", k, tensor.strides[d], tensor.shape[d], 0))
+    return (d, k), Expr(0, {}, {}, 0)
+
+
+def _dynamic_expr(tensor, d, k, dyn):
+    if isinstance(k, VirtualRegister):
+        dyn.append(dynamic_entry(tensor, k, tensor.strides[d], tensor.shape[d]))
+        return Expr(0, {}, {}, 0)
+    dyn.append(dynamic_entry(tensor, k.index, tensor.strides[d] * k.scale, 0))
+    return k.expr
+
+
+def apply_mask(view, box, shape):
+    """The part of `view` inside `box`, a box over `shape`; broadcast dimensions stay."""
+    if box is None:
+        return None
+    part, off = view.part, view.off
+    new = list(view.shape)
+    lead = len(shape) - view.ndim
+    for a, (low, high) in enumerate(box):
+        at = a - lead
+        if at < 0 or view.shape[at] == 1:
+            continue
+        if view.shape[at] != shape[a]:
+            if (low, high) == (0, shape[a]):
+                continue
+            fail(f"a mask over {tuple(shape)} cuts dimension {at} of {view!r}, which is of another "
+                 "size; slice the operands instead", kind=KernelValueError)
+        if at == 0 and view.st.on_chip:
+            part += low
+        else:
+            off += low * view.strides[at] * view.dtype.itemsize
+        new[at] = high - low
+    dyn = view.dyn
+    if dyn is not None and box:
+        dyn = tuple((kind, _cut_rows(i, box[0], view) if kind == "vector" else i, s, n, g)
+                    for kind, i, s, n, g in dyn)
+    out = type(view)(view.st, part, off, tuple(new), view.strides, view.dtype, dyn)
+    bad = view._ref
+    if isinstance(bad, OutOfBounds):
+        _check_limits(bad, box, lead, new, out)
+    return out
+
+
+def _cut_rows(index, rows, view):
+    low, high = rows
+    return index if (low, high) == (0, view.shape[0]) else index[low:high]
+
+
+def _check_limits(bad, box, lead, shape, out):
+    for d, size, const, coefs in bad.limits:
+        low = high = const
+        for at, c in coefs.items():
+            first, last = c * box[at + lead][0], c * (box[at + lead][1] - 1)
+            low, high = low + min(first, last), high + max(first, last)
+        if low < 0 or high >= size:
+            out._ref = bad
+            return

@@ -1,0 +1,267 @@
+"""Views of a tensor: the same bytes under another shape, order, offset or dtype."""
+
+import numpy as np
+
+from .dtypes import resolve
+from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
+from .geometry import infer_shape, rescale, reshape_strides
+from .hooks import above
+from .register import VirtualRegister
+from .storage import product, row_major
+
+
+class Views:
+    """The methods of NkiTensor that give views."""
+
+    __slots__ = ()
+
+    def _like(self, part, off, shape, strides, dyn=None):
+        return type(self)(self.st, part, off, shape, strides, self.dtype, dyn or self.dyn)
+
+    def permute(self, dims):
+        dims = tuple(dims)
+        if sorted(dims) != list(range(self.ndim)):
+            fail(f"dims is {dims}; a permutation of 0..{self.ndim - 1} is required", "permute",
+                 KernelValueError)
+        if self.st.on_chip and dims[0] != 0:
+            fail(f"dims is {dims}; dimension 0 of an on-chip tensor (partitions) must stay first",
+                 "permute", KernelValueError)
+        return self._like(self.part, self.off, tuple(self.shape[d] for d in dims),
+                          tuple(self.strides[d] for d in dims))
+
+    def broadcast(self, dim, size):
+        dim = self._dim(dim, "broadcast")
+        if self.shape[dim] != 1:
+            fail(f"dimension {dim} of {self!r} has size {self.shape[dim]}; 1 is required",
+                 "broadcast", KernelValueError)
+        if self.st.on_chip and dim == 0 and size != 1:
+            fail("dim is 0, the partition dimension; a free dimension is required", "broadcast",
+                 KernelValueError)
+        return self._like(self.part, self.off, self.shape[:dim] + (size,) + self.shape[dim + 1:],
+                          self.strides[:dim] + (0,) + self.strides[dim + 1:])
+
+    def expand_dim(self, dim):
+        dim = plain_int(dim, "dim")
+        if not -self.ndim - 1 <= dim <= self.ndim:
+            fail(f"dimension {dim} of {self!r}; 0 to {self.ndim} is required", "expand_dim",
+                 KernelIndexError)
+        if dim < 0:
+            dim += self.ndim + 1
+        if self.st.on_chip and dim == 0:
+            fail("dim is 0, the partition dimension; a free dimension is required", "expand_dim",
+                 KernelValueError)
+        stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
+        return self._like(self.part, self.off, self.shape[:dim] + (1,) + self.shape[dim:],
+                          self.strides[:dim] + (stride,) + self.strides[dim:])
+
+    def expand_dims(self, axis):
+        return self.expand_dim(axis)
+
+    def squeeze_dim(self, dim):
+        dim = self._dim(dim, "squeeze_dim")
+        if self.shape[dim] != 1:
+            fail(f"dimension {dim} of {self!r} has size {self.shape[dim]}; 1 is required",
+                 "squeeze_dim", KernelValueError)
+        return self._like(self.part, self.off, self.shape[:dim] + self.shape[dim + 1:],
+                          self.strides[:dim] + self.strides[dim + 1:])
+
+    def reshape_dim(self, dim, shape):
+        dim = self._dim(dim, "reshape_dim")
+        shape = infer_shape(tuple(shape), self.shape[dim], self)
+        if self.st.on_chip and dim == 0 and len(shape) > 1:
+            fail("dim is 0, the partition dimension; it cannot be split", "reshape_dim",
+                 KernelValueError)
+        inner = row_major(shape)
+        return self._like(self.part, self.off, self.shape[:dim] + shape + self.shape[dim + 1:],
+                          self.strides[:dim] + tuple(s * self.strides[dim] for s in inner) +
+                          self.strides[dim + 1:])
+
+    def flatten_dims(self, start_dim, end_dim):
+        start, end = self._dim(start_dim, "flatten_dims"), self._dim(end_dim, "flatten_dims")
+        shape = self.shape[:start] + (product(self.shape[start:end + 1]),) + self.shape[end + 1:]
+        return self.reshape(shape)
+
+    def reshape(self, *dims, shape=None, new_shape=None, order=None):
+        shape = dims or shape or new_shape
+        if order not in (None, "C"):
+            fail(f"order is {order!r}; C (row-major) is required", "reshape", KernelValueError)
+        if isinstance(shape, int):
+            shape = (shape,)
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        shape = infer_shape(tuple(int(s) for s in shape), self.size, self)
+        if self.st.on_chip and (not shape or shape[0] != self.shape[0]):
+            fail(f"shape {shape} changes the partition dimension of {self!r}; {self.shape[0]} is "
+                 "required first", "reshape", KernelValueError)
+        strides = reshape_strides(self.shape, self.strides, shape)
+        if strides is None:
+            fail(f"{self!r} with strides {self.strides} cannot be seen as {shape} without copying",
+                 "reshape", KernelValueError)
+        if self.st.on_chip and len(shape) == 1:
+            shape, strides = shape + (1,), strides + (1,)
+        return self._like(self.part, self.off, shape, strides)
+
+    def rearrange(self, src_pattern, dst_pattern, fixed_sizes=None):
+        sizes = dict(fixed_sizes or {})
+        view, names = self, []
+        for group in src_pattern:
+            names.append((group,) if isinstance(group, str) else tuple(group))
+        if len(names) != self.ndim:
+            fail(f"src_pattern has {len(names)} dimensions; {self.ndim} are required", "rearrange",
+                 KernelValueError)
+        flat, d = [], 0
+        for group, n in zip(names, self.shape):
+            known = product(sizes[x] for x in group if x in sizes)
+            unknown = [x for x in group if x not in sizes]
+            if len(unknown) > 1 or n % max(known, 1) or (not unknown and known != n):
+                fail(f"sizes of {group} do not follow from {n} and {sizes}", "rearrange",
+                     KernelValueError)
+            for x in unknown:
+                sizes[x] = n // known
+            shape = tuple(sizes[x] for x in group)
+            if len(shape) != 1:
+                view = view.reshape_dim(d, shape)
+            flat.extend(group)
+            d += len(group)
+        target = [(g,) if isinstance(g, str) else tuple(g) for g in dst_pattern]
+        order = [x for g in target for x in g]
+        if sorted(order) != sorted(flat):
+            fail(f"dst_pattern names {order}; {flat} are required", "rearrange", KernelValueError)
+        view = view.permute(tuple(flat.index(x) for x in order))
+        d = 0
+        for group in target:
+            if len(group) == 0:
+                view = view.expand_dim(d)
+            elif len(group) > 1:
+                view = view.flatten_dims(d, d + len(group) - 1)
+            d += 1
+        return view
+
+    def slice(self, dim, start, end, step=1):
+        dim = self._dim(dim, "slice")
+        key = (slice(None),) * dim + (slice(start, end, None if step == 1 else step),)
+        return self[key]
+
+    def select(self, dim, index):
+        dim = self._dim(dim, "select")
+        if isinstance(index, (VirtualRegister, Views)):
+            if self.st.on_chip and dim == 0:
+                fail("dim is 0, the partition dimension; a dynamic index needs a free dimension",
+                     "select", KernelValueError)
+            entry = dynamic_entry(self, index, self.strides[dim], self.shape[dim])
+            return self._like(self.part, self.off, self.shape[:dim] + self.shape[dim + 1:],
+                              self.strides[:dim] + self.strides[dim + 1:],
+                              (self.dyn or ()) + (entry,))
+        return self[(slice(None),) * dim + (plain_int(index, "index"),)]
+
+    def vector_select(self, dim, vector_offset):
+        if not isinstance(vector_offset, Views):
+            fail(f"vector_offset is {type(vector_offset).__name__}; a tensor is required",
+                 "vector_select", KernelTypeError)
+        if dim != 0 or self.st.on_chip:
+            fail("vector_select needs dim 0 of a tensor in HBM", "vector_select", KernelValueError)
+        entry = ("vector", vector_offset, self.strides[0], self.shape[0], 0)
+        return self._like(self.part, self.off, (vector_offset.size,) + self.shape[1:],
+                          (0,) + self.strides[1:], (self.dyn or ()) + (entry,))
+
+    def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0,
+           dtype=None):
+        old = self.dtype
+        new = old if dtype is None else resolve(dtype)
+        size = new.itemsize
+        pitch = self.st.pitch_bytes // size
+        shape = tuple(int(n) for _, n in pattern)
+        strides = tuple(int(s) for s, _ in pattern)
+        part, off = self.part, self.off
+        extra = int(offset or 0)
+        if self.st.on_chip:
+            part += extra // pitch
+            off += (extra % pitch) * size
+            if not shape:
+                fail("pattern is empty; [[stride, count], ...] is required", "ap")
+            if shape[0] > 1 and strides[0] != pitch:
+                fail(f"pattern starts with stride {strides[0]}; {pitch} (elements per partition) "
+                     "is required on chip", "ap", KernelValueError)
+            strides = (pitch,) + strides[1:]
+            if len(shape) == 1:
+                shape, strides = shape + (1,), strides + (1,)
+        else:
+            off += extra * size
+        entry = None
+        if scalar_offset is not None or vector_offset is not None:
+            step = self.strides[indirect_dim] * old.itemsize // size
+            limit = self.shape[indirect_dim]
+            if vector_offset is not None:
+                entry = ("vector", vector_offset, step, limit, 0)
+                strides = (0,) + strides[1:]
+            else:
+                entry = dynamic_entry(self, scalar_offset, step, 0)
+        return type(self)(self.st, part, off, shape, strides, new,
+                         None if entry is None else (entry,))
+
+    def view(self, dtype=None, shape=None):
+        if dtype is None:
+            return self if shape is None else self.reshape(shape)
+        new, old = resolve(dtype), self.dtype
+        if new.itemsize == old.itemsize:
+            shape_, strides = self.shape, self.strides
+        else:
+            shape_, strides = rescale(self, new.itemsize)
+        dyn = self.dyn
+        if dyn is not None and new.itemsize != old.itemsize:
+            dyn = tuple((k, i, s * old.itemsize // new.itemsize, n, g) for k, i, s, n, g in dyn)
+        out = type(self)(self.st, self.part, self.off, shape_, strides, new, dyn)
+        return out if shape is None else out.reshape(shape)
+
+    reinterpret_cast = view
+
+    def indirect(self, index, num_elem=None):
+        if not self.st.on_chip:
+            fail(f"{self!r} is in HBM; SBUF or PSUM is required", "indirect", KernelValueError)
+        n = index.size if num_elem is None else int(num_elem)
+        entry = ("indirect", index, 1, product(self.shape[1:]), 0)
+        return self._like(self.part, self.off, (self.shape[0], n), (self.strides[0], 1),
+                          (self.dyn or ()) + (entry,))
+
+    def broadcast_to(self, *shape):
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        return above.broadcast_to(self, shape)
+
+    def astype(self, dtype):
+        return above.copy(self, dtype=dtype)
+
+    def transpose(self, *axes):
+        if len(axes) == 1 and not isinstance(axes[0], int):
+            axes = tuple(axes[0])
+        if not axes:
+            return above.transpose(self)
+        return self.permute(axes)
+
+    def _dim(self, dim, what):
+        n, dim = self.ndim, plain_int(dim, "dim")
+        if dim < -n or dim >= n:
+            fail(f"dimension {dim} of {self!r}; 0 to {n - 1} is required", what, KernelIndexError)
+        return dim + n if dim < 0 else dim
+
+
+def dynamic_entry(view, index, stride, limit):
+    """The dyn tuple for a register or a one-element tensor."""
+    if isinstance(index, VirtualRegister):
+        return ("register", index.id, stride, limit, 0)
+    if not isinstance(index, Views):
+        fail(f"a dynamic offset is {type(index).__name__}; a register or a one-element tensor is "
+             "required", kind=KernelTypeError)
+    if index.size != 1:
+        fail(f"a scalar offset is {index!r}; one element is required", kind=KernelValueError)
+    return ("scalar", index, stride, limit, 0)
+
+
+def plain_int(value, what):
+    if isinstance(value, (float, np.floating)):
+        fail(f"{what} is the float {value}; an integer is required", kind=KernelTypeError)
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        fail(f"{what} is {type(value).__name__}; an integer, slice, nl.ds, register or index tile "
+             "is required", kind=KernelTypeError)
