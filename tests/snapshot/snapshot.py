@@ -92,7 +92,7 @@ def _latency_fs(summary):
 
 # ---- traces ----------------------------------------------------------------------------------
 def run_trace(build, trace, options, reports):
-    """One run of a trace by the program, with its reports."""
+    """One run of a trace by the program, with its reports; they contain the name it is run by."""
     with tempfile.TemporaryDirectory() as folder:
         names = {"outputs": "outputs.npz"}
         if "--timing-only" in options:
@@ -102,8 +102,8 @@ def run_trace(build, trace, options, reports):
                           "perfetto": "t.pftrace", "chrome": "chrome.json", "html": "report.html",
                           "session": "session.npz"})
         files = [x for option, name in names.items() for x in (f"--{option}", f"{folder}/{name}")]
-        command = [build.nkisim, "run", trace, "--json", *options, *files]
-        code, out, err = build.call(command, folder)
+        command = [build.nkisim, "run", trace.name, "--json", *options, *files]
+        code, out, err = build.call(command, trace.parent)
         entry = {"exit": code, "errors": build.portable(err, folder)}
         entry["result"] = json.loads(build.portable(out, folder) or "{}")
         if "summary" in entry["result"]:
