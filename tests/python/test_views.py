@@ -9,6 +9,7 @@ nkisim.install()
 
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
+from nkisim.values.selection import select  # noqa: E402
 
 X = np.arange(128 * 48, dtype=np.float32).reshape(128, 48)
 
@@ -86,3 +87,88 @@ def test_hbm_integer_index_drops_the_dimension():
     x = np.arange(96, dtype=np.float32).reshape(3, 4, 8)
     np.testing.assert_array_equal(nkisim.run(kernel, x).outputs, x[1])
     assert shapes == [((4, 8), (8,), (1,))]
+
+
+def elements(view):
+    """The number in its storage of each element of a view, flat."""
+    size = view.dtype.itemsize
+    columns = view.st.pitch_bytes // size
+    start = view.off // size + (view.part * columns if view.st.on_chip else 0)
+    numbers = np.array([start])
+    for n, step in zip(view.shape, view.strides):
+        numbers = (numbers[:, None] + step * np.arange(n)).reshape(-1)
+    return numbers
+
+
+def random_entry(rng, n):
+    """(an entry of a key for a dimension of n, the same for NumPy)."""
+    start, stop = sorted(rng.choice(n + 1, 2, replace=False).tolist())
+    at = int(rng.integers(n))
+    plain = slice(start, stop)
+    forms = [(plain, plain), (slice(None), slice(None)), (slice(start, None), slice(start, n)),
+             (nl.ds(start, stop - start), plain), (at, at), (at - n, at), (np.int32(at), at),
+             (slice(start, stop, 2), slice(start, stop, 2)), (slice(start - n, stop), plain)]
+    return forms[rng.integers(len(forms))]
+
+
+@pytest.mark.parametrize("buffer", (nl.sbuf, nl.hbm))
+@pytest.mark.parametrize("seed", range(4))
+def test_random_subscripts(buffer, seed):
+    """Plain keys have a way of their own: both ways select what NumPy does."""
+    rng = np.random.default_rng(seed)
+    print("seed", seed)
+
+    def kernel(x):
+        for _ in range(200):
+            shape = tuple(rng.integers(1, 6, rng.integers(2, 5)).tolist())
+            tensor = nl.ndarray(shape, dtype=nl.bfloat16, buffer=buffer)
+            numbers = np.arange(np.prod(shape)).reshape(shape)
+            pairs = [random_entry(rng, n) for n in shape[:rng.integers(1, len(shape) + 1)]]
+            ours, numpys = [p[0] for p in pairs], [p[1] for p in pairs]
+            if rng.random() < 0.2:
+                ours.append(...)
+            if rng.random() < 0.2 and ours[-1] is not ...:
+                ours.append(None)
+            view, other = tensor[tuple(ours)], select(tensor, tuple(ours))
+            assert (view.part, view.off, view.shape, view.strides, view.dyn) == (
+                other.part, other.off, other.shape, other.strides, other.dyn)
+            np.testing.assert_array_equal(elements(view), numbers[tuple(numpys)].reshape(-1))
+        return x
+
+    nkisim.run(kernel, X)
+
+
+@pytest.mark.parametrize("key, said", [
+    ((slice(0, 129),), "slice 0:129 of dimension 0 is out of bounds"),
+    ((0, slice(4, 4)), "slice 4:4 of dimension 1 is empty"),
+    ((0, slice(9, 0, -1)), "slice step -1"),
+    ((0, 48), "index 48 of dimension 1"),
+    ((0, -49), "index -1 of dimension 1"),
+    ((0, nl.ds(40, 9)), "slice 40:49 of dimension 1"),
+    ((0, nl.ds(0, 0)), "slice 0:0 of dimension 1"),
+    ((0, 0, 0), "3 indices"),
+    ((0, 1.0), "the float 1.0"),
+    ((0, slice(0.5, 2)), "a slice start is the float"),
+    ((0, "a"), "an index is str"),
+])
+def test_bad_subscripts(key, said):
+    def kernel(x):
+        tile = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
+        with pytest.raises(nkisim.Error, match=said):
+            tile[key]
+        return x
+
+    nkisim.run(kernel, X)
+
+
+def test_a_register_selects_one_of_a_dimension():
+    """Its dimension goes, also behind an integer, whose dimension goes as well."""
+    def kernel(x):
+        register = nisa.register_alloc(3)
+        view = x.reshape((128, 6, 8))[5, register]
+        assert view.shape == (8,)
+        out = nl.ndarray((1, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, view.reshape((1, 8)))
+        return out
+
+    np.testing.assert_array_equal(nkisim.run(kernel, X).outputs[0], X[5, 24:32])

@@ -37,27 +37,39 @@ def _slice_expr(k, n, axis):
     return Expr(start, {axis: step}, {axis: count}, axis)
 
 
+def _axes(key):
+    """How many axes the index tiles of a key span."""
+    tiles = [k.expr if isinstance(k, DynamicSum) else k for k in key]
+    return max((2 if isinstance(k, Views) else k.ndim for k in tiles
+                if isinstance(k, (Expr, Views))), default=0)
+
+
+def _moved(tile, by):
+    """An index tile with `by` axes more behind its own."""
+    return Expr(tile.const, {a + by: c for a, c in tile.coefs.items()},
+                {a + by: n for a, n in tile.extents.items()}, tile.ndim + by)
+
+
 def _slices_to_exprs(key, shape):
-    """Each slice becomes an index tile on an axis of its own."""
-    ndims = [k.ndim for k in key if isinstance(k, Expr)]
-    ndims += [k.expr.ndim for k in key if isinstance(k, DynamicSum)]
-    ndims += [2 for k in key if isinstance(k, Views)]
-    nd = max(ndims, default=0)
-    used = {a for k in key if isinstance(k, Expr) for a, n in k.extents.items() if n > 1}
+    """Each slice becomes an index tile on an axis of its own; the key, and how many axes it has.
+
+    A slice that stands where the index tiles leave an axis free takes that one. Otherwise the
+    slices' axes follow those of the index tiles, as in NumPy.
+    """
+    nd = _axes(key)
     slices = [i for i, k in enumerate(key) if isinstance(k, (slice, ds))]
     if not slices:
         return key, nd
-    if nd == len(key) and all(nd - i not in used for i in slices):
-        return [_slice_expr(k, shape[i], nd - i) if i in slices else k
-                for i, k in enumerate(key)], nd
-    # NumPy: the slice dimensions follow the index tiles.
-    extra = len(slices)
-    key = [Expr(k.const, {a + extra: c for a, c in k.coefs.items()},
-                {a + extra: n for a, n in k.extents.items()}, k.ndim + extra)
-           if isinstance(k, Expr) else k for k in key]
-    for order, i in enumerate(slices):
-        key[i] = _slice_expr(key[i], shape[i], extra - order)
-    return key, nd + extra
+    used = {a for k in key if isinstance(k, Expr) for a, n in k.extents.items() if n > 1}
+    if nd == len(key) and used.isdisjoint(nd - i for i in slices):
+        axis_of = {i: nd - i for i in slices}
+    else:
+        extra = len(slices)
+        nd += extra
+        axis_of = {i: extra - order for order, i in enumerate(slices)}
+        key = [_moved(k, extra) if isinstance(k, Expr) else k for k in key]
+    return [_slice_expr(k, shape[i], axis_of[i]) if i in axis_of else k
+            for i, k in enumerate(key)], nd
 
 
 def subscript(tensor, key):
@@ -87,25 +99,17 @@ def subscript(tensor, key):
 
 
 def _view(tensor, exprs, extents, nd, dyn, vector):
-    shape = tuple(extents.get(nd - a, 1) for a in range(nd))
+    """The view whose element at some indices of the axes is where each dimension's tile says."""
     strides = [0] * nd
     part, off = tensor.part, 0
     limits = []
     for d, e in enumerate(exprs):
         size, stride = tensor.shape[d], tensor.strides[d]
+        if tensor.st.on_chip:
+            _check_partitions(d, e, extents, nd)
         if tensor.st.on_chip and d == 0:
-            for axis, c in e.coefs.items():
-                if c and extents.get(axis, 1) > 1 and (axis != nd or c != 1):
-                    fail("the partition index must be consecutive and on the first axis of the "
-                         "index tiles", kind=KernelValueError)
-            if nd not in e.coefs and extents.get(nd, 1) > 1:
-                fail("the partition dimension is indexed by a constant while the first axis of the "
-                     "index tiles has more than one element", kind=KernelValueError)
             part += e.const
         else:
-            if tensor.st.on_chip and e.coefs.get(nd) and extents.get(nd, 1) > 1:
-                fail("a free dimension is indexed by the partition index; every partition must "
-                     "share one access pattern", kind=KernelValueError)
             off += e.const * stride
             for axis, c in e.coefs.items():
                 strides[nd - axis] += c * stride
@@ -116,11 +120,29 @@ def _view(tensor, exprs, extents, nd, dyn, vector):
         strides[0] = tensor.strides[0]
     if vector is not None:
         strides[0] = 0
+    shape = tuple(extents.get(nd - a, 1) for a in range(nd))
     view = type(tensor)(tensor.st, part, tensor.off + off * tensor.dtype.itemsize, shape,
                         tuple(strides), tensor.dtype, ((tensor.dyn or ()) + tuple(dyn)) or None)
     if limits:
         view._ref = OutOfBounds(tensor, limits)
     return view
+
+
+def _check_partitions(d, e, extents, nd):
+    """On chip the first axis runs over partitions, and no other does."""
+    rows = extents.get(nd, 1)
+    if d > 0:
+        if e.coefs.get(nd) and rows > 1:
+            fail("a free dimension is indexed by the partition index; every partition must share "
+                 "one access pattern", kind=KernelValueError)
+        return
+    for axis, c in e.coefs.items():
+        if c and extents.get(axis, 1) > 1 and (axis != nd or c != 1):
+            fail("the partition index must be consecutive and on the first axis of the index tiles",
+                 kind=KernelValueError)
+    if nd not in e.coefs and rows > 1:
+        fail("the partition dimension is indexed by a constant while the first axis of the index "
+             "tiles has more than one element", kind=KernelValueError)
 
 
 class OutOfBounds:

@@ -5,15 +5,13 @@ its stride is the storage's bytes per partition, so that .ap() patterns read as 
 write them. The extension module reads the slots named below when it turns a view into an operand.
 """
 
-from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, strict
+from .errors import KernelTypeError, KernelValueError, fail, strict
 from .hooks import above
-from .index import Expr, MGrid
 from .operators import Operators
-from .register import VirtualRegister
+from .selection import select
 from .slices import ds
 from .storage import product
-from .subscripts import subscript
-from .views import Views, dynamic_entry, plain_int
+from .views import Views
 
 
 class NkiTensor(Views, Operators):
@@ -154,119 +152,53 @@ class NkiTensor(Views, Operators):
 
     # ---- subscripts ---------------------------------------------------------------------------
     def __getitem__(self, key):
+        """The view that `key` selects. Keys of integers and slices without a step are worked off
+        here, as recording is full of them; selection.select takes all others and all errors."""
         if type(key) is not tuple:
             key = (key,)
-        shape, strides = self.shape, self.strides
-        on_chip = self.st.on_chip
-        part, off, d, dyn = self.part, 0, 0, None
-        new_shape, new_strides = [], []
-        for k in key:
+        shape, strides, on_chip = self.shape, self.strides, self.st.on_chip
+        given = len(key)
+        if given > len(shape):
+            return select(self, key)
+        part, off, new_shape, new_strides = self.part, 0, [], []
+        partitions = on_chip  # whether this dimension, the first, is theirs
+        for k, n, stride in zip(key, shape, strides):
             kind = type(k)
             if kind is slice:
-                if d >= len(shape):
-                    _too_many(self, key)
-                n, stride = shape[d], strides[d]
-                start, stop, step = k.start, k.stop, k.step
-                if start is None and stop is None and step is None:
-                    new_shape.append(n)
-                    new_strides.append(stride)
-                    d += 1
-                    continue
-                if type(start) is not int or type(stop) is not int or step is not None:
-                    start, stop, step, dyn = _slice(self, d, n, start, stop, step, dyn)
-                else:
-                    step = 1
-                    if start < 0:
-                        start += n
-                    if stop < 0:
-                        stop += n
-                count = (stop - start + step - 1) // step
-                if start < 0 or stop > n or count <= 0:
-                    return _outside(self, key, d, start, stop, step)
-                if on_chip and d == 0:
-                    part += start
-                else:
-                    off += start * stride
-                new_shape.append(count)
-                new_strides.append(stride * step)
-                d += 1
+                start, stop = k.start, k.stop
+                start = 0 if start is None else start
+                stop = n if stop is None else stop
+                if type(start) is not int or type(stop) is not int or k.step is not None:
+                    return select(self, key)
+                count = stop - start
             elif kind is int:
-                if d >= len(shape):
-                    _too_many(self, key)
-                n = shape[d]
-                if k < 0:
-                    k += n
-                if k < 0 or k >= n:
-                    _bad_index(self, d, k)
-                if on_chip and d == 0:
-                    part += k
-                    new_shape.append(1)
-                    new_strides.append(strides[0])
-                else:
-                    off += k * strides[d]
-                d += 1
+                start, count = k, 1
             elif kind is ds:
-                if d >= len(shape):
-                    _too_many(self, key)
-                n, start, size = shape[d], k.start, k.size
-                if type(start) is not int or type(size) is not int:
-                    start, size, dyn = _dynamic_start(self, d, start, size, dyn)
-                if start < 0 or start + size > n or size < 1:
-                    return _outside(self, key, d, start, start + size, 1)
-                if on_chip and d == 0:
-                    part += start
-                else:
-                    off += start * strides[d]
-                new_shape.append(size)
-                new_strides.append(strides[d])
-                d += 1
-            elif k is Ellipsis:
-                skip = len(shape) - (sum(1 for x in key if x is not None) - 1)
-                new_shape.extend(shape[d:d + skip])
-                new_strides.extend(strides[d:d + skip])
-                d += skip
-            elif k is None:
-                new_shape.append(1)
-                new_strides.append(0)
+                start, count = k.start, k.size
+                if type(start) is not int or type(count) is not int:
+                    return select(self, key)
             else:
-                return self._getitem_rare(key)
-        if d < len(shape):
-            new_shape.extend(shape[d:])
-            new_strides.extend(strides[d:])
-        if len(new_shape) < 2 and (on_chip or not new_shape):
-            while len(new_shape) < (2 if on_chip else 1):
-                new_shape.append(1)
-                new_strides.append(1)
-        if dyn is not None:
-            dyn = tuple(dyn) if self.dyn is None else self.dyn + tuple(dyn)
-        else:
-            dyn = self.dyn
+                return select(self, key)
+            if start < 0 or count < 1 or start + count > n:
+                return select(self, key)
+            if partitions:
+                part += start
+                partitions = False
+            else:
+                off += start * stride
+                if kind is int:
+                    continue
+            new_shape.append(count)
+            new_strides.append(stride)
+        if given < len(shape):
+            new_shape += shape[given:]
+            new_strides += strides[given:]
+        while len(new_shape) < (2 if on_chip else 1):
+            new_shape.append(1)
+            new_strides.append(1)
         dtype = self.dtype
         return NkiTensor(self.st, part, self.off + off * dtype.itemsize, tuple(new_shape),
-                         tuple(new_strides), dtype, dyn)
-
-    def _getitem_rare(self, key):
-        if any(isinstance(k, (Expr, MGrid)) for k in key) or any(
-                isinstance(k, NkiTensor) for k in key):
-            return subscript(self, key)
-        fixed = []
-        for k in key:
-            if isinstance(k, VirtualRegister):
-                fixed.append(ds(k, 1))
-            elif k is None or k is Ellipsis or isinstance(k, (slice, ds)):
-                fixed.append(k)
-            else:
-                fixed.append(plain_int(k, "an index"))
-        view = self[tuple(fixed)]
-        drop = []
-        d = 0
-        for k in key:
-            if isinstance(k, VirtualRegister) and not (self.st.on_chip and d == 0):
-                drop.append(d)
-            d += 1
-        for d in reversed(drop):
-            view = view.squeeze_dim(d)
-        return view
+                         tuple(new_strides), dtype, self.dyn)
 
     def __setitem__(self, key, value):
         above.assign(self[key], value)
@@ -277,48 +209,3 @@ def require_tensor(value, operand, instruction):
     if not isinstance(value, NkiTensor):
         fail(f"{operand} is {type(value).__name__}; a tensor is required", instruction,
              KernelTypeError)
-
-
-def _slice(view, d, n, start, stop, step, dyn):
-    if isinstance(start, VirtualRegister) or isinstance(stop, VirtualRegister):
-        fail("a slice bound is a register; use nl.ds(register, size)", kind=KernelTypeError)
-    step = 1 if step is None else plain_int(step, "a slice step")
-    start = 0 if start is None else plain_int(start, "a slice start")
-    stop = n if stop is None else plain_int(stop, "a slice stop")
-    if step < 1:
-        fail(f"slice step {step}; at least 1 is required", kind=KernelIndexError)
-    if start < 0:
-        start += n
-    if stop < 0:
-        stop += n
-    return start, stop, step, dyn
-
-
-def _dynamic_start(view, d, start, size, dyn):
-    size = plain_int(size, "the size of nl.ds")
-    if isinstance(start, (VirtualRegister, NkiTensor)):
-        if view.st.on_chip and d == 0:
-            fail("nl.ds of a register on the partition dimension; a free dimension is required",
-                 kind=KernelValueError)
-        dyn = (dyn or []) + [dynamic_entry(view, start, view.strides[d], view.shape[d] - size + 1)]
-        return 0, size, dyn
-    return plain_int(start, "the start of nl.ds"), size, dyn
-
-
-def _outside(view, key, d, start, stop, step):
-    """A legacy mask may still cut what reaches beyond the tensor; anything else is an error."""
-    if view.st.recorder.legacy and 0 <= start < stop:
-        return subscript(view, key)
-    why = "is empty" if stop <= start else "is out of bounds"
-    fail(f"slice {start}:{stop}{'' if step == 1 else ':%d' % step} of dimension {d} {why}; "
-         f"{view!r} has {view.shape[d]} there", kind=KernelIndexError)
-
-
-def _bad_index(view, d, k):
-    fail(f"index {k} of dimension {d} is out of bounds; {view!r} has {view.shape[d]} there",
-         kind=KernelIndexError)
-
-
-def _too_many(view, key):
-    fail(f"{len(key)} indices for {view!r}; at most {view.ndim} are possible",
-         kind=KernelIndexError)

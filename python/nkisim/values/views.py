@@ -102,15 +102,27 @@ class Views:
         return self._like(self.part, self.off, shape, strides)
 
     def rearrange(self, src_pattern, dst_pattern, fixed_sizes=None):
-        sizes = dict(fixed_sizes or {})
-        view, names = self, []
-        for group in src_pattern:
-            names.append((group,) if isinstance(group, str) else tuple(group))
-        if len(names) != self.ndim:
-            fail(f"src_pattern has {len(names)} dimensions; {self.ndim} are required", "rearrange",
+        source, target = _groups(src_pattern), _groups(dst_pattern)
+        if len(source) != self.ndim:
+            fail(f"src_pattern has {len(source)} dimensions; {self.ndim} are required", "rearrange",
                  KernelValueError)
-        flat, d = [], 0
-        for group, n in zip(names, self.shape):
+        view = self._split_groups(source, dict(fixed_sizes or {}))
+        flat, order = sum(source, ()), sum(target, ())
+        if sorted(order) != sorted(flat):
+            fail(f"dst_pattern names {list(order)}; {list(flat)} are required", "rearrange",
+                 KernelValueError)
+        view = view.permute(flat.index(x) for x in order)
+        for d, group in enumerate(target):
+            if not group:
+                view = view.expand_dim(d)
+            elif len(group) > 1:
+                view = view.flatten_dims(d, d + len(group) - 1)
+        return view
+
+    def _split_groups(self, groups, sizes):
+        """Each dimension as those its group names, of which one may be without a size."""
+        view, d = self, 0
+        for group, n in zip(groups, self.shape):
             known = product(sizes[x] for x in group if x in sizes)
             unknown = [x for x in group if x not in sizes]
             if len(unknown) > 1 or n % max(known, 1) or (not unknown and known != n):
@@ -118,23 +130,9 @@ class Views:
                      KernelValueError)
             for x in unknown:
                 sizes[x] = n // known
-            shape = tuple(sizes[x] for x in group)
-            if len(shape) != 1:
-                view = view.reshape_dim(d, shape)
-            flat.extend(group)
+            if len(group) != 1:
+                view = view.reshape_dim(d, tuple(sizes[x] for x in group))
             d += len(group)
-        target = [(g,) if isinstance(g, str) else tuple(g) for g in dst_pattern]
-        order = [x for g in target for x in g]
-        if sorted(order) != sorted(flat):
-            fail(f"dst_pattern names {order}; {flat} are required", "rearrange", KernelValueError)
-        view = view.permute(tuple(flat.index(x) for x in order))
-        d = 0
-        for group in target:
-            if len(group) == 0:
-                view = view.expand_dim(d)
-            elif len(group) > 1:
-                view = view.flatten_dims(d, d + len(group) - 1)
-            d += 1
         return view
 
     def slice(self, dim, start, end, step=1):
@@ -243,6 +241,11 @@ class Views:
         if dim < -n or dim >= n:
             fail(f"dimension {dim} of {self!r}; 0 to {n - 1} is required", what, KernelIndexError)
         return dim + n if dim < 0 else dim
+
+
+def _groups(pattern):
+    """A pattern of rearrange as one tuple of names per dimension."""
+    return [(g,) if isinstance(g, str) else tuple(g) for g in pattern]
 
 
 def dynamic_entry(view, index, stride, limit):
