@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Which room a line belongs in: checks that includes and imports point one way, and sizes.
+
+    scripts/layers.py [--root FOLDER]
+
+Says what is wrong, a line each, and exits with 1:
+- C++: an include of a room that stands later in CPP_ROOMS, a circle of includes, a long file;
+- Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function, a circle
+  of modules, a long file;
+- both: a function that is longer or has more branches than CONTRIBUTING.md allows (needs lizard,
+  which scripts/setup installs).
+"""
+
+import argparse
+import ast
+import pathlib
+import re
+import sys
+
+try:
+    import lizard
+except ImportError:
+    lizard = None
+
+#: Each includes only its own files and those of rooms before it. The longest prefix counts.
+CPP_ROOMS = ("isa", "models", "compiler", "src/files", "src/config", "src/trace",
+             "src/run", "src/device_profile", "src/report", "src/cli", "python/binding")
+#: Packages below python/; a package that is not named itself is in its parent's place.
+PYTHON_ROOMS = ("nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.lowering",
+                "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.tools", "nkisim", "nki",
+                "neuron_dtypes", "neuronxcc", "nki_cpu_simulator", "nkisim_validation")
+#: What the extension module offers belongs to no room: it is made before any of them.
+NATIVE = "nkisim._core"
+
+FILE_LINES, FUNCTION_LINES, BRANCHES = 500, 60, 25
+#: Functions that still break the limits; they must come to meet them, and no other may be added.
+PENDING = {"nkisim::error_table", "nkisim::metric_table", "nkisim::InstReader::read_arg",
+           "nkisim::python::Recorder::convert", "PYBIND11_MODULE"}
+SIZED = ("isa", "models", "compiler", "src", "python", "scripts", "bench", "traces", "examples")
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def room_of(name, rooms, separator):
+    """The place in `rooms` of a file or module, or None."""
+    found = [r for r in rooms if name == r or name.startswith(r + separator)]
+    return rooms.index(max(found, key=len)) if found else None
+
+
+def circles(graph):
+    """Sets of nodes that reach each other (Tarjan's strongly connected components)."""
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in number:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], number[other])
+        if low[node] == number[node]:
+            group = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            if len(group) > 1 or node in graph.get(node, ()):
+                found.append(sorted(group))
+
+    for node in list(graph):
+        if node not in number:
+            visit(node)
+    return found
+
+
+def check_graph(edges, rooms, separator, verb, what):
+    """Complaints about {name: {other name: place}}."""
+    for name, others in edges.items():
+        own = room_of(name, rooms, separator)
+        for other, place in others.items():
+            there = room_of(other, rooms, separator)
+            if own is not None and there is not None and there > own:
+                yield f"{place}: {rooms[own]} {verb} {other}, which stands above it"
+    for group in circles({n: list(o) for n, o in edges.items()}):
+        yield f"circle of {what}: {', '.join(group)}"
+
+
+def includes(root):
+    """{file: {included file: place}} of our own C++ files."""
+    edges = {}
+    for folder in sorted({r.split("/")[0] for r in CPP_ROOMS}):
+        for path in sorted((root / folder).rglob("*.[ch]pp")):
+            name = path.relative_to(root).as_posix()
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = _INCLUDE.match(line)
+                if match:
+                    edges.setdefault(name, {})[match[1]] = f"{name}:{number}"
+    return edges
+
+
+def module_name(path, folder):
+    parts = path.relative_to(folder).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(node, module, is_package, modules):
+    """The modules an import statement names; of a package, what it takes out of it."""
+    if isinstance(node, ast.Import):
+        return [a.name for a in node.names]
+    base = module.split(".")
+    base = base[:len(base) - node.level + (1 if is_package else 0)] if node.level else []
+    target = ".".join(base + ([node.module] if node.module else []))
+    inner = [f"{target}.{a.name}" for a in node.names]
+    own = [] if all(name in modules or name == NATIVE for name in inner) else [target]
+    return own + [name for name in inner if name in modules]
+
+
+def imports(root):
+    """{module: {imported module: place}} of our own modules, imports within functions as well."""
+    folder = root / "python"
+    files = {module_name(p, folder): p for r in sorted({r.split(".")[0] for r in PYTHON_ROOMS})
+             for p in sorted((folder / r).rglob("*.py"))}
+    edges = {}
+    for module, path in files.items():
+        place = path.relative_to(root).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            for name in _imported(node, module, path.name == "__init__.py", files):
+                if name in files:
+                    edges.setdefault(module, {}).setdefault(name, f"{place}:{node.lineno}")
+    return edges
+
+
+def sized_files(root):
+    return [p for folder in SIZED for end in ("*.cpp", "*.hpp", "*.py")
+            for p in sorted((root / folder).rglob(end))]
+
+
+def check_sizes(root):
+    for path in sized_files(root):
+        name = path.relative_to(root).as_posix()
+        lines = len(path.read_text().splitlines())
+        if lines > FILE_LINES:
+            yield f"{name}: {lines} lines; at most {FILE_LINES} are allowed"
+        if lizard is None:
+            continue
+        for f in lizard.analyze_file(str(path)).function_list:
+            if f.name in PENDING:
+                continue
+            where = f"{name}:{f.start_line}: {f.name} has"
+            if f.length > FUNCTION_LINES:
+                yield f"{where} {f.length} lines; at most {FUNCTION_LINES} are allowed"
+            if f.cyclomatic_complexity > BRANCHES:
+                yield (f"{where} a cyclomatic complexity of {f.cyclomatic_complexity}; at most "
+                       f"{BRANCHES} is allowed")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[1])
+    root = parser.parse_args().root
+    wrong = [*check_graph(includes(root), CPP_ROOMS, "/", "includes", "includes"),
+             *check_graph(imports(root), PYTHON_ROOMS, ".", "imports", "imports"),
+             *check_sizes(root)]
+    for line in wrong:
+        print(f"layers: {line}")
+    if lizard is None:
+        print("layers: functions are not measured, as Python's lizard is missing (scripts/setup)",
+              file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
