@@ -35,17 +35,17 @@ std::int64_t partition_capacity(const Machine& m, Space space) {
 
 void check_shape(const Tensor& t) {
   constexpr std::int64_t kMaxElements = std::int64_t{1} << 40U;
-  const std::string what = "tensor " + t.name;
-  if (t.shape.empty()) fail(what + " has no shape; at least one dimension is required");
+  const auto what = [&] { return "tensor " + t.name; };
+  if (t.shape.empty()) fail(what() + " has no shape; at least one dimension is required");
   std::int64_t n = 1;
   for (std::int64_t s : t.shape) {
-    if (s < 1) fail(what, "of shape with dimension " + std::to_string(s), "a size of at least 1");
-    if (s > kMaxElements / n) fail(what + " is larger than any HBM");
+    if (s < 1) fail(what(), "of shape with dimension " + std::to_string(s), "a size of at least 1");
+    if (s > kMaxElements / n) fail(what() + " is larger than any HBM");
     n *= s;
   }
   if (t.space == Space::kHbm) return;
   if (t.partition + t.shape[0] > kPartitions) {
-    fail(what,
+    fail(what(),
          "placed on partitions " + std::to_string(t.partition) + ".." +
              std::to_string(t.partition + t.shape[0] - 1),
          "a partition range within 0..127");
@@ -79,9 +79,6 @@ Program::Program(const Machine& machine, std::string trace_file)
 
 std::uint32_t Program::add_tensor(Tensor tensor) {
   check_shape(tensor);
-  if (tensor_ids_.contains(tensor.name)) {
-    fail("tensor name " + tensor.name + " is used twice; names must be unique");
-  }
   if (tensor.space != Space::kHbm && !virtual_addresses_ && !allow_over_capacity_) {
     const std::int64_t end = tensor.address + tensor.extent_bytes();
     const std::int64_t capacity = partition_capacity(machine_, tensor.space);
@@ -95,14 +92,18 @@ std::uint32_t Program::add_tensor(Tensor tensor) {
     }
   }
   const auto id = static_cast<std::uint32_t>(tensors_.size());
-  tensor_ids_.emplace(tensor.name, id);
-  cores_ = std::max(cores_, tensor.core + 1);
-  tensors_.push_back(std::move(tensor));
+  const Tensor& kept = tensors_.emplace_back(std::move(tensor));
+  if (!tensor_ids_.try_emplace(kept.name, id).second) {
+    const std::string taken = kept.name;
+    tensors_.pop_back();
+    fail("tensor name " + taken + " is used twice; names must be unique");
+  }
+  cores_ = std::max(cores_, kept.core + 1);
   return id;
 }
 
 const std::uint32_t* Program::find_tensor(std::string_view tensor_name) const {
-  const auto it = tensor_ids_.find(std::string(tensor_name));
+  const auto it = tensor_ids_.find(tensor_name);
   return it == tensor_ids_.end() ? nullptr : &it->second;
 }
 

@@ -108,7 +108,7 @@ class Program {
   std::string trace_file_;
   std::pmr::monotonic_buffer_resource arena_;
   std::deque<Tensor> tensors_;
-  std::unordered_map<std::string, std::uint32_t> tensor_ids_;
+  std::unordered_map<std::string_view, std::uint32_t> tensor_ids_;  // by the names in tensors_
   std::deque<Inst> insts_;
   std::unordered_map<std::uint64_t, std::vector<const Pattern*>> patterns_;
   std::deque<Pattern> pattern_store_;

@@ -282,11 +282,14 @@ void register_front(const py::dict& what) {
   front.is_ours = take("is_ours");
 }
 
-std::uint32_t add_tensor(Recorder& r, const std::string& tensor_name, int space, int dtype,
-                         std::vector<std::int64_t> shape, int role, int core, int partition,
-                         std::int64_t address) {
+// The tensor's number, and the name it is given: `wanted`, or with a number if that is taken.
+std::pair<std::uint32_t, std::string> add_tensor(Recorder& r, const std::string& wanted, int space,
+                                                 int dtype, std::vector<std::int64_t> shape,
+                                                 int role, int core, int partition,
+                                                 std::int64_t address) {
+  std::string free = r.free_name(wanted);
   Tensor t;
-  t.name = tensor_name;
+  t.name = free;
   t.space = static_cast<Space>(space);
   t.dtype = static_cast<Dtype>(dtype);
   t.role = static_cast<TensorRole>(role);
@@ -298,7 +301,7 @@ std::uint32_t add_tensor(Recorder& r, const std::string& tensor_name, int space,
   t.file = loc.kernel_file;
   t.line = loc.kernel_line;
   try {
-    return r.program.add_tensor(std::move(t));
+    return {r.program.add_tensor(std::move(t)), std::move(free)};
   } catch (Error& e) {
     e.at("ndarray", loc);
     r.program.locate(e);

@@ -57,6 +57,16 @@ Recorder::Code& Recorder::code_of(PyCodeObject* code) {
   return codes_.emplace(code, std::move(entry)).first->second;
 }
 
+std::string Recorder::free_name(const std::string& wanted) {
+  if (program.find_tensor(wanted) == nullptr) return wanted;
+  std::uint32_t& number = numbered_[wanted];
+  std::string name;
+  do {
+    name = wanted + "." + std::to_string(++number);
+  } while (program.find_tensor(name) != nullptr);
+  return name;
+}
+
 // The innermost frame outside the front end.
 SourceLoc Recorder::location() {
   if (fixed_location) return *fixed_location;

@@ -58,6 +58,8 @@ class Recorder {
   std::optional<SourceLoc> fixed_location;           // of a call that was held back
 
   SourceLoc location();
+  /// `wanted`, or the first of wanted.1, wanted.2, ... that no tensor has.
+  std::string free_name(const std::string& wanted);
   const TensorRef* ref(PyObject* tensor, bool exact);
   Arg convert(const Param& param, PyObject* value, bool exact);
   void append(PyObject* const* args, Py_ssize_t count);
@@ -81,6 +83,7 @@ class Recorder {
   void infer_accumulate(const OpSpec& op, std::span<Arg> values);
 
   std::unordered_map<PyCodeObject*, Code> codes_;
+  std::unordered_map<std::string, std::uint32_t> numbered_;  // name -> the last number given out
   PsumWrites psum_;
   std::vector<Dim> dims_;
 };

@@ -314,9 +314,8 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
         dst, src = dma_shapes(dst, src)
     elif dst is src and dst.dyn is None:
         return INSTRUCTION  # onto itself: nothing moves
-    values = {"dst": dst, "src": src, "oob_mode": _default(oob_mode, 0),
-              "dge_mode": _default(dge_mode, 0), "priority": priority}
-    state.emit(_DMA, tuple([values.get(p) for p in _DMA_PARAMS]), engine, name)
+    state.emit(_DMA, (dst, src, priority, _default(oob_mode, 0), _default(dge_mode, 0)), engine,
+               name)
     return INSTRUCTION
 
 
@@ -330,6 +329,7 @@ def _older_copy(third, fourth, fifth, sixth):
 
 
 _DMA, _DMA_PARAMS = OPS.get("dma_copy", (-1, ()))
+assert _DMA_PARAMS in ((), ("dst", "src", "priority", "oob_mode", "dge_mode"))
 if _DMA < 0:
     dma_copy = _missing("dma_copy")
 

@@ -5,7 +5,7 @@ import dis
 from ..values.errors import kernel_frame
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
-_targets = {}  # code object -> {offset of a call: variable}
+_targets = {}  # id of a code object -> (the object, {offset of a call: variable})
 
 
 def _assignments(code):
@@ -31,7 +31,7 @@ def assigned_name():
     if frame is None:
         return "t"
     code = frame.f_code
-    names = _targets.get(code)
-    if names is None:
-        names = _targets[code] = _assignments(code)
-    return names.get(frame.f_lasti) or f"line{frame.f_lineno}"
+    known = _targets.get(id(code))
+    if known is None:
+        known = _targets[id(code)] = (code, _assignments(code))
+    return known[1].get(frame.f_lasti) or f"line{frame.f_lineno}"

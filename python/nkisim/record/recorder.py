@@ -96,7 +96,6 @@ class Recorder:
         self.registers = 0
         self.shared = {}          # allocation order -> Storage, matched across instances
         self.shared_count = 0
-        self.names = {}
         self.next_hbm = 0
         self.allow_unwritten = False
         self.loaded = set()
@@ -253,37 +252,21 @@ class Recorder:
         if st.on_chip:
             if not shape:
                 fail("shape is (); a partition dimension is required", "ndarray")
-            pitch = st.pitch_bytes // dtype.itemsize
-            strides = (pitch,) + strides[1:]
-            if len(shape) == 1:
+            if len(shape) == 1:  # partitions alone; their stride is a partition's elements
                 shape, strides = shape + (1,), (1, 1)
         return NkiTensor(st, 0, 0, shape, strides, dtype)
 
     def _register(self, st, role=ROLE_INTERNAL):
-        name = st.name or "t"
-        count = self.names.get(name)
-        if count is None and st.name:
-            self.names[name] = 0
-        else:
-            count = count or 0
-            while True:
-                count += 1
-                unique = f"{name}.{count}"
-                if unique not in self.names:
-                    break
-            self.names[name] = count
-            name = unique
-            self.names[name] = 0
-        st.name = name
         st.core = self.core
         st.role = role
         st.born = len(self.program)
-        address = st.address or 0
-        if not st.on_chip:
-            address = self.next_hbm
+        if st.on_chip:
+            core, address = self.core, st.address or 0
+        else:
+            core, address = 0, self.next_hbm
             self.next_hbm += -(-st.pitch_bytes // 64) * 64
-        st.id = self.program.add_tensor(name, st.space, st.dtype.code, list(st.shape), role,
-                                        self.core if st.on_chip else 0, st.partition, address)
+        st.id, st.name = self.program.add_tensor(st.name, st.space, st.dtype.code, st.shape, role,
+                                                 core, st.partition, address)
         self.storages.append(st)
 
     def set_role(self, st, role):

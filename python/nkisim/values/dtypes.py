@@ -149,6 +149,8 @@ def find(value):
 
 def resolve(value):
     """The DType `value` names; an Error says which names there are."""
+    if type(value) is DType:
+        return value
     hit = find(value)
     if hit is None:
         hint = ""

@@ -156,49 +156,50 @@ class NkiTensor(Views, Operators):
         here, as recording is full of them; selection.select takes all others and all errors."""
         if type(key) is not tuple:
             key = (key,)
-        shape, strides, on_chip = self.shape, self.strides, self.st.on_chip
-        given = len(key)
-        if given > len(shape):
+        st = self.st
+        shape, strides = self.shape, self.strides
+        part, off, d = self.part, self.off, 0
+        size = self.dtype.itemsize
+        new_shape, new_strides = [], []
+        if len(key) > len(shape):
             return select(self, key)
-        part, off, new_shape, new_strides = self.part, 0, [], []
-        partitions = on_chip  # whether this dimension, the first, is theirs
-        for k, n, stride in zip(key, shape, strides):
-            kind = type(k)
+        for k in key:
+            n, stride, kind = shape[d], strides[d], type(k)
             if kind is slice:
                 start, stop = k.start, k.stop
-                start = 0 if start is None else start
-                stop = n if stop is None else stop
+                if start is None:
+                    start = 0
+                if stop is None:
+                    stop = n
                 if type(start) is not int or type(stop) is not int or k.step is not None:
                     return select(self, key)
                 count = stop - start
-            elif kind is int:
-                start, count = k, 1
             elif kind is ds:
                 start, count = k.start, k.size
                 if type(start) is not int or type(count) is not int:
                     return select(self, key)
+            elif kind is int:
+                start, count = k, 1
             else:
                 return select(self, key)
             if start < 0 or count < 1 or start + count > n:
                 return select(self, key)
-            if partitions:
-                part += start
-                partitions = False
+            on_free = d or not st.on_chip  # not on the partitions
+            if on_free:
+                off += start * stride * size
             else:
-                off += start * stride
-                if kind is int:
-                    continue
-            new_shape.append(count)
-            new_strides.append(stride)
-        if given < len(shape):
-            new_shape += shape[given:]
-            new_strides += strides[given:]
-        while len(new_shape) < (2 if on_chip else 1):
+                part += start
+            d += 1
+            if kind is not int or not on_free:
+                new_shape.append(count)
+                new_strides.append(stride)
+        if d < len(shape):
+            new_shape += shape[d:]
+            new_strides += strides[d:]
+        if len(new_shape) < 2 and (st.on_chip or not new_shape):
             new_shape.append(1)
             new_strides.append(1)
-        dtype = self.dtype
-        return NkiTensor(self.st, part, self.off + off * dtype.itemsize, tuple(new_shape),
-                         tuple(new_strides), dtype, self.dyn)
+        return NkiTensor(st, part, off, tuple(new_shape), tuple(new_strides), self.dtype, self.dyn)
 
     def __setitem__(self, key, value):
         above.assign(self[key], value)
