@@ -36,7 +36,8 @@ FILE_LINES, FUNCTION_LINES, BRANCHES = 500, 60, 25
 #: Functions that still break the limits; they must come to meet them, and no other may be added.
 PENDING = {"nkisim::error_table", "nkisim::metric_table", "nkisim::InstReader::read_arg",
            "nkisim::python::Recorder::convert", "PYBIND11_MODULE"}
-SIZED = ("isa", "models", "compiler", "src", "python", "scripts", "bench", "traces", "examples")
+SIZED = ("isa", "models", "compiler", "src", "python", "scripts", "bench", "traces", "examples",
+         "validation")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

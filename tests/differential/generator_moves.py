@@ -20,18 +20,8 @@ def psum_tile(d, dtype, m, n, profile=None):
     return d.view("psum", dtype, m, n, write=True, profile=profile, align=align, dense=True, start=0)
 
 
-@gen
-def nc_matmul(d):
-    mode = d.pick(["plain", "plain", "plain", "accumulate", "double_row", "transpose"])
-    if mode == "double_row":
-        d.require(3)
-    if mode == "transpose":
-        return _matmul_transpose(d)
-    k, m = d.parts(), d.parts()
-    n = d.columns(max(k, m), 512)
-    wide = d.generation >= 4 and mode == "plain" and d.max_columns >= 512 and d.chance(0.05)
-    if wide:  # beyond one PSUM bank
-        k, m, n = min(k, 4), min(m, 4), d.r.randint(513, 4096)
+def _product_types(d, mode):
+    """The dtypes of stationary and moving."""
     if mode == "double_row":
         fp8 = FP8 + (["float8_e5m2"] if d.generation < 4 else [])
         types = [d.dtype(fp8), d.dtype(fp8)]
@@ -44,6 +34,22 @@ def nc_matmul(d):
         types = [d.dtype(narrow), d.dtype(narrow)]
         if d.generation >= 4 and d.chance(0.2) and types[1].name != "float8_e4m3":
             types[0] = DTYPES["float8_e4m3fn"]
+    return types
+
+
+@gen
+def nc_matmul(d):
+    mode = d.pick(["plain", "plain", "plain", "accumulate", "double_row", "transpose"])
+    if mode == "double_row":
+        d.require(3)
+    if mode == "transpose":
+        return _matmul_transpose(d)
+    k, m = d.parts(), d.parts()
+    n = d.columns(max(k, m), 512)
+    wide = d.generation >= 4 and mode == "plain" and d.max_columns >= 512 and d.chance(0.05)
+    if wide:  # beyond one PSUM bank
+        k, m, n = min(k, 4), min(m, 4), d.r.randint(513, 4096)
+    types = _product_types(d, mode)
     if "tfloat32" in [t.name for t in types]:
         profile = "ints"  # exact in ten mantissa bits
     else:

@@ -106,6 +106,18 @@ def _same_default(ours, documented):
     return a == b or (isinstance(a, float) and isinstance(b, float) and abs(a - b) <= 1e-6 * abs(b))
 
 
+def _unlike(documented, places, named, swallow):
+    """What our parameters, by place and by name, have otherwise than documented."""
+    for at, p in enumerate(documented):
+        if p.kind is p.POSITIONAL_OR_KEYWORD and (at >= len(places) or places[at] != p.name):
+            here = places[at] if at < len(places) else "nothing"
+            yield f"position {at} is {here}; {p.name}"
+        elif p.name not in named:
+            yield f"{'swallows' if swallow else 'lacks'} {p.name}"
+        elif p.default is not p.empty and not _same_default(named[p.name].default, p.default):
+            yield f"{p.name}={named[p.name].default}; {p.default}"
+
+
 def _problems(function, text):
     function = function.function if isinstance(function, NlOp) else function
     if "(" not in text:
@@ -118,15 +130,7 @@ def _problems(function, text):
     places = [p.name for p in ours if p.kind is p.POSITIONAL_OR_KEYWORD]
     if "(*args" in text or any(p.kind is p.VAR_POSITIONAL for p in ours):
         return []
-    found = []
-    for at, p in enumerate(_parameters(text)):
-        if p.kind is p.POSITIONAL_OR_KEYWORD and (at >= len(places) or places[at] != p.name):
-            here = places[at] if at < len(places) else "nothing"
-            found.append(f"position {at} is {here}; {p.name}")
-        elif p.name not in named:
-            found.append(f"{'swallows' if swallow else 'lacks'} {p.name}")
-        elif p.default is not p.empty and not _same_default(named[p.name].default, p.default):
-            found.append(f"{p.name}={named[p.name].default}; {p.default}")
+    found = list(_unlike(_parameters(text), places, named, swallow))
     documented = {p.name for p in _parameters(text)} | {p.name for p in ours[:len(_parameters(text))]}
     needed = [p.name for p in ours if p.default is p.empty and
               p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]

@@ -121,6 +121,16 @@ def whole_blocks(target="trn1", m=4096, k=8192, n=8192, dtype="bfloat16", bm=1, 
     return t
 
 
+def _write_columns(t, j, sums):
+    """Stores the j-th block of columns from its sums: a row of tiles per 128 rows."""
+    width = len(sums[0]) * N
+    for i, row in enumerate(sums):
+        tile = t.tile("p", (P, width), row[0].dtype)
+        for y, part in enumerate(row):
+            t.tensor_copy(dst=tile[:, y * N:(y + 1) * N], src=part, engine="vector")
+        t.store(t.out[i * P:(i + 1) * P, j * width:(j + 1) * width], tile)
+
+
 def fully_blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=16, bn=2, bk=8,
                   piece=N, capacity=None):
     """All three dimensions blocked; partial sums over K blocks are added up in SBUF.
@@ -165,13 +175,6 @@ def fully_blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=16,
             if new_right and to + N == piece:
                 b[r] = right(following, r)
 
-    def write(j, sums):
-        for i in range(rows):
-            tile = t.tile("p", (P, bn * N), dtype)
-            for y in range(bn):
-                t.tensor_copy(dst=tile[:, y * N:(y + 1) * N], src=sums[i][y], engine="vector")
-            t.store(t.out[i * P:(i + 1) * P, j * bn * N:(j + 1) * bn * N], tile)
-
     b, a = ([of(0, part) for part in range(columns // piece)]
             for of, columns in ((right, bn * N), (left, bm * P)))
     for step, (j, block, i) in enumerate(order):
@@ -181,7 +184,7 @@ def fully_blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=16,
                 t.memset(dst=tile, value=0.0, engine="vector")
         products(step, a, b, sums)
         if block == depth - 1 and i == rows // bm - 1:
-            write(j, sums)
+            _write_columns(t, j, sums)
     return fit(t, capacity)
 
 
