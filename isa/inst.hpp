@@ -96,6 +96,7 @@ struct Inst {
   Engine engine = Engine::kAny;  // resolved by Program::append, never kAny for datapath ops
   std::uint8_t core = 0;
   bool engine_open = false;  // the program named no engine: a compiler may choose another
+  bool forward = false;      // a copy out of PSUM made for its readers: they may read its source
   SourceLoc loc;
   std::span<const Arg> args;           // parallel to OpSpec::params
   const Sync* sync = nullptr;          // explicit semaphores, if the trace has them

@@ -261,6 +261,20 @@ void Program::remove(std::span<const std::uint32_t> numbers) {
   }
 }
 
+Program::Version Program::version() const {
+  return {tensors_, insts_, uses_, control_flow_, virtual_addresses_};
+}
+
+void Program::exchange(Version& other) {
+  tensors_.swap(other.tensors);
+  tensor_ids_.clear();  // its keys are the tensors' own names
+  for (std::uint32_t id = 0; id < tensors_.size(); ++id) tensor_ids_.emplace(tensors_[id].name, id);
+  insts_.swap(other.insts);
+  uses_.swap(other.uses);
+  control_flow_.swap(other.control_flow);
+  std::swap(virtual_addresses_, other.virtual_addresses);
+}
+
 void Program::track_blocks(const OpSpec& op, int core) {
   if (op.control == Control::kNone) return;
   const auto c = static_cast<std::size_t>(core);

@@ -51,6 +51,8 @@ class Program {
   [[nodiscard]] const std::uint32_t* find_tensor(std::string_view tensor_name) const;
   /// Moves an on-chip tensor (allocation after recording). Partition is unchanged.
   void set_address(std::uint32_t id, std::int64_t address);
+  /// Says that an on-chip tensor's address is the kernel's own (Tensor::fixed).
+  void fix_address(std::uint32_t id) { tensors_.at(id).fixed = true; }
   /// Lets an on-chip tensor start at another partition; its uses are the caller's to move.
   void set_partition(std::uint32_t id, std::uint16_t partition) {
     tensors_[id].partition = partition;
@@ -84,6 +86,8 @@ class Program {
   /// Gives instruction i, whose engine was left open, another one. Throws Error if it cannot run
   /// there; the program is then unchanged.
   void set_engine(std::size_t i, Engine engine);
+  /// Says that instruction i is a copy made for its readers (Inst::forward).
+  void mark_forward(std::size_t i) { insts_.at(i).forward = true; }
   /// Replaces the arguments of instruction i by ones of the same kinds and shapes.
   void set_args(std::size_t i, std::span<const Arg> args);
   /// Drops instructions, none of which opens or closes a loop or branch. `numbers` ascend.
@@ -91,6 +95,20 @@ class Program {
   /// Instruction order[k] becomes the k-th. `order` is a permutation that keeps every core's loops
   /// and branches in place; pointers to instructions become invalid.
   void reorder(std::span<const std::uint32_t> order);
+
+  /// What passes may change: tensors and instructions, without what these point to.
+  struct Version {
+    std::deque<Tensor> tensors;
+    std::deque<Inst> insts;
+    std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses;
+    std::vector<std::size_t> control_flow;
+    bool virtual_addresses = false;
+  };
+  /// The program as it is now, to come back to.
+  [[nodiscard]] Version version() const;
+  /// Makes `other`, a version of this program, the current one and keeps the current one in it;
+  /// pointers to instructions and tensors become invalid.
+  void exchange(Version& other);
 
   /// FILE:LINE of an instruction in its kernel; empty if the trace does not say.
   [[nodiscard]] std::string kernel_place(const Inst& inst) const;

@@ -27,12 +27,14 @@ struct Tensor {
   Space space = Space::kHbm;
   Dtype dtype = Dtype::kFloat32;
   TensorRole role = TensorRole::kInternal;
-  std::uint8_t core = 0;            // owner of an on-chip tensor; HBM is shared
-  bool written = false;             // some instruction writes it (kept by Program::append)
+  std::uint8_t core = 0;  // owner of an on-chip tensor; HBM is shared
+  bool written = false;   // some instruction writes it (kept by Program::append)
+  bool fixed = false;     // on chip, virtual addresses: the kernel gave this address, it is final
   std::vector<std::int64_t> shape;  // elements; on chip shape[0] is the partition dimension
   std::int64_t address = 0;     // on chip: byte offset inside a partition; HBM: flat byte address
   std::uint16_t partition = 0;  // on chip: first partition
   std::uint32_t file = 0, line = 0;  // where the kernel allocated it (as in SourceLoc)
+  std::uint32_t born = 0;            // instructions recorded before the kernel allocated it
   [[nodiscard]] std::int64_t elements() const;
   /// Bytes per partition on chip, total bytes in HBM.
   [[nodiscard]] std::int64_t extent_bytes() const;

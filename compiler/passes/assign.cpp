@@ -41,14 +41,6 @@ bool may_run_on(isa::Program& program, std::size_t i, isa::Engine engine) {
 
 }  // namespace
 
-DmaQueues parse_dma_queues(std::string_view option, std::string_view text) {
-  if (text == "one") return DmaQueues::kOne;
-  if (text == "split") return DmaQueues::kSplit;
-  if (text == "software") return DmaQueues::kSoftware;
-  throw isa::Error(isa::ErrorCode::kUsage, std::string(option) + " " + std::string(text) +
-                                               "; one, split or software is required");
-}
-
 std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
   std::size_t changed = 0;
   for (std::size_t i = 0; i < program.insts().size(); ++i) {
@@ -58,6 +50,15 @@ std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
     if (engine != inst.engine && may_run_on(program, i, engine)) ++changed;
   }
   return changed;
+}
+
+Done assign(Unit& unit) {
+  std::string_view queues = unit.options.dma_queues;
+  if (queues == "auto") queues = unit.origin.legacy ? "software" : "split";
+  const DmaQueues chosen = queues == "software" ? DmaQueues::kSoftware
+                           : queues == "split"  ? DmaQueues::kSplit
+                                                : DmaQueues::kOne;
+  return {assign_queues(unit.program, chosen), "dma_queues=" + std::string(queues)};
 }
 
 }  // namespace nkisim::compiler

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 
-#include "isa/program.hpp"
+#include "compiler/unit.hpp"
 
 namespace nkisim::compiler {
 
@@ -16,11 +15,11 @@ enum class DmaQueues : std::uint8_t {
               // descriptors (generations that have hardware descriptors)
 };
 
-/// "one", "split" or "software". Throws a usage Error that begins with `option`.
-[[nodiscard]] DmaQueues parse_dma_queues(std::string_view option, std::string_view text);
-
 /// Gives DMAs whose engine is open the one that `queues` says, where they can run there. Returns
 /// how many changed.
 std::size_t assign_queues(isa::Program& program, DmaQueues queues);
+
+/// The same, as the switch `dma_queues` says.
+Done assign(Unit& unit);
 
 }  // namespace nkisim::compiler

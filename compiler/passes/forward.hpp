@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "compiler/unit.hpp"
 
 namespace nkisim::compiler {
 
@@ -15,9 +15,8 @@ namespace nkisim::compiler {
 std::vector<std::uint32_t> forward_copies(isa::Program& program,
                                           std::span<const std::uint32_t> copies);
 
-/// Clears of PSUM tensors (`placed` false) whose every byte the tensor engine overwrites before any
-/// other access, within one stretch without control flow.
-std::vector<std::uint32_t> dead_clears(const isa::Program& program,
-                                       const std::vector<bool>& placed);
+/// Forwards the copies that the program marks (Inst::forward) and drops those nobody needs any
+/// more. Programs with control flow, explicit semaphores or physical addresses stay as they are.
+Done forward(Unit& unit);
 
 }  // namespace nkisim::compiler

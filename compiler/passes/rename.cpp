@@ -122,4 +122,11 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& 
   return Renamer(program, placed).run();
 }
 
+Done rename(Unit& unit) {
+  const CompilerOptions& options = unit.options;
+  if (options.rename != "loads" || options.schedule == "program") return {};
+  if (unit.program.explicit_semaphores()) return {};
+  return {rename_tiles(unit.program, unit.final_addresses()).size()};
+}
+
 }  // namespace nkisim::compiler

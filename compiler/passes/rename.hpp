@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "compiler/unit.hpp"
 
 namespace nkisim::compiler {
 
@@ -15,5 +15,8 @@ namespace nkisim::compiler {
 /// control flow. Returns (new tensor, tensor it was) pairs; the program computes the same.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& program,
                                                                   const std::vector<bool>& placed);
+
+/// Does so if the switch `rename` says so and the scheduler is to use the freedom.
+Done rename(Unit& unit);
 
 }  // namespace nkisim::compiler

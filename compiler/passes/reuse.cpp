@@ -142,4 +142,11 @@ std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vecto
   return Reuser(program, placed).run();
 }
 
+Done reuse(Unit& unit) {
+  if (unit.options.reuse != "results" || !unit.may_drop()) return {};
+  const auto repeated = reuse_results(unit.program, unit.final_addresses());
+  unit.program.remove(repeated);
+  return {repeated.size()};
+}
+
 }  // namespace nkisim::compiler

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "compiler/unit.hpp"
 
 namespace nkisim::compiler {
 
@@ -14,5 +14,8 @@ namespace nkisim::compiler {
 /// has room for its longer life. Returns the later instructions, which the caller removes. For
 /// programs without control flow; others get none.
 std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vector<bool>& placed);
+
+/// Drops them if the switch `reuse` says so. Programs with explicit semaphores stay as they are.
+Done reuse(Unit& unit);
 
 }  // namespace nkisim::compiler

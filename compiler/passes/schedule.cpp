@@ -1,11 +1,17 @@
 #include "compiler/passes/schedule.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/passes/block_scheduler.hpp"
+#include "compiler/passes/order.hpp"
+#include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
 namespace {
+
+// Shares of SBUF that tiles may fill; the next is tried where they do not fit as placed.
+constexpr std::array kShares = {0.9, 0.75, 0.6, 0.4};
 
 class Scheduler {
  public:
@@ -63,6 +69,32 @@ class Scheduler {
 Schedule schedule(const isa::Program& program, const models::Config& config,
                   const ScheduleOptions& options) {
   return Scheduler(program, config, options).run();
+}
+
+Done schedule(Unit& unit) {
+  if (unit.options.schedule == "program") return {};
+  ScheduleOptions options;
+  options.placed = unit.final_addresses();
+  options.packed = unit.packed;
+  if (!unit.origin.open) {
+    const Schedule found = schedule(unit.program, unit.config(), options);
+    unit.program.reorder(found.order);
+    return {found.moved};
+  }
+  for (const double share : kShares) {
+    options.share = share;
+    const Schedule found = schedule(unit.program, unit.config(), options);
+    const Order order(unit.program, found.order);
+    try {
+      place_tensors(unit, false);
+      unit.placed = true;
+      return {found.moved,
+              "up to " + std::to_string(std::lround(100 * share)) + " % of SBUF filled"};
+    } catch (const isa::Error&) {
+      order.undo();
+    }
+  }
+  return {0, "no order's tiles can be placed"};
 }
 
 }  // namespace nkisim::compiler

@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "isa/program.hpp"
-#include "models/config.hpp"
+#include "compiler/unit.hpp"
 
 namespace nkisim::compiler {
 
@@ -29,5 +28,10 @@ struct Schedule {
 /// the same bits. A program with explicit semaphores is left as it is.
 [[nodiscard]] Schedule schedule(const isa::Program& program, const models::Config& config,
                                 const ScheduleOptions& options = {});
+
+/// Orders the program if the switch `schedule` says so. Where the tiles have no address yet they
+/// may fill as much of SBUF as can then be placed; if they fit in no such order the program keeps
+/// its own.
+Done schedule(Unit& unit);
 
 }  // namespace nkisim::compiler

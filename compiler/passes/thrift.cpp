@@ -220,13 +220,9 @@ class ThriftyBlock {
 
 }  // namespace
 
-Delay parse_delay(std::string_view option, std::string_view text) {
-  if (text == "none") return Delay::kNone;
-  if (text == "sources") return Delay::kSources;
-  if (text == "all") return Delay::kAll;
-  if (text == "spread") return Delay::kSpread;
-  throw isa::Error(isa::ErrorCode::kUsage, std::string(option) + " " + std::string(text) +
-                                               "; none, sources, all or spread is required");
+std::string_view name(Delay delay) {
+  constexpr std::array<std::string_view, 4> kNames = {"none", "sources", "all", "spread"};
+  return kNames.at(static_cast<std::size_t>(delay));
 }
 
 std::vector<std::uint32_t> thrifty_order(const isa::Program& program,

@@ -1,6 +1,7 @@
 // Orders of a program that need less SBUF and PSUM than its own.
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -17,12 +18,13 @@ enum class Delay : std::uint8_t {
             // used up at once where that begins less than it ends
 };
 
-/// "none", "sources", "all" or "spread". Throws a usage Error that begins with `option`.
-[[nodiscard]] Delay parse_delay(std::string_view option, std::string_view text);
+/// All, in the order in which they are tried.
+inline constexpr std::array kDelays = {Delay::kNone, Delay::kSources, Delay::kAll, Delay::kSpread};
+[[nodiscard]] std::string_view name(Delay delay);  // "none", "sources", "all", "spread"
 
-/// Orders every stretch between barriers (models/precedence): an instruction that ends at least as
-/// many bytes of tiles as it begins (kSpread: of SBUF, if PSUM has room) goes as soon as it can; of
-/// the others those that `delay` names wait for the first that needs them, the rest keep the
+/// Orders every stretch between barriers (analysis/precedence): an instruction that ends at least
+/// as many bytes of tiles as it begins (kSpread: of SBUF, if PSUM has room) goes as soon as it can;
+/// of the others those that `delay` names wait for the first that needs them, the rest keep the
 /// program's order. The k-th instruction is the program's order[k]-th; it computes the same bits.
 /// `placed` as for Hazards. Programs with explicit semaphores are left as they are.
 [[nodiscard]] std::vector<std::uint32_t> thrifty_order(const isa::Program& program,

@@ -5,9 +5,9 @@
 #include <map>
 #include <sstream>
 
+#include "compiler/analysis/lifetimes.hpp"
 #include "isa/act.hpp"
 #include "isa/alu.hpp"
-#include "isa/check.hpp"
 #include "isa/interpreter.hpp"
 #include "python/binding/compile.hpp"
 #include "python/binding/recorder.hpp"
@@ -97,18 +97,10 @@ bool evaluate(Recorder& r, int core, int cores, bool complete) {
 
 // First and last instruction that touches each tensor (-1: none), index tensors included, and
 // whether any writes it.
-std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Program& program) {
-  std::vector<std::tuple<std::int64_t, std::int64_t, bool>> out(program.tensors().size(),
-                                                                {-1, -1, false});
-  std::int64_t at = 0;
-  for (const Inst& inst : program.insts()) {
-    for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
-      auto& [first, last, written] = out[ref.tensor];
-      if (first < 0) first = at;
-      last = at;
-      written |= write;
-    });
-    ++at;
+std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Recorder& r) {
+  std::vector<std::tuple<std::int64_t, std::int64_t, bool>> out;
+  for (const auto& life : nkisim::compiler::lifetimes_of(r.program)) {
+    out.emplace_back(life.first, life.last, life.written);
   }
   return out;
 }
@@ -238,9 +230,11 @@ std::string error_kind(const std::string& message) {
   return entry == nullptr ? "operand" : std::string(entry->kind);
 }
 
-// Writes the trace; the data of input `id` is array `keys[id]` of the .npz file beside it.
+// Writes the trace, as compiled or as recorded; the data of input `id` is array `keys[id]` of the
+// .npz file beside it.
 void save(Recorder& r, const std::string& path, const std::string& kernel,
-          const std::string& archive, const std::map<std::uint32_t, std::string>& keys) {
+          const std::string& archive, const std::map<std::uint32_t, std::string>& keys,
+          bool compiled) {
   r.trace.name = kernel;
   r.trace.cores = r.program.cores();
   r.trace.data.assign(r.program.tensors().size(), {});
@@ -250,7 +244,11 @@ void save(Recorder& r, const std::string& path, const std::string& kernel,
     source.file = archive;
     source.key = key;
   }
-  nkisim::write_trace(r.trace, path);
+  if (compiled) {
+    nkisim::write_trace(r.trace, path);
+  } else {
+    write_recorded(r, path);
+  }
 }
 
 py::list describe_ops() {
@@ -297,6 +295,7 @@ std::pair<std::uint32_t, std::string> add_tensor(Recorder& r, const std::string&
   t.shape = std::move(shape);
   t.partition = static_cast<std::uint16_t>(partition);
   t.address = address;
+  t.born = static_cast<std::uint32_t>(r.program.insts().size());
   const SourceLoc loc = r.location();
   t.file = loc.kernel_file;
   t.line = loc.kernel_line;
@@ -327,6 +326,7 @@ PYBIND11_MODULE(_core, m) {
   });
   m.def("register", &register_front);
   m.def("ops", &describe_ops);
+  bind_options(m);
   m.def("check_budgets", &check_budgets);
   m.def("junit_xml", &junit_xml);
   m.def("error_kind", &error_kind);
@@ -384,20 +384,15 @@ PYBIND11_MODULE(_core, m) {
              const auto& files = r.program.files();
              return py::make_tuple(t.file > 0 ? files[t.file - 1] : std::string(), t.line);
            })
-      .def("set_address", [](Recorder& r, std::uint32_t id,
-                             std::int64_t address) { r.program.set_address(id, address); })
       .def("set_role", [](Recorder& r, std::uint32_t id,
                           int role) { r.program.set_role(id, static_cast<TensorRole>(role)); })
-      .def("place",  // addresses are final
-           [](Recorder& r, bool over_capacity) {
-             r.program.set_virtual_addresses(false);
-             check_placement(r.program);
-             r.program.set_allow_over_capacity(over_capacity);
+      .def("restart",  // forgets all values
+           [](Recorder& r) {
              r.evaluation.reset();
              r.memory.reset();
            })
       .def("finish", [](Recorder& r) { r.program.finish(); })
-      .def("lifetimes", [](Recorder& r) { return lifetimes(r.program); })
+      .def("lifetimes", &lifetimes)
       .def("__len__", [](Recorder& r) { return r.program.insts().size(); })
       .def("load",
            [](Recorder& r, std::uint32_t id, const py::buffer& data) {

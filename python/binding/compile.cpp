@@ -1,99 +1,126 @@
-// The compiler's part, as methods of the recorded program.
+// The compiler, as a method of the recorded program, and its switches.
 #include "python/binding/compile.hpp"
 
 #include <pybind11/stl.h>
 
-#include "compiler/passes/assign.hpp"
-#include "compiler/passes/forward.hpp"
-#include "compiler/passes/rename.hpp"
-#include "compiler/passes/reuse.hpp"
-#include "compiler/passes/schedule.hpp"
-#include "compiler/passes/thrift.hpp"
-#include "compiler/placement/partitions.hpp"
+#include <map>
+
+#include "compiler/pipeline.hpp"
 #include "src/config/config_json.hpp"
+#include "src/run/compile_trace.hpp"
+#include "src/trace/trace_writer.hpp"
 
 namespace nkisim::python {
 namespace {
 
-std::vector<bool> flags(const Program& program, const std::vector<std::uint32_t>& ids) {
-  std::vector<bool> out(program.tensors().size(), false);
-  for (const std::uint32_t id : ids) out.at(id) = true;
+using compiler::Switch;
+using Choices = std::map<std::string, std::string>;
+
+compiler::Chosen chosen(const Choices& given) {
+  return [&given](const Switch& s) -> std::optional<std::string> {
+    const auto found = given.find(std::string(s.name));
+    return found == given.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+// name -> choices, the default first; flags are arguments of their own.
+py::dict switches() {
+  py::dict out;
+  for (const Switch& s : compiler::switches()) {
+    if (s.flag()) continue;
+    py::list choices;
+    for (const std::string_view c : s.choices) choices.append(std::string(c));
+    out[py::str(std::string(s.name))] = py::tuple(choices);
+  }
   return out;
 }
 
-// `order[k]`: the instruction that becomes the k-th.
-void apply_order(Recorder& r, const std::vector<std::uint32_t>& order) {
-  r.program.reorder(order);
-  r.program_order.assign(order.size(), 0);
-  for (std::uint32_t k = 0; k < order.size(); ++k) r.program_order[order[k]] = k;
+// What is given, else the environment, else the default; by name.
+Choices options(const Choices& given) {
+  std::string names;
+  for (const Switch& s : compiler::switches()) {
+    if (!s.flag()) names.append(names.empty() ? "" : ", ").append(s.name);
+  }
+  for (const auto& [name, value] : given) {
+    if ((", " + names + ",").find(", " + name + ",") == std::string::npos) {
+      throw Error(ErrorCode::kUsage,
+                  "the compiler has no switch '" + name + "'; one of " + names + " is required");
+    }
+  }
+  const compiler::CompilerOptions found = compiler::kernel_options(chosen(given));
+  Choices out;
+  for (const Switch& s : compiler::switches()) {
+    if (!s.flag()) out.emplace(s.name, found.*s.value);
+  }
+  return out;
 }
 
-std::size_t apply_schedule(Recorder& r, const std::string& config_name,
-                           const std::vector<std::string>& overrides,
-                           const std::vector<std::uint32_t>& placed, double share, bool packed) {
-  const models::Config config = nkisim::load_config(config_name, overrides);
-  compiler::ScheduleOptions options;
-  options.placed = flags(r.program, placed);
-  options.share = share;
-  options.packed = packed;
-  compiler::Schedule schedule;
+py::dict as_dict(const compiler::Compiled& done) {
+  py::list steps, peaks;
+  for (const auto& step : done.steps) {
+    steps.append(py::make_tuple(std::string(step.pass), step.changed, step.text));
+  }
+  for (const compiler::Peak& p : done.peaks) {
+    peaks.append(py::make_tuple(p.core, p.space == Space::kSbuf ? "SBUF" : "PSUM", p.bytes));
+  }
+  py::dict out;
+  out["steps"] = steps;
+  out["peaks"] = peaks;
+  out["packed"] = done.packed;
+  out["delay"] = done.delay.empty() ? py::object(py::none()) : py::str(std::string(done.delay));
+  out["overflow"] = py::none();
+  if (done.overflow) {
+    out["overflow"] = py::make_tuple(done.overflow->message(), done.overflow->kernel_file(),
+                                     done.overflow->loc().kernel_line);
+  }
+  return out;
+}
+
+// `fixed`: tensors whose address is the kernel's own; `copies`: instructions whose readers may read
+// their source (Inst::forward).
+py::dict compile(Recorder& r, const Choices& given, bool legacy,
+                 const std::vector<std::uint32_t>& fixed, const std::vector<std::uint32_t>& copies,
+                 const std::string& config_name, const std::vector<std::string>& overrides) {
+  for (const std::uint32_t id : fixed) r.program.fix_address(id);
+  for (const std::uint32_t i : copies) r.program.mark_forward(i);
+  r.trace.legacy = legacy;
+  r.recorded = r.program.version();
+  const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
+  std::optional<models::Config> config;
+  compiler::Compiled done;
   {
     const py::gil_scoped_release release;
-    schedule = compiler::schedule(r.program, config, options);
-    apply_order(r, schedule.order);
+    done = nkisim::compile_trace(r.trace, options, true, [&]() -> const models::Config& {
+      if (!config) config = nkisim::load_config(config_name, overrides);
+      return *config;
+    });
   }
-  return schedule.moved;
+  return as_dict(done);
 }
 
 }  // namespace
 
-void bind_compile(py::class_<Recorder>& program) {
-  program
-      .def("assign_queues",
-           [](Recorder& r, const std::string& queues) {
-             return compiler::assign_queues(r.program,
-                                            compiler::parse_dma_queues("dma_queues is", queues));
-           })
-      .def("forward_copies",  // those that nobody needs afterwards are dropped
-           [](Recorder& r, const std::vector<std::uint32_t>& copies) {
-             const auto unneeded = compiler::forward_copies(r.program, copies);
-             r.program.remove(unneeded);
-             return unneeded.size();
-           })
-      .def("reuse_results",  // the repeated instructions are dropped
-           [](Recorder& r, const std::vector<std::uint32_t>& placed) {
-             const auto repeated = compiler::reuse_results(r.program, flags(r.program, placed));
-             r.program.remove(repeated);
-             return repeated.size();
-           })
-      .def("drop_clears",
-           [](Recorder& r, const std::vector<std::uint32_t>& placed) {
-             const auto dead = compiler::dead_clears(r.program, flags(r.program, placed));
-             r.program.remove(dead);
-             return dead.size();
-           })
-      .def("rename_tiles",
-           [](Recorder& r, const std::vector<std::uint32_t>& placed) {
-             return compiler::rename_tiles(r.program, flags(r.program, placed));
-           })
-      .def("schedule", &apply_schedule)
-      .def("delay",  // what waits for its use
-           [](Recorder& r, const std::vector<std::uint32_t>& placed, const std::string& what) {
-             apply_order(r, compiler::thrifty_order(r.program, flags(r.program, placed),
-                                                    compiler::parse_delay("delay is", what)));
-           })
-      .def("partition_groups",
-           [](Recorder& r, const std::vector<std::uint32_t>& placed) {
-             return compiler::partition_groups(r.program, flags(r.program, placed));
-           })
-      .def("move_partitions",
-           [](Recorder& r, const std::vector<std::pair<std::uint32_t, std::uint16_t>>& starts) {
-             return compiler::move_partitions(r.program, starts);
-           })
-      .def("unschedule", [](Recorder& r) {  // back to the order before the last of these
-        if (!r.program_order.empty()) r.program.reorder(r.program_order);
-        r.program_order.clear();
-      });
+void bind_options(py::module_& m) {
+  m.def("compiler_switches", &switches);
+  m.def("compiler_options", &options);
+}
+
+void bind_compile(py::class_<Recorder>& program) { program.def("compile", &compile); }
+
+void write_recorded(Recorder& r, const std::string& path) {
+  if (!r.recorded) throw py::value_error("the program has not been compiled");
+  const auto exchange = [&r](bool open) {
+    r.program.exchange(*r.recorded);
+    r.trace.open = open;
+  };
+  exchange(true);
+  try {
+    nkisim::write_trace(r.trace, path);
+  } catch (...) {
+    exchange(false);
+    throw;
+  }
+  exchange(false);
 }
 
 }  // namespace nkisim::python

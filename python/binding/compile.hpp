@@ -1,12 +1,17 @@
-// The compiler's part, as methods of the recorded program.
+// The compiler, as a method of the recorded program, and its switches.
 #pragma once
+
+#include <string>
 
 #include "python/binding/recorder.hpp"
 
 namespace nkisim::python {
 
-/// Adds assign_queues, forward_copies, drop_clears, reuse_results, rename_tiles, schedule, delay,
-/// unschedule, partition_groups and move_partitions.
+/// Adds compiler_switches() and compiler_options() to the module.
+void bind_options(py::module_& m);
+/// Adds compile().
 void bind_compile(py::class_<Recorder>& program);
+/// Writes the program as it was before it was compiled, as a trace to compile.
+void write_recorded(Recorder& r, const std::string& path);
 
 }  // namespace nkisim::python

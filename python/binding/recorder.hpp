@@ -53,7 +53,7 @@ class Recorder {
   nkisim::TraceFile trace;
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Evaluation> evaluation;    // of what is recorded so far; null until asked for
-  std::vector<std::uint32_t> program_order;  // of a scheduled program: where each instruction is
+  std::optional<Program::Version> recorded;  // the program before it was compiled
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   std::optional<SourceLoc> fixed_location;           // of a call that was held back
 

@@ -5,10 +5,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "compiler/passes/assign.hpp"
-#include "compiler/passes/schedule.hpp"
 #include "isa/interpreter.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/compile_options.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/run_reports.hpp"
@@ -27,21 +26,16 @@ void options(po::options_description& named, po::positional_options_description&
   add("target,t", po::value<std::string>(),
       "trn1, inf2, trn2 or trn3 instead of the trace's target");
   add("targets", po::value<std::string>(), "several targets, comma-separated: one row each");
-  add("config", po::value<std::string>(), "machine description: a built-in name or a JSON file");
-  add("set", po::value<std::vector<std::string>>(),
-      "path=value: override one number of the config");
+  add_config_options(named);
   add("inputs", po::value<std::string>(), "NPZ with input tensors, by name");
   add("functional", "values only, in program order, without time");
   add("timing-only", "time only, without values");
   add("allow-unwritten", "reading memory nobody wrote gives zeros instead of an error");
-  add("schedule", po::value<std::string>()->default_value("program"),
-      "program: the trace's order; list: as a compiler's list scheduler would issue it");
-  add("dma-queues", po::value<std::string>()->default_value("one"),
-      "DMAs without an engine: one (SyncE), split (stores to HBM on ScalarE) or software "
-      "(inputs and outputs by GpSimd's descriptors)");
+  add_compiler_options(named);
   add("stochastic-rounding", po::value<std::uint32_t>(),
       "seed: round narrowing stores of the engines stochastically instead of to nearest even");
-  add("allow-over-capacity", "do not fail when SBUF or PSUM is exceeded");
+  add("allow-over-capacity",
+      "do not fail when a placed trace exceeds SBUF or PSUM (--over-capacity does the same)");
   add_result_options(named);
   add_report_options(named);
   add("quiet,q", "print nothing but errors and differences");
@@ -51,24 +45,14 @@ void options(po::options_description& named, po::positional_options_description&
 
 TraceFile read(const Args& args, const std::string& target) {
   Progress progress("reading");
-  return read_trace(required(args, "trace"),
-                    {.target = target,
-                     .allow_over_capacity = given(args, "allow-over-capacity"),
-                     .progress = [&](std::uint64_t done, std::uint64_t all) {
-                       if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
-                       progress.update(done, all);
-                     }});
-}
-
-models::Config config_for(const Args& args, const isa::Program& program) {
-  const std::string chosen = text(args, "config");
-  models::Config config = load_config(
-      chosen.empty() ? std::string(program.machine().target) : chosen, texts(args, "set"));
-  if (config.target != program.machine().target) {
-    usage("config " + chosen + " describes " + config.target + " but the trace runs on " +
-          std::string(program.machine().target) + "; add --target " + config.target);
-  }
-  return config;
+  return read_trace(
+      required(args, "trace"),
+      {.target = target,
+       .allow_over_capacity = given(args, "allow-over-capacity") || given(args, "over-capacity"),
+       .progress = [&](std::uint64_t done, std::uint64_t all) {
+         if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
+         progress.update(done, all);
+       }});
 }
 
 std::unique_ptr<isa::Memory> load_memory(const Args& args, const TraceFile& trace) {
@@ -90,20 +74,9 @@ std::optional<std::uint32_t> rounding_seed(const Args& args) {
 
 void print_line(const std::string& line) { std::cerr << line << '\n'; }
 
-// The compiler's part, as far as the trace leaves it open.
+// A recorded program is compiled like a kernel, any other only as the switches say.
 void compile(const Args& args, Outcome& out) {
-  isa::Program& program = *out.trace.program;
-  compiler::assign_queues(program,
-                          compiler::parse_dma_queues("--dma-queues", text(args, "dma-queues")));
-  const std::string order = text(args, "schedule");
-  if (order == "program") return;
-  if (order != "list") usage("--schedule " + order + "; program or list is required");
-  compiler::ScheduleOptions options;
-  if (program.virtual_addresses()) options.placed.assign(program.tensors().size(), false);
-  const compiler::Schedule schedule =
-      compiler::schedule(program, config_for(args, program), options);
-  if (schedule.moved > 0) program.reorder(schedule.order);
-  out.moved = schedule.moved;
+  out.moved = cli::compile(args, out.trace, out.trace.open).changed("schedule");
 }
 
 void run_functional(const Args& args, Outcome& out) {

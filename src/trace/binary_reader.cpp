@@ -227,6 +227,7 @@ class Reader {
     form.inst.engine = *parsed;
     form.inst.core = static_cast<std::uint8_t>(integer(trace_.cores - 1, "core"));
     form.flags = in_.read_varint();
+    form.inst.forward = (form.flags & binary::kForward) != 0;
     const std::uint64_t args = count("arguments");
     for (std::uint64_t i = 0; i < args; ++i) form.args.push_back(read_form_arg(*form.op));
     if ((form.flags & binary::kHasSync) != 0 && !program_->explicit_semaphores()) {

@@ -167,12 +167,14 @@ class Writer {
     const isa::OpSpec& op = isa::spec(inst);
     std::string form;
     put_varint(form, string_id(op.name));
-    put_varint(form, string_id(isa::name(inst.engine)));
+    const bool open = trace_.open && inst.engine_open;
+    put_varint(form, string_id(isa::name(open ? isa::Engine::kAny : inst.engine)));
     put_varint(form, inst.core);
     put_varint(form, (inst.loc.kernel_file != 0 ? binary::kHasLoc : 0) |
                          (inst.label != nullptr ? binary::kHasLabel : 0) |
                          (inst.sync != nullptr ? binary::kHasSync : 0) |
-                         (inst.dma != nullptr ? binary::kHasDma : 0));
+                         (inst.dma != nullptr ? binary::kHasDma : 0) |
+                         (program_.virtual_addresses() && inst.forward ? binary::kForward : 0));
     std::uint64_t count = 0;
     std::string args;
     for (std::size_t i = 0; i < inst.args.size(); ++i) {

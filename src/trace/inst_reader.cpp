@@ -141,6 +141,9 @@ void InstReader::read_reserved(Json value, isa::Inst& inst, isa::Sync& sync) {
   } else if (key == "label") {
     if (!value.is(JsonType::kString)) isa::fail(key, value.describe(), "a text");
     inst.label = program_.add_text(value.text());
+  } else if (key == "forward") {
+    if (!value.is(JsonType::kBool)) isa::fail(key, value.describe(), "true or false");
+    inst.forward = value.integer() != 0;
   } else if (key == "dma") {
     inst.dma = read_dma(value);
   } else if (key == "wait") {

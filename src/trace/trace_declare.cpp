@@ -17,7 +17,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kSpaceNames = {"hbm", "sbuf", "psum"};
 constexpr std::array<std::string_view, 2> kStreamNames = {"program", "executed"};
 constexpr std::array<std::string_view, 2> kSemaphoreModes = {"derived", "explicit"};
-constexpr std::array<std::string_view, 2> kAddressModes = {"physical", "virtual"};
+constexpr std::array<std::string_view, 3> kAddressModes = {"physical", "virtual", "open"};
+constexpr std::array<std::string_view, 2> kApiNames = {"nki", "neuronxcc"};
 constexpr int kMaxCores = 256;
 
 template <std::size_t N>
@@ -212,6 +213,10 @@ isa::Tensor read_tensor_fields(const std::string& what, Json json, TraceFile& tr
                   std::string(isa::name(t.space)),
               "HBM");
   }
+  t.fixed = on_chip && trace.open && json.find("address").has_value();
+  const auto so_far = static_cast<std::int64_t>(trace.program->insts().size());
+  t.born = static_cast<std::uint32_t>(
+      int_member(what, json, "born", 0, std::numeric_limits<std::uint32_t>::max(), so_far));
   if (const auto loc = json.find("loc")) {
     read_loc(what + ".loc", *loc, *trace.program, t.file, t.line);
   }
@@ -258,7 +263,7 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
   check_version(header);
   check_keys("header", header,
              {"nisa", "target", "name", "about", "stream", "semaphores", "timing_only", "cores",
-              "addresses", "semaphore_names", "files", "tensors"});
+              "addresses", "api", "semaphore_names", "files", "tensors"});
   trace.program = std::make_unique<isa::Program>(read_machine(header, options.target), trace_name);
   trace.name = text_member("header", header, "name");
   trace.about = text_member("header", header, "about");
@@ -268,7 +273,13 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
   program.set_explicit_semaphores(name_member("header", header, "semaphores", kSemaphoreModes, 0) ==
                                   1);
   program.set_timing_only(bool_member("header", header, "timing_only"));
-  program.set_virtual_addresses(name_member("header", header, "addresses", kAddressModes, 0) == 1);
+  const std::size_t addresses = name_member("header", header, "addresses", kAddressModes, 0);
+  program.set_virtual_addresses(addresses != 0);
+  trace.open = addresses == 2;
+  trace.legacy = name_member("header", header, "api", kApiNames, 0) == 1;
+  if (trace.open && program.explicit_semaphores()) {
+    isa::fail("header.semaphores", "explicit in a program with open addresses", "derived");
+  }
   program.set_allow_over_capacity(options.allow_over_capacity);
   read_semaphore_names(header, trace);
   if (const auto files = header.find("files")) {
@@ -294,9 +305,9 @@ void read_tensor(Json json, TraceFile& trace) {
               "a name without blanks or []\"\\ that does not look like a number");
   }
   const std::string what = "tensor " + tensor_name;
-  check_keys(
-      what, json,
-      {"name", "space", "dtype", "shape", "role", "address", "partition", "core", "loc", "data"});
+  check_keys(what, json,
+             {"name", "space", "dtype", "shape", "role", "address", "partition", "core", "born",
+              "loc", "data"});
   const std::uint32_t id = trace.program->add_tensor(read_tensor_fields(what, json, trace));
   if (const auto data = json.find("data")) {
     const isa::Tensor& t = trace.program->tensor(id);
@@ -423,7 +434,8 @@ std::string format_header(const TraceFile& trace) {
     w.begin("timing_only");
     out += "true";
   }
-  if (program.virtual_addresses()) w.text("addresses", "virtual");
+  if (program.virtual_addresses()) w.text("addresses", kAddressModes.at(trace.open ? 2 : 1));
+  if (trace.legacy) w.text("api", kApiNames[1]);
   w.integer("cores", std::max(trace.cores, program.cores()));
   if (!trace.semaphore_names.empty()) {
     w.begin("semaphore_names");
@@ -454,10 +466,13 @@ std::string format_tensor(const TraceFile& trace, std::uint32_t id,
   if (t.role != isa::TensorRole::kInternal) {
     w.text("role", kRoleNames.at(static_cast<std::size_t>(t.role)));
   }
-  const bool placed = on_chip && !trace.program->virtual_addresses();
-  if (placed || t.address != 0) w.integer("address", t.address);
+  const bool placed = on_chip && (!trace.program->virtual_addresses() || t.fixed);
+  const bool known = !on_chip || !trace.open;
+  if (placed || (known && t.address != 0)) w.integer("address", t.address);
   if (t.partition != 0) w.integer("partition", t.partition);
   if (t.core != 0) w.integer("core", t.core);
+  const bool counts = on_chip && trace.program->virtual_addresses();  // to the compiler, at a loop
+  if (counts && t.born != 0 && !trace.program->control_flow().empty()) w.integer("born", t.born);
   if (t.file != 0)
     w.text("loc", trace.program->files().at(t.file - 1) + ":" + std::to_string(t.line));
   if (const DataSource& s = trace.source(id); s.kind != DataSource::Kind::kNone) {

@@ -17,8 +17,8 @@ inline constexpr int kTraceVersion = 1;
 
 /// Keys of an instruction line that are not parameters of its op. No op may have a parameter of
 /// these names (tests check it).
-inline constexpr std::array<std::string_view, 8> kInstKeys = {"i",    "engine", "core", "loc",
-                                                              "wait", "post",   "dma",  "label"};
+inline constexpr std::array<std::string_view, 9> kInstKeys = {
+    "i", "engine", "core", "loc", "wait", "post", "dma", "label", "forward"};
 inline constexpr std::array<std::string_view, 5> kRoleNames = {"internal", "input", "output",
                                                                "inputoutput", "constant"};
 inline constexpr std::array<std::string_view, 5> kCompareNames = {">=", "==", "<=", ">", "<"};

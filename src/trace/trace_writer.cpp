@@ -123,7 +123,9 @@ void write_text(const TraceFile& trace, const std::filesystem::path& folder, con
     if (is_raw_tensor(program.tensor(id))) continue;
     out += format_tensor(trace, id, folder) + "\n";
   }
-  for (const isa::Inst& inst : program.insts()) {
+  for (isa::Inst inst : program.insts()) {
+    if (trace.open && inst.engine_open) inst.engine = isa::Engine::kAny;
+    inst.forward = inst.forward && program.virtual_addresses();
     append_inst(out, program, inst);
     out += '\n';
     if (out.size() >= kFlushBytes) {
@@ -172,6 +174,10 @@ void append_inst(std::string& out, const isa::Program& program, const isa::Inst&
   if (inst.dma != nullptr) {
     begin(out, "dma");
     append_dma(out, program, *inst.dma);
+  }
+  if (inst.forward) {
+    begin(out, "forward");
+    out += "true";
   }
   if (inst.label != nullptr) {
     begin(out, "label");

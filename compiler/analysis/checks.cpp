@@ -1,0 +1,86 @@
+#include "compiler/analysis/checks.hpp"
+
+#include "compiler/analysis/lifetimes.hpp"
+#include "isa/act.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+// All of a tensor, row by row.
+bool is_whole(const isa::TensorRef& ref, const isa::Program& program) {
+  const isa::Tensor& t = program.tensor(ref);
+  return ref.dynamic == nullptr && ref.pattern->contiguous && ref.offset == 0 &&
+         ref.dtype == t.dtype && ref.partition == t.partition && ref.partitions == t.shape[0] &&
+         ref.columns() * isa::size_bytes(ref.dtype) == t.extent_bytes();
+}
+
+// Whether all that the instruction does is to copy one operand to another.
+bool only_copies(const isa::Inst& inst) {
+  const isa::OpSpec& op = isa::spec(inst);
+  std::size_t present = 0;
+  for (const isa::Arg& arg : inst.args) present += arg.present() ? 1 : 0;
+  if (op.name == "tensor_copy") return present == 2;
+  if (op.name != "activation") return false;
+  const int function = isa::param_index(op, "op"), scale = isa::param_index(op, "scale");
+  const bool scaled = inst.has(scale);
+  return inst.choice(function, isa::ActFn::kCopy) == isa::ActFn::kCopy &&
+         present == (scaled ? 4U : 3U) &&
+         (!scaled || (!inst.is_tensor(scale) && inst.real(scale) == 1.0));
+}
+
+bool may_forward(const isa::Inst& inst, const isa::Program& program) {
+  if (!only_copies(inst)) return false;
+  bool may = true;
+  const isa::Tensor *from = nullptr, *to = nullptr;
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+    may = may && ref.on_chip() && is_whole(ref, program) && !program.tensor(ref).fixed;
+    (write ? to : from) = &program.tensor(ref);
+  });
+  return may && from != nullptr && to != nullptr && from->space == isa::Space::kPsum &&
+         to->space == isa::Space::kSbuf && from->dtype == to->dtype &&
+         from->shape[0] == to->shape[0] && from->extent_bytes() == to->extent_bytes();
+}
+
+void check_forward(const isa::Program& program) {
+  for (const isa::Inst& inst : program.insts()) {
+    if (!inst.forward || may_forward(inst, program)) continue;
+    isa::Error e(isa::ErrorCode::kBadInput,
+                 "forward is true; a copy of a whole PSUM tensor to a whole SBUF tensor of the "
+                 "same partitions and dtype, both without address, is required");
+    e.at(isa::spec(inst).name, inst.loc);
+    program.locate(e);
+    throw e;
+  }
+}
+
+void check_births(const isa::Program& program) {
+  const std::vector<Lifetime> lives = lifetimes_of(program);
+  for (std::size_t t = 0; t < lives.size(); ++t) {
+    const isa::Tensor& tensor = program.tensors()[t];
+    if (lives[t].first < 0 || tensor.born <= lives[t].first) continue;
+    isa::Error e(isa::ErrorCode::kBadInput, "tensor " + tensor.name + " is born at instruction " +
+                                                std::to_string(tensor.born) + "; one of at most " +
+                                                std::to_string(lives[t].first) +
+                                                ", its first use, is required");
+    e.at("ndarray", {.kernel_file = tensor.file, .kernel_line = tensor.line});
+    program.locate(e);
+    throw e;
+  }
+}
+
+}  // namespace
+
+void check_recorded(const isa::Program& program, bool open) {
+  check_forward(program);
+  if (!open) return;
+  if (program.explicit_semaphores()) {
+    isa::Error e(isa::ErrorCode::kBadInput,
+                 "the program has explicit semaphores; derived ones are required where the "
+                 "compiler chooses addresses: it reuses storage that only they could order");
+    program.locate(e);
+    throw e;
+  }
+  check_births(program);
+}
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,110 @@
+#include "compiler/options.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "isa/error.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+std::vector<std::string_view> split(std::string_view choices) {
+  std::vector<std::string_view> out;
+  while (true) {
+    const std::size_t bar = choices.find('|');
+    out.push_back(choices.substr(0, bar));
+    if (bar == std::string_view::npos) return out;
+    choices.remove_prefix(bar + 1);
+  }
+}
+
+std::string joined(std::span<const std::string_view> words, std::string_view quote) {
+  std::string out;
+  for (const std::string_view word : words) {
+    if (!out.empty()) out += ", ";
+    out.append(quote).append(word).append(quote);
+  }
+  return out;
+}
+
+// Any text of an environment variable sets a flag, but for "0" and "no".
+std::optional<std::string> from_environment(const Switch& s) {
+  const char* text = std::getenv(s.variable().c_str());
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  const std::string value(text);
+  if (!s.flag()) return value;
+  return value == "0" || value == "no" ? "no" : "yes";
+}
+
+void choose(const Switch& s, const std::string& value, CompilerOptions& options) {
+  const auto found = std::find(s.choices.begin(), s.choices.end(), value);
+  if (found == s.choices.end()) {
+    throw isa::Error(isa::ErrorCode::kUsage, std::string(s.name) + " is '" + value + "'; one of " +
+                                                 joined(s.choices, "") + " is required");
+  }
+  options.*s.value = *found;
+}
+
+}  // namespace
+
+std::string Switch::option() const {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+std::string Switch::variable() const {
+  std::string out = "NKISIM_" + std::string(name);
+  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::span<const Switch> switches() {
+  static const std::vector<Switch> kSwitches = {
+#define NKISIM_SWITCH(name, choices, of_trace, stage, what) \
+  {#name, split(choices), of_trace, Switch::Stage::stage, what, &CompilerOptions::name},
+#include "compiler/options.def"
+#undef NKISIM_SWITCH
+  };
+  return kSwitches;
+}
+
+CompilerOptions kernel_options(const Chosen& chosen) {
+  CompilerOptions options;
+  for (const Switch& s : switches()) {
+    auto value = chosen(s);
+    if (!value) value = from_environment(s);
+    choose(s, value.value_or(std::string(s.choices.front())), options);
+  }
+  return options;
+}
+
+CompilerOptions trace_options(const Chosen& chosen) {
+  CompilerOptions options;
+  for (const Switch& s : switches()) {
+    choose(s, chosen(s).value_or(std::string(s.of_trace)), options);
+  }
+  return options;
+}
+
+std::string switches_as_markdown() {
+  std::string out =
+      "| switch | default | other | of a placed trace | what the default does |\n"
+      "|---|---|---|---|---|\n";
+  const auto cell = [&out](std::string_view text) { out.append(" ").append(text).append(" |"); };
+  for (const Switch& s : switches()) {
+    const std::span<const std::string_view> names(&s.name, 1), all(s.choices),
+        trace(&s.of_trace, 1);
+    out += '|';
+    cell(joined(names, "`"));
+    cell(joined(all.first(1), "`"));
+    cell(joined(all.subspan(1), "`"));
+    cell(s.stage == Switch::Stage::kRecording ? "recording only" : joined(trace, "`"));
+    cell(s.what);
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,62 @@
+#include "compiler/pipeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "compiler/analysis/checks.hpp"
+#include "compiler/passes/assign.hpp"
+#include "compiler/passes/clears.hpp"
+#include "compiler/passes/forward.hpp"
+#include "compiler/passes/rename.hpp"
+#include "compiler/passes/reuse.hpp"
+#include "compiler/passes/schedule.hpp"
+#include "compiler/placement/fit.hpp"
+#include "isa/check.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+constexpr std::array kPipeline = {
+    Pass{"fit", &fit, "orders tried after the program's own"},
+    Pass{"forward", &forward, "copies left out, their source read in PSUM"},
+    Pass{"clears", &clears, "memsets left out"},
+    Pass{"reuse", &reuse, "instructions left out, an earlier result read again"},
+    Pass{"queues", &assign, "DMAs given another engine"},
+    Pass{"rename", &rename, "tiles given storage of their own"},
+    Pass{"schedule", &schedule, "instructions moved before earlier ones"},
+    Pass{"place", &place, "tensors given an address"},
+};
+
+}  // namespace
+
+std::span<const Pass> pipeline() { return kPipeline; }
+
+std::size_t Compiled::changed(std::string_view pass) const {
+  const auto found =
+      std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return s.pass == pass; });
+  return found == steps.end() ? 0 : found->changed;
+}
+
+Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
+                 std::function<const models::Config&()> config) {
+  check_recorded(program, origin.open);
+  Unit unit{program, options, origin, std::move(config)};
+  unit.over_capacity = options.over_capacity == "yes";
+  Compiled out;
+  for (const Pass& pass : kPipeline) {
+    Done done = pass.run(unit);
+    out.steps.push_back({pass.name, done.changed, std::move(done.text)});
+  }
+  if (origin.open) {
+    program.set_virtual_addresses(false);
+    isa::check_placement(program);
+  }
+  out.delay = unit.delay;
+  out.packed = unit.packed;
+  out.peaks = std::move(unit.peaks);
+  out.overflow = std::move(unit.overflow);
+  return out;
+}
+
+}  // namespace nkisim::compiler

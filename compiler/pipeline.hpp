@@ -1,0 +1,48 @@
+// The compiler: what turns a program as written into a program as issued.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/unit.hpp"
+
+namespace nkisim::compiler {
+
+/// One pass: a function on a program (compiler/passes, compiler/placement) and what it is for.
+struct Pass {
+  std::string_view name;
+  Done (*run)(Unit& unit);
+  std::string_view counts;  // what Done::changed is the number of
+};
+
+/// All passes, in the order in which they run.
+[[nodiscard]] std::span<const Pass> pipeline();
+
+/// What the compiler did to a program.
+struct Compiled {
+  struct Step {
+    std::string_view pass;
+    std::size_t changed = 0;
+    std::string text;  // in words
+  };
+  std::vector<Step> steps;  // by pass
+  std::string_view delay;   // Unit::delay
+  bool packed = false;
+  std::vector<Peak> peaks;
+  std::optional<isa::Error> overflow;  // why a legacy kernel runs over capacity
+
+  /// What a pass of the pipeline changed.
+  [[nodiscard]] std::size_t changed(std::string_view pass) const;
+};
+
+/// Runs the pipeline. If `origin.open`, every on-chip tensor has its address afterwards and the
+/// program's addresses are physical. It computes the same values. Throws isa::Error, located, if
+/// the program is not one that can be compiled or its tiles fit in no order.
+Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
+                 std::function<const models::Config&()> config);
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,14 @@
+// Gives on-chip tensors their addresses.
+#pragma once
+
+#include "compiler/unit.hpp"
+
+namespace nkisim::compiler {
+
+/// Gives every on-chip tensor that is used and has no address one, by the program's present order,
+/// and notes the peaks. unit.packed: narrow ones may be put side by side; `thorough` as for
+/// allocate(). Throws isa::Error at the line of the tensor that found no room, which lists the
+/// largest live tensors.
+void place_tensors(Unit& unit, bool thorough);
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,14 @@
+#include "compiler/unit.hpp"
+
+namespace nkisim::compiler {
+
+std::vector<bool> Unit::final_addresses() const {
+  std::vector<bool> out;
+  for (const isa::Tensor& t : program.tensors()) {
+    const bool open = program.virtual_addresses() && !t.fixed;
+    out.push_back(t.space != isa::Space::kHbm && !open);
+  }
+  return out;
+}
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,61 @@
+// What the passes of the pipeline hand on to each other.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/options.hpp"
+#include "isa/program.hpp"
+#include "models/config.hpp"
+
+namespace nkisim::compiler {
+
+/// How a program comes to the compiler.
+struct Origin {
+  bool open = false;    // its on-chip tensors without an address are to be given one
+  bool legacy = false;  // recorded from neuronxcc.nki
+};
+
+/// The highest byte per partition that the tensors of one memory end at.
+struct Peak {
+  int core = 0;
+  isa::Space space = isa::Space::kSbuf;
+  std::int64_t bytes = 0;
+};
+
+/// A program on its way through the pipeline, and what passes have found out about it.
+struct Unit {
+  isa::Program& program;
+  const CompilerOptions& options;
+  Origin origin;
+  /// The costs of the machine it is compiled for; loaded when a pass asks.
+  std::function<const models::Config&()> config;
+
+  bool over_capacity = false;               // addresses may go on beyond SBUF and PSUM
+  std::optional<isa::Error> overflow = {};  // why they do, if nobody asked for it
+  std::string_view delay = {};  // what waits in the order that fits (thrift.hpp); "": its own fits
+  bool packed = false;          // narrow tensors lie side by side
+  bool placed = false;          // every on-chip tensor has its final address
+  std::vector<Peak> peaks = {};
+
+  /// By tensor: whether its address is final, so that no pass may change it. HBM: false.
+  [[nodiscard]] std::vector<bool> final_addresses() const;
+  /// Whether passes may drop instructions or tensors: not under the numbers that loops and explicit
+  /// semaphores count in.
+  [[nodiscard]] bool may_drop() const {
+    return program.control_flow().empty() && !program.explicit_semaphores();
+  }
+};
+
+/// What a pass did: how many instructions or tensors it changed, and in words (empty: nothing to
+/// say beyond the number).
+struct Done {
+  std::size_t changed = 0;
+  std::string text = {};
+};
+
+}  // namespace nkisim::compiler

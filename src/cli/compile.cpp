@@ -1,0 +1,111 @@
+// nkisim compile: what the compiler makes of a recorded program, as a trace.
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "src/cli/compile_options.hpp"
+#include "src/cli/progress.hpp"
+#include "src/trace/trace_reader.hpp"
+#include "src/trace/trace_writer.hpp"
+
+namespace nkisim::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+void options(po::options_description& named, po::positional_options_description& positional,
+             po::options_description& hidden) {
+  named.add_options()("output,o", po::value<std::string>(),
+                      "where to write: .jsonl is text, .nisa is binary, a further .gz compresses; "
+                      "- is text on standard output");
+  named.add_options()("explain", "print what each pass did");
+  named.add_options()("target,t", po::value<std::string>(),
+                      "trn1, inf2, trn2 or trn3 instead of the trace's target");
+  add_config_options(named);
+  add_compiler_options(named);
+  named.add_options()("markdown", "print the table of the switches instead");
+  hidden.add_options()("trace", po::value<std::string>());
+  positional.add("trace", 1);
+}
+
+TraceFile read(const Args& args) {
+  Progress progress("reading");
+  return read_trace(
+      required(args, "trace"),
+      {.target = text(args, "target"),
+       .allow_over_capacity = given(args, "over-capacity"),
+       .progress = [&](std::uint64_t done, std::uint64_t all) { progress.update(done, all); }});
+}
+
+std::string explanation(const compiler::Compiled& compiled) {
+  std::ostringstream out;
+  for (std::size_t k = 0; k < compiled.steps.size(); ++k) {
+    const auto& step = compiled.steps[k];
+    out << std::left << std::setw(9) << step.pass << std::right << std::setw(8) << step.changed
+        << ' ' << compiler::pipeline()[k].counts;
+    if (!step.text.empty()) out << " (" << step.text << ')';
+    out << '\n';
+  }
+  return out.str();
+}
+
+nlohmann::ordered_json steps_as_json(const compiler::Compiled& compiled) {
+  auto steps = nlohmann::ordered_json::array();
+  for (const auto& step : compiled.steps) {
+    steps.push_back({{"pass", step.pass}, {"changed", step.changed}, {"text", step.text}});
+  }
+  return steps;
+}
+
+int run(const Args& args) {
+  if (given(args, "markdown")) {
+    std::cout << compiler::switches_as_markdown();
+    return kOk;
+  }
+  const std::string output = required(args, "output");
+  const bool on_stdout = output == "-";
+  if (on_stdout && wants_json(args)) {
+    usage("--json and a trace on standard output exclude each other");
+  }
+  TraceFile trace = read(args);
+  const std::size_t before = trace.program->insts().size();
+  const compiler::Compiled compiled = compile(args, trace, trace.program->virtual_addresses());
+  const std::size_t after = trace.program->insts().size();
+  if (on_stdout) {
+    std::cout << format_trace(trace, TraceForm::kText);
+  } else {
+    write_trace(trace, output);
+  }
+  if (wants_json(args)) {
+    print_json({{"file", output},
+                {"instructions", after},
+                {"recorded_instructions", before},
+                {"passes", steps_as_json(compiled)}});
+    return kOk;
+  }
+  std::ostream& said = on_stdout ? std::cerr : std::cout;
+  if (given(args, "explain")) said << explanation(compiled);
+  if (!on_stdout)
+    said << output << ": " << after << " instructions, " << before << " as recorded\n";
+  return kOk;
+}
+
+}  // namespace
+
+const Command& compile_command() {
+  static const Command kCommand = {
+      "compile",
+      "order, shorten and place a recorded program",
+      "nkisim compile TRACE -o FILE [options]",
+      "  nkisim kernel k.py:f --arg 'x=f32[128,512]' --save-recorded k.nisa\n"
+      "  nkisim compile k.nisa -o placed.nisa --explain\n"
+      "  nkisim compile k.nisa -o in_order.nisa --schedule program --dma-queues one\n\n"
+      "Tensors without an address (\"addresses\": \"open\" or \"virtual\") get one; a trace that "
+      "is\n"
+      "placed already is changed only as the switches say. docs/compiler.md has the passes.\n",
+      options,
+      run};
+  return kCommand;
+}
+
+}  // namespace nkisim::cli

@@ -1,0 +1,23 @@
+// The compiler's switches on the command line of `nkisim compile` and `nkisim run`.
+#pragma once
+
+#include "compiler/pipeline.hpp"
+#include "src/cli/command.hpp"
+#include "src/trace/trace_file.hpp"
+
+namespace nkisim::cli {
+
+/// --schedule, --dma-queues, ...: one for each line of compiler/options.def that a trace can
+/// follow.
+void add_compiler_options(boost::program_options::options_description& named);
+/// --config and --set.
+void add_config_options(boost::program_options::options_description& named);
+
+/// The config that --config and --set name for the program's target, or a usage Error.
+[[nodiscard]] models::Config config_for(const Args& args, const isa::Program& program);
+
+/// Compiles the trace as the switches say, the others being as for kernels if `place`, else as for
+/// placed traces. Says a warning on standard error.
+compiler::Compiled compile(const Args& args, TraceFile& trace, bool place);
+
+}  // namespace nkisim::cli

@@ -1,0 +1,30 @@
+#include "src/run/compile_trace.hpp"
+
+#include <utility>
+
+#include "src/trace/operand_text.hpp"
+
+namespace nkisim {
+
+compiler::Compiled compile_trace(TraceFile& trace, const compiler::CompilerOptions& options,
+                                 bool place, std::function<const models::Config&()> config) {
+  isa::Program& program = *trace.program;
+  if (place) {
+    for (const isa::Tensor& t : program.tensors()) {
+      if (!is_raw_tensor(t)) continue;
+      isa::Error e(isa::ErrorCode::kBadInput,
+                   "an operand is raw memory; tensors are required where the compiler chooses "
+                   "addresses");
+      program.locate(e);
+      throw e;
+    }
+  }
+  auto compiled = compiler::compile(program, options, {place, trace.legacy}, std::move(config));
+  if (place) {
+    program.set_allow_over_capacity(options.over_capacity == "yes" || compiled.overflow);
+    trace.open = false;
+  }
+  return compiled;
+}
+
+}  // namespace nkisim
