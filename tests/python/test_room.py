@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import nkisim
-from nkisim.run import allocator
 
 nkisim.install()
 
@@ -199,25 +198,3 @@ def test_random_kernels_that_overflow_compute_the_same():
         assert result.peak[0, "SBUF"] <= CAPACITY
         helped += result.compiled.delay is not None
     assert helped >= 5
-
-
-def test_small_tiles_do_not_break_up_the_room_of_large_ones():
-    """Three large tiles, each with a small one that outlives it: in order of time every small tile
-    lies on top of a large one, and no whole gap is left for the last, twice as large."""
-    unit = allocator.ALIGN
-    large = [allocator.Item(i, 40 * unit, 10 * i, 10 * i + 12) for i in range(3)]
-    small = [allocator.Item(10 + i, unit, 10 * i + 5, 10 * i + 34) for i in range(3)]
-    wide = allocator.Item(20, 80 * unit, 33, 40)
-    items = [*large, *small, wide]
-    for rolling in (True, False):
-        with pytest.raises(allocator.OutOfSpace):
-            allocator._in_time_order(sorted(items, key=lambda i: i.start), [], 83 * unit, 0, rolling)
-    placed = allocator.place(items, 83 * unit, thorough=False)
-    spans = {i.id: range(placed.addresses[i.id], placed.addresses[i.id] + i.bytes) for i in items}
-    for a in items:
-        assert spans[a.id].start >= 0 and spans[a.id].stop <= 83 * unit
-        for b in items:
-            if a.id < b.id and a.start <= b.end and b.start <= a.end:
-                assert spans[a.id].stop <= spans[b.id].start or spans[b.id].stop <= spans[a.id].start
-    assert spans[20].start == 0
-    assert min(spans[i.id].start for i in small) >= 80 * unit

@@ -92,7 +92,6 @@ class Recorder:
         self.shared_places = []   # (weak reference to a tile, the storage it shares): legacy
         self.loops = []           # open dynamic loops: (kind, register, site)
         self.left_loop = None     # (file, line) of a break or return inside a dynamic loop
-        self.loop_spans = []      # (core, first, last) of closed loops
         self.registers = 0
         self.shared = {}          # allocation order -> Storage, matched across instances
         self.shared_count = 0
@@ -352,9 +351,8 @@ class Recorder:
     def close_loop(self, kind, register):
         if not self.loops or self.loops[-1][1] is not register:
             fail("a dynamic loop ends while an inner one is open (break or return inside?)")
-        _, _, first = self.loops.pop()
+        self.loops.pop()
         self.call("loop_end" if kind == "for" else "while_end")
-        self.loop_spans.append((self.core, first, len(self.program) - 1))
         self.instances.pause()
 
     def while_test(self, register):
@@ -365,9 +363,8 @@ class Recorder:
                  kind=KernelTypeError)
         site = (frame.f_code, frame.f_lineno)
         if self.loops and self.loops[-1][0] == site and self.loops[-1][1] is register:
-            _, _, first = self.loops.pop()
+            self.loops.pop()
             self.call("while_end")
-            self.loop_spans.append((self.core, first, len(self.program) - 1))
             self.instances.pause()
             return False
         self.clear_psum()

@@ -23,7 +23,7 @@ def execute(recorder, options, result):
             raise
         warnings.warn(f"{problem}\nthe bytes are moved as zeros; only such instructions may read "
                       "what nobody wrote", stacklevel=4)
-        restart(recorder, options)
+        restart(recorder)
         _attempt(recorder, options, result, True)
 
 
@@ -32,9 +32,9 @@ def _total_times(summary):
     return [n["total_time"] for n in nodes if "total_time" in n]
 
 
-def restart(recorder, options):
+def restart(recorder):
     """Fresh memory with the inputs in it."""
-    recorder.program.place(options.over_capacity)
+    recorder.program.restart()
     recorder.loaded.clear()
     recorder.load_inputs()
 

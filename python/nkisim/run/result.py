@@ -25,7 +25,7 @@ class Result:
         self.record_seconds = 0.0
         self.run_seconds = 0.0
         self.peak = {}
-        self.compiled = None       # compiling.Outcome: what the compiler's part did
+        self.compiled = None       # compiling.Outcome: what the compiler did
         self.printed = recorder.printed
         self.name = name
 
@@ -42,8 +42,9 @@ class Result:
     def instructions(self):
         return len(self.recorder.program)
 
-    def save(self, path):
-        """Writes the program as a trace (.nisa binary, else JSON Lines).
+    def save(self, path, compiled=True):
+        """Writes the program as a trace (.nisa binary, else JSON Lines): as it ran, or with
+        compiled=False as it was recorded, for `nkisim compile` and `nkisim run`, which compiles it.
 
         Beside STEM.nisa go the inputs, STEM.npz, and what this run gave, STEM.expected.npz, with
         which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
@@ -60,7 +61,7 @@ class Result:
         folder = os.path.dirname(path) or "."
         np.savez(os.path.join(folder, archive), **arrays)
         np.savez(os.path.join(folder, f"{_stem(path)}.expected.npz"), **expected)
-        self.recorder.program.save(path, self.name, archive, keys)
+        self.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
     def perfetto(self, path):
@@ -71,7 +72,7 @@ class Result:
     def write(self, **files):
         """Runs the program again and writes reports: perfetto=, chrome=, accounting_json=, or
         session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
-        restart(self.recorder, self.options)
+        restart(self.recorder)
         self.files = {key: os.fspath(path) for key, path in files.items()}
         execute(self.recorder, self.options, self)
 

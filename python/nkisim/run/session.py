@@ -10,7 +10,6 @@ from ..values.tensor import NkiTensor
 from . import hostarrays
 from .compiling import compile_program
 from .execution import execute, restart
-from .placement import located
 from .recording import record
 from .result import Result
 
@@ -34,7 +33,7 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     result.compiled = compile_program(recorder, options, legacy)
     result.peak = result.compiled.peak
     recorder.placed = True
-    restart(recorder, options)
+    restart(recorder)
     for _, t in written:  # the caller's array is about to change
         t.st.array = t.st.array.copy()
     result.record_seconds = time.perf_counter() - begin
@@ -57,11 +56,17 @@ def _set_roles(function, recorder, outputs, written):
                     **_definition(function))
     for t in outputs:
         if t.st.on_chip:
-            raise located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is "
-                          "required")
+            raise _located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is "
+                           "required")
         recorder.set_role(t.st, ROLE_INPUT_OUTPUT if t.st.array is not None else ROLE_OUTPUT)
     for t in written:
         recorder.set_role(t.st, ROLE_INPUT_OUTPUT)
+
+
+def _located(recorder, tensor_id, message):
+    """An error at the line that allocated the tensor."""
+    file, line = recorder.program.tensor_location(tensor_id)
+    return Error(message, instruction="ndarray", kernel_file=file, kernel_line=line)
 
 
 def _check_written(function, written, outputs):

@@ -114,6 +114,8 @@ def _parser():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--save", default=None, metavar="TRACE",
                         help="write the program as a trace for nkisim run (.nisa or .jsonl)")
+    parser.add_argument("--save-recorded", default=None, metavar="TRACE",
+                        help="write the program as recorded, for nkisim compile and run")
     parser.add_argument("--summary-json", default=None, metavar="FILE",
                         help="write neuron-profile's summary here")
     parser.add_argument("--perfetto", default=None, metavar="FILE",
@@ -136,7 +138,7 @@ def _parser():
                         help="result and errors as JSON on standard output")
     for name, choices in SWITCHES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
-                            help=f"the compiler's part (NKISIM_{name.upper()})")
+                            help=f"the compiler's switch (NKISIM_{name.upper()})")
     parser.add_argument("--over-capacity", action="store_true",
                         help="run even if SBUF or PSUM is too small")
     return parser

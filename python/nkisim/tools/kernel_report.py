@@ -100,6 +100,8 @@ class Report:
         args = self.args
         if args.save:
             result.save(args.save)
+        if args.save_recorded:
+            result.save(args.save_recorded, compiled=False)
         if args.summary_json:
             write_text(args.summary_json, json.dumps(result.summary, indent=1) + "\n")
         if args.html:
@@ -151,7 +153,7 @@ class Report:
     def _lines(self, result):
         args = self.args
         print(result.report())
-        for label, path in (("trace", args.save), ("timeline", args.perfetto),
+        for label, path in (("trace", args.save), ("recorded", args.save_recorded), ("timeline", args.perfetto),
                             ("timeline", args.chrome), ("session", args.session),
                             ("report", args.html)):
             if path:

@@ -1,0 +1,155 @@
+// The switches, and what the pipeline does to programs that come as they were recorded.
+#include "compiler/pipeline.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "src/run/compile_trace.hpp"
+#include "src/trace/trace_reader.hpp"
+#include "src/trace/trace_writer.hpp"
+
+using namespace nkisim;
+using Catch::Matchers::Contains;
+using compiler::Switch;
+
+namespace {
+
+constexpr auto kNothing = [](const Switch&) -> std::optional<std::string> { return std::nullopt; };
+
+const models::Config& no_config() {
+  throw isa::Error(isa::ErrorCode::kInternal, "no costs are needed");
+}
+
+compiler::Chosen choose(const std::string& name, const std::string& value) {
+  return [=](const Switch& s) -> std::optional<std::string> {
+    return s.name == name ? std::optional(value) : std::nullopt;
+  };
+}
+
+compiler::CompilerOptions in_order() {
+  auto options = compiler::kernel_options(kNothing);
+  options.schedule = "program";
+  return options;
+}
+
+TraceFile recorded(const std::string& lines, const std::string& header = "") {
+  return read_trace_text(
+      R"({"nisa": 1, "target": "trn2", "addresses": "open")" + header + "}\n" +
+          R"({"tensor": {"name": "x", "dtype": "float32", "shape": [128, 64], "role": "input"}}
+{"tensor": {"name": "y", "dtype": "float32", "shape": [128, 64], "role": "output"}}
+)" + lines,
+      "k.jsonl");
+}
+
+std::string sbuf(const std::string& name, int columns, const std::string& more = "") {
+  return R"({"tensor": {"name": ")" + name +
+         R"(", "space": "sbuf", "dtype": "float32", "shape": [128, )" + std::to_string(columns) +
+         "]" + more + "}}\n";
+}
+
+std::string copy(const std::string& dst, const std::string& src) {
+  return R"({"i": "dma_copy", "dst": ")" + dst + R"(", "src": ")" + src + "\"}\n";
+}
+
+}  // namespace
+
+TEST_CASE("switches come from the table", "[pipeline]") {
+  CHECK(compiler::kernel_options(kNothing).schedule == "list");
+  CHECK(compiler::trace_options(kNothing).schedule == "program");
+  CHECK(compiler::trace_options(kNothing).dma_queues == "one");
+  CHECK(compiler::kernel_options(choose("reuse", "none")).reuse == "none");
+  CHECK_THROWS_WITH(compiler::kernel_options(choose("schedule", "fast")),
+                    Contains("schedule is 'fast'; one of list, program is required"));
+  setenv("NKISIM_DMA_QUEUES", "software", 1);
+  CHECK(compiler::kernel_options(kNothing).dma_queues == "software");
+  CHECK(compiler::kernel_options(choose("dma_queues", "one")).dma_queues == "one");
+  CHECK(compiler::trace_options(kNothing).dma_queues == "one");
+  unsetenv("NKISIM_DMA_QUEUES");
+  for (const Switch& s : compiler::switches()) {
+    INFO(s.name);
+    CHECK(std::count(s.choices.begin(), s.choices.end(), s.of_trace) == 1);
+  }
+}
+
+TEST_CASE("open tensors get addresses, given ones stay", "[pipeline]") {
+  TraceFile trace = recorded(sbuf("a", 64) + sbuf("b", 64, R"(, "address": 100)") + copy("a", "x") +
+                             copy("b", "a") + copy("y", "b"));
+  CHECK(trace.program->virtual_addresses());
+  const auto done = compile_trace(trace, in_order(), true, no_config);
+  CHECK_FALSE(trace.program->virtual_addresses());
+  CHECK(trace.program->tensors()[3].address == 100);
+  CHECK(trace.program->tensors()[2].address == 384);  // 256 bytes; 100 to 356 are taken
+  CHECK(done.changed("place") == 1);
+  CHECK(done.changed("queues") == 1);  // the store
+  CHECK_THAT(format_trace(trace, TraceForm::kText), !Contains("open"));
+}
+
+TEST_CASE("what is allocated before a loop lives through it", "[pipeline]") {
+  const std::string loop =
+      R"({"i": "loop_begin", "register": "r0", "start": 0, "stop": 4, "step": 1})";
+  const std::string body = copy("a", "x") + loop + "\n" + copy("b", "a") + copy("y", "b") +
+                           R"({"i": "loop_end"})" + "\n";
+  for (const std::string born : {"", R"(, "born": 2)"}) {
+    TraceFile trace = recorded(sbuf("a", 64) + sbuf("b", 64, born) + body);
+    const std::string text = format_trace(trace, TraceForm::kText);
+    CHECK((text.find("\"born\":2") != std::string::npos) == !born.empty());
+    const std::string binary = format_trace(trace, TraceForm::kBinary);
+    CHECK(format_trace(read_trace_text(binary, "k.nisa"), TraceForm::kText) == text);
+    (void)compile_trace(trace, in_order(), true, no_config);
+    CHECK(trace.program->tensors()[2].address != trace.program->tensors()[3].address);
+  }
+  TraceFile late = recorded(sbuf("a", 64) + sbuf("b", 64, R"(, "born": 3)") + body);
+  CHECK_THROWS_WITH(compile_trace(late, in_order(), true, no_config),
+                    Contains("tensor b is born at instruction 3; one of at most 2"));
+}
+
+TEST_CASE("engines that are open stay open in a recorded trace", "[pipeline]") {
+  const TraceFile trace =
+      recorded(sbuf("a", 64) + copy("a", "x") +
+               R"({"i": "dma_copy", "engine": "scalar", "dst": "y", "src": "a"})" + "\n");
+  for (const TraceForm form : {TraceForm::kText, TraceForm::kBinary}) {
+    const TraceFile again = read_trace_text(format_trace(trace, form), "again");
+    CHECK(again.open);
+    CHECK(again.program->insts()[0].engine_open);
+    CHECK_FALSE(again.program->insts()[1].engine_open);
+  }
+}
+
+TEST_CASE("what a trace says of itself is checked", "[pipeline]") {
+  const std::string forward =
+      R"({"i": "tensor_copy", "dst": "a", "src": "b", "forward": true, "loc": "k.py:7"})"
+      "\n";
+  TraceFile wrong = recorded(sbuf("a", 64) + sbuf("b", 64) + copy("b", "x") + forward);
+  CHECK_THROWS_WITH(compile_trace(wrong, in_order(), true, no_config),
+                    Contains("forward is true; a copy of a whole PSUM tensor"));
+  CHECK_THROWS_WITH(recorded("", R"(, "semaphores": "explicit")"), Contains("derived is required"));
+  CHECK_THROWS_WITH(recorded("", R"(, "api": "cuda")"), Contains("header.api"));
+  TraceFile raw = recorded(
+      sbuf("a", 64) +
+      R"({"i": "memset", "dst": {"space": "sbuf", "address": 0, "partitions": 128, "ap": [[1, 8]], "dtype": "float32"}, "value": 0})"
+      "\n");
+  CHECK_THROWS_WITH(compile_trace(raw, in_order(), true, no_config), Contains("raw memory"));
+}
+
+TEST_CASE("what fits in no order is an error, or goes beyond", "[pipeline]") {
+  const std::string lines = sbuf("a", 40000) + sbuf("b", 40000) +
+                            R"({"i": "memset", "dst": "a", "value": 0})"
+                            "\n"
+                            R"({"i": "tensor_copy", "dst": "b", "src": "a"})"
+                            "\n"
+                            R"({"i": "tensor_copy", "dst": "a", "src": "b"})"
+                            "\n";
+  TraceFile full = recorded(lines);
+  CHECK_THROWS_WITH(compile_trace(full, in_order(), true, no_config),
+                    Contains("SBUF is full: b needs 160000 bytes per partition while 1 other "
+                             "tensors are live (320000 bytes together, 229376 exist)"));
+  TraceFile legacy = recorded(lines, R"(, "api": "neuronxcc")");
+  const auto done = compile_trace(legacy, in_order(), true, no_config);
+  REQUIRE(done.overflow);
+  CHECK_THAT(done.overflow->message(), Contains("SBUF is full"));
+  CHECK(done.peaks.at(0).bytes == 320000);
+  auto beyond = in_order();
+  beyond.over_capacity = "yes";
+  TraceFile asked = recorded(lines);
+  CHECK_FALSE(compile_trace(asked, beyond, true, no_config).overflow);
+}
