@@ -64,7 +64,7 @@ class Reuser {
     key_ = {static_cast<std::int64_t>(inst.op), static_cast<std::int64_t>(inst.engine), inst.core};
     int results = 0;
     for (std::size_t i = 0; i < inst.args.size(); ++i) {
-      const isa::Arg& arg = inst.args[i];
+      const isa::Arg arg = as_number(inst.args[i], op.params[i]);
       key_.push_back(static_cast<std::int64_t>(arg.kind));
       switch (arg.kind) {
         case isa::Arg::Kind::kTensor:
@@ -95,6 +95,17 @@ class Reuser {
       }
     }
     return results == 1;
+  }
+
+  // 1 and true as 1.0 where a real number is wanted: they mean the same.
+  static isa::Arg as_number(isa::Arg arg, const isa::Param& param) {
+    using enum isa::Arg::Kind;
+    if (param.kind == isa::ParamKind::kReal && (arg.kind == kInt || arg.kind == kBool)) {
+      arg.real = static_cast<double>(arg.integer);
+      arg.kind = kReal;
+    }
+    if (arg.kind == kBool && param.kind != isa::ParamKind::kBool) arg.kind = kInt;
+    return arg;
   }
 
   void add_shape(const isa::TensorRef& ref) {

@@ -40,6 +40,10 @@ def compiled(folder, ending, *switches, **environment):
     return (folder / "out.nisa").read_bytes()
 
 
+def text(trace):
+    return command("convert", trace, "-o", "-").stdout
+
+
 def save(result, folder):
     """The bytes of the placed program; the recorded one in both forms beside."""
     placed = folder / "placed"
@@ -59,7 +63,10 @@ def test_the_command_compiles_as_python_does(case, target, tmp_path):
     result = nkisim.run(case.kernel, *inputs, target=target, grid=case.grid, timing=False)
     expected = save(result, tmp_path)
     assert compiled(tmp_path, "nisa") == expected
-    assert compiled(tmp_path, "jsonl") == expected
+    # Binary tells 1 from 1.0 where a parameter is a real number, text does not.
+    expected = text(tmp_path / "out.nisa")
+    compiled(tmp_path, "jsonl")
+    assert text(tmp_path / "out.nisa") == expected
 
 
 @nki.jit
