@@ -64,7 +64,7 @@ std::vector<std::uint32_t> forward_copies(isa::Program& program,
 
 Done forward(Unit& unit) {
   isa::Program& program = unit.program;
-  if (!unit.may_drop() || !program.virtual_addresses()) return {};
+  if (!unit.origin.open || !unit.may_drop()) return {};
   std::vector<std::uint32_t> copies;
   for (std::uint32_t i = 0; i < program.insts().size(); ++i) {
     if (program.insts()[i].forward) copies.push_back(i);

@@ -16,7 +16,7 @@ std::vector<std::uint32_t> forward_copies(isa::Program& program,
                                           std::span<const std::uint32_t> copies);
 
 /// Forwards the copies that the program marks (Inst::forward) and drops those nobody needs any
-/// more. Programs with control flow, explicit semaphores or physical addresses stay as they are.
+/// more. Only in open programs without control flow.
 Done forward(Unit& unit);
 
 }  // namespace nkisim::compiler
