@@ -1,9 +1,7 @@
 #include "src/trace/json_line.hpp"
 
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <limits>
+#include <simdjson.h>
+
 #include <nlohmann/json.hpp>
 
 #include "isa/error.hpp"
@@ -14,43 +12,31 @@ namespace nkisim {
 namespace {
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::uint32_t kMaxMembers = 1024;  // keeps the search for duplicate keys short
-}  // namespace
+constexpr const char* kTooDeep = "nesting is deeper than 32 levels";
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // what Windows' editors begin with
 
-/// Receives nlohmann's events and appends nodes.
-class JsonLineBuilder : public nlohmann::json_sax<nlohmann::json> {
+[[noreturn]] void fail_integer(const std::string& digits) {
+  isa::fail("integer " + digits + " is beyond 64 bits");
+}
+
+/// Says where and why a text is not JSON: simdjson stops without either.
+class FlawFinder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit JsonLineBuilder(JsonLine& line) : line_(line) {}
-  bool null() override { return add(JsonType::kNull, 0, 0); }
-  bool boolean(bool v) override { return add(JsonType::kBool, v ? 1 : 0, 0); }
-  bool number_integer(number_integer_t v) override { return add(JsonType::kInt, v, 0); }
-  bool number_unsigned(number_unsigned_t v) override {
-    if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      return stop("integer " + std::to_string(v) + " is beyond 64 bits");
-    }
-    return add(JsonType::kInt, static_cast<std::int64_t>(v), 0);
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t& source) override {
+    if (source.find_first_of(".eE") != std::string::npos) return true;
+    fail_integer(source);
   }
-  bool number_float(number_float_t v, const string_t&) override {
-    return add(JsonType::kReal, 0, v);
-  }
-  bool string(string_t& v) override {
-    add(JsonType::kString, 0, 0);
-    line_.nodes_.back().text = keep(v);
-    return true;
-  }
+  bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(JsonType::kObject); }
-  bool start_array(std::size_t) override { return open(JsonType::kArray); }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
-  bool key(string_t& v) override {
-    const std::uint32_t object = line_.open_.back();
-    if (line_.nodes_[object].count >= kMaxMembers) return stop("an object has over 1024 members");
-    for (std::uint32_t i = object + 1; i < line_.nodes_.size(); i = line_.nodes_[i].next) {
-      if (line_.nodes_[i].key == v) return stop("key \"" + v + "\" appears twice");
-    }
-    key_ = keep(v);
-    return true;
-  }
+  bool key(string_t&) override { return true; }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& e) override {
     std::string what = e.what();
@@ -61,58 +47,108 @@ class JsonLineBuilder : public nlohmann::json_sax<nlohmann::json> {
     } else if (const auto bracket = what.find("] "); bracket != std::string::npos) {
       what.erase(0, bracket + 2);
     }
-    error = "column " + std::to_string(position) + " is not JSON: " + what;
+    flaw = "column " + std::to_string(position) + " is not JSON: " + what;
     return false;
   }
-  std::string error;
+  std::string flaw = "line is not JSON";
 
  private:
-  std::string_view keep(const std::string& s) {
-    const std::size_t at = line_.chars_.size();  // never reallocates: reserved by parse()
-    line_.chars_ += s;
-    return {line_.chars_.data() + at, s.size()};
-  }
-  bool add(JsonType type, std::int64_t integer, double real) {
-    if (!line_.open_.empty()) ++line_.nodes_[line_.open_.back()].count;
-    JsonNode node;
-    node.type = type;
-    node.next = static_cast<std::uint32_t>(line_.nodes_.size() + 1);
-    node.key = key_;
-    node.integer = integer;
-    node.real = real;
-    line_.nodes_.push_back(node);
-    key_ = {};
-    return true;
-  }
-  bool open(JsonType type) {
-    if (line_.open_.size() >= kMaxDepth) return stop("nesting is deeper than 32 levels");
-    add(type, 0, 0);
-    line_.open_.push_back(static_cast<std::uint32_t>(line_.nodes_.size() - 1));
-    return true;
-  }
-  bool close() {
-    line_.nodes_[line_.open_.back()].next = static_cast<std::uint32_t>(line_.nodes_.size());
-    line_.open_.pop_back();
-    return true;
-  }
-  bool stop(std::string why) {
-    error = std::move(why);
+  bool open() {
+    if (++depth_ <= kMaxDepth) return true;
+    flaw = kTooDeep;
     return false;
   }
-  JsonLine& line_;
-  std::string_view key_;
+  bool close() {
+    --depth_;
+    return true;
+  }
+  std::size_t depth_ = 0;
 };
+
+}  // namespace
+
+/// Keeps simdjson's large header out of ours.
+struct JsonLine::Parser {
+  simdjson::dom::parser dom;
+
+  /// Appends `value` and what it holds, checking what JSON leaves open.
+  static void append(std::vector<JsonNode>& nodes, simdjson::dom::element value,
+                     std::string_view key, std::size_t depth) {
+    using simdjson::dom::element_type;
+    const std::size_t at = nodes.size();
+    JsonNode& node = nodes.emplace_back();
+    node.key = key;
+    node.next = static_cast<std::uint32_t>(at + 1);
+    switch (value.type()) {
+      case element_type::NULL_VALUE:
+        return;
+      case element_type::BOOL:
+        node.type = JsonType::kBool;
+        node.integer = value.get_bool().value_unsafe() ? 1 : 0;
+        return;
+      case element_type::INT64:
+        node.type = JsonType::kInt;
+        node.integer = value.get_int64().value_unsafe();
+        return;
+      case element_type::UINT64:
+        fail_integer(std::to_string(value.get_uint64().value_unsafe()));
+      case element_type::DOUBLE:
+        node.type = JsonType::kReal;
+        node.real = value.get_double().value_unsafe();
+        return;
+      case element_type::STRING:
+        node.type = JsonType::kString;
+        node.text = value.get_string().value_unsafe();
+        return;
+      case element_type::ARRAY: {
+        node.type = JsonType::kArray;
+        if (depth == kMaxDepth) isa::fail(kTooDeep);
+        const simdjson::dom::array items = value.get_array().value_unsafe();
+        for (const simdjson::dom::element item : items) {
+          append(nodes, item, {}, depth + 1);
+          ++nodes[at].count;
+        }
+        break;
+      }
+      case element_type::OBJECT: {
+        node.type = JsonType::kObject;
+        if (depth == kMaxDepth) isa::fail(kTooDeep);
+        const simdjson::dom::object members = value.get_object().value_unsafe();
+        for (const simdjson::dom::key_value_pair member : members) {
+          check_key(nodes, at, member.key);
+          append(nodes, member.value, member.key, depth + 1);
+          ++nodes[at].count;
+        }
+        break;
+      }
+    }
+    nodes[at].next = static_cast<std::uint32_t>(nodes.size());
+  }
+
+  /// `key` may come next in the object that is being appended at `object`.
+  static void check_key(const std::vector<JsonNode>& nodes, std::size_t object,
+                        std::string_view key) {
+    if (nodes[object].count >= kMaxMembers) isa::fail("an object has over 1024 members");
+    for (std::size_t i = object + 1; i < nodes.size(); i = nodes[i].next) {
+      if (nodes[i].key == key) isa::fail("key \"" + std::string(key) + "\" appears twice");
+    }
+  }
+};
+
+JsonLine::JsonLine() : parser_(std::make_unique<Parser>()) {}
+JsonLine::~JsonLine() = default;
 
 Json JsonLine::parse(std::string_view line) {
   nodes_.clear();
-  open_.clear();
-  chars_.clear();
-  chars_.reserve(line.size() + 1);  // decoded text is never longer than its source
-  JsonLineBuilder builder(*this);
-  const char* begin = line.data();
-  if (!nlohmann::json::sax_parse(begin, begin + line.size(), &builder)) {
-    isa::fail(builder.error.empty() ? "line is not JSON" : builder.error);
+  const std::string_view json =
+      line.substr(line.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+  simdjson::dom::element root;
+  if (parser_->dom.parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) {
+    FlawFinder finder;
+    nlohmann::json::sax_parse(line.begin(), line.end(), &finder);
+    isa::fail(finder.flaw);
   }
+  Parser::append(nodes_, root, {}, 0);
   return {*this, 0};
 }
 

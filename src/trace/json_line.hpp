@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,16 +65,19 @@ class Json {
 /// Parses one line at a time into reused storage.
 class JsonLine {
  public:
+  JsonLine();
+  ~JsonLine();
+  JsonLine(const JsonLine&) = delete;
+  JsonLine& operator=(const JsonLine&) = delete;
   /// The line's value. Throws isa::Error with the column if it is not JSON (RFC 8259), has a key
   /// twice, nests deeper than 32 levels or holds an integer beyond 64 bits.
   Json parse(std::string_view line);
   [[nodiscard]] const std::vector<JsonNode>& nodes() const { return nodes_; }
 
  private:
-  friend class JsonLineBuilder;
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
   std::vector<JsonNode> nodes_;
-  std::vector<std::uint32_t> open_;
-  std::string chars_;
 };
 
 inline const JsonNode& Json::node() const { return line_->nodes()[index_]; }

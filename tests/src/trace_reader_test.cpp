@@ -53,6 +53,10 @@ TEST_CASE("a small trace is read with its locations") {
   CHECK(inst.tensor(0).pattern->dims == std::vector<isa::Dim>{{128, 4}, {1, 128}});
 }
 
+TEST_CASE("a byte order mark is skipped") {
+  CHECK(read("", "\xef\xbb\xbf" + kHeader).program->tensors().size() == 4);
+}
+
 TEST_CASE("operand slices mean what NumPy means") {
   const TraceFile t = read("");
   OperandReader operands(*t.program);
@@ -139,6 +143,15 @@ TEST_CASE("malformed traces say what and where") {
   CHECK_THAT(error_of("", R"({"nisa":1,"target":"trn9"})"), Contains("trn9"));
   CHECK_THAT(error_of("{\"i\": nope}\n"), Contains("k.jsonl:2: ") && Contains("column 8"));
   CHECK_THAT(error_of("{\"i\":1,\"i\":2}\n"), Contains("appears twice"));
+  CHECK_THAT(error_of("{\"i\":1,\"\\u0069\":2}\n"), Contains("key \"i\" appears twice"));
+  for (const std::string big : {"9223372036854775808", "99999999999999999999"}) {
+    CHECK_THAT(error_of("{\"i\":" + big + "}\n"),
+               Contains("k.jsonl:2: ") && Contains("integer " + big + " is beyond 64 bits"));
+  }
+  const std::string deep(33, '['), deeper(2000, '[');
+  CHECK_THAT(error_of(deep + std::string(33, ']')), Contains("deeper than 32 levels"));
+  CHECK_THAT(error_of(deeper + std::string(2000, ']')), Contains("deeper than 32 levels"));
+  CHECK_THAT(error_of("{\"i\":1e999}"), Contains("column 10") && Contains("overflow"));
   CHECK_THAT(error_of("{\"i\":\"tensor_tensr\"}\n"), Contains("did you mean tensor_tensor?"));
   CHECK_THAT(error_of(R"({"i":"tensor_tensor","dat1":"a"})"),
              Contains("unknown parameter \"dat1\"; did you mean data1?") && Contains("dst"));
