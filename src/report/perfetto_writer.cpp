@@ -1,9 +1,12 @@
+#include <protozero/pbf_writer.hpp>
+
 #include "src/report/timeline_writer.hpp"
 
 namespace nkisim {
 namespace {
 
 using models::Fs;
+using protozero::pbf_writer;
 
 // Field numbers of perfetto/protos/perfetto/trace/*.proto.
 namespace field {
@@ -25,10 +28,48 @@ constexpr std::uint64_t kStateCleared = 1, kNeedsState = 2;
 // Argument names are interned once: a slice carries a byte instead of the name.
 std::uint64_t interned(ArgKey key) { return static_cast<std::uint64_t>(key) + 1; }
 
-ProtoMessage event_of(EventType type, std::uint64_t track) {
-  ProtoMessage event;
-  event.integer(field::kType, type).integer(field::kTrackUuid, track);
-  return event;
+void add_text(pbf_writer& message, std::uint32_t field, std::string_view text) {
+  message.add_string(field, text.data(), text.size());
+}
+
+/// Calls `fill` with an empty TracePacket and passes the packet on; `bytes` is storage to reuse.
+template <typename Fill>
+void write_packet(const ByteSink& out, std::string& bytes, Fill fill) {
+  bytes.clear();
+  pbf_writer trace(bytes);
+  {
+    pbf_writer packet(trace, field::kTracePacket);
+    fill(packet);
+  }
+  out(bytes);
+}
+
+template <typename Fill>
+void write_descriptor(const ByteSink& out, std::string& bytes, std::uint64_t track, Fill fill) {
+  write_packet(out, bytes, [&](pbf_writer& packet) {
+    {
+      pbf_writer descriptor(packet, field::kTrackDescriptor);
+      descriptor.add_uint64(field::kUuid, track);
+      fill(descriptor);
+    }
+    packet.add_uint64(field::kSequence, kSequenceId);
+  });
+}
+
+template <typename Fill>
+void write_event(const ByteSink& out, std::string& bytes, Fs time, EventType type,
+                 std::uint64_t track, Fill fill) {
+  write_packet(out, bytes, [&](pbf_writer& packet) {
+    packet.add_uint64(field::kTimestamp, static_cast<std::uint64_t>(time / kFsPerNsInteger));
+    {
+      pbf_writer event(packet, field::kTrackEvent);
+      event.add_uint64(field::kType, type);
+      event.add_uint64(field::kTrackUuid, track);
+      fill(event);
+    }
+    packet.add_uint64(field::kSequence, kSequenceId);
+    packet.add_uint64(field::kSequenceFlags, kNeedsState);
+  });
 }
 
 }  // namespace
@@ -54,91 +95,65 @@ std::string_view name(ArgKey key) {
   return kNames.at(static_cast<std::size_t>(key));
 }
 
-void PerfettoWriter::write(const ProtoMessage& packet) {
-  ProtoMessage trace;
-  trace.message(field::kTracePacket, packet);
-  out_(trace.bytes());
-}
-
 void PerfettoWriter::begin() {
-  ProtoMessage packet, names;
-  for (std::size_t i = 0; i < kArgKeys; ++i) {
-    const auto key = static_cast<ArgKey>(i);
-    ProtoMessage entry;
-    entry.integer(field::kInternedId, interned(key)).text(field::kInternedName, name(key));
-    names.message(field::kInternedAnnotationNames, entry);
-  }
-  packet.integer(field::kSequence, kSequenceId)
-      .integer(field::kSequenceFlags, kStateCleared | kNeedsState)
-      .message(field::kInternedData, names);
-  write(packet);
-}
-
-void PerfettoWriter::write_descriptor(const ProtoMessage& descriptor) {
-  ProtoMessage packet;
-  packet.message(field::kTrackDescriptor, descriptor).integer(field::kSequence, kSequenceId);
-  write(packet);
+  write_packet(out_, packet_, [](pbf_writer& packet) {
+    packet.add_uint64(field::kSequence, kSequenceId);
+    packet.add_uint64(field::kSequenceFlags, kStateCleared | kNeedsState);
+    pbf_writer names(packet, field::kInternedData);
+    for (std::size_t i = 0; i < kArgKeys; ++i) {
+      const auto key = static_cast<ArgKey>(i);
+      pbf_writer entry(names, field::kInternedAnnotationNames);
+      entry.add_uint64(field::kInternedId, interned(key));
+      add_text(entry, field::kInternedName, name(key));
+    }
+  });
 }
 
 void PerfettoWriter::process(std::uint64_t track, const std::string& process_name) {
-  ProtoMessage process, descriptor;
-  process.integer(field::kPid, ++processes_).text(field::kProcessName, process_name);
-  descriptor.integer(field::kUuid, track).message(field::kProcess, process);
-  write_descriptor(descriptor);
+  write_descriptor(out_, packet_, track, [&](pbf_writer& descriptor) {
+    pbf_writer process(descriptor, field::kProcess);
+    process.add_uint64(field::kPid, ++processes_);
+    add_text(process, field::kProcessName, process_name);
+  });
 }
 
 void PerfettoWriter::track(std::uint64_t track, std::uint64_t process,
                            const std::string& track_name, const std::string* unit) {
-  ProtoMessage descriptor;
-  descriptor.integer(field::kUuid, track)
-      .text(field::kTrackName, track_name)
-      .integer(field::kParent, process);
-  if (unit != nullptr) {
-    ProtoMessage details;
-    details.text(field::kUnitName, *unit);
-    descriptor.message(field::kCounter, details);
-  }
-  write_descriptor(descriptor);
-}
-
-void PerfettoWriter::write_event(Fs time, const ProtoMessage& event) {
-  ProtoMessage packet;
-  packet.integer(field::kTimestamp, static_cast<std::uint64_t>(time / kFsPerNsInteger))
-      .message(field::kTrackEvent, event)
-      .integer(field::kSequence, kSequenceId)
-      .integer(field::kSequenceFlags, kNeedsState);
-  write(packet);
+  write_descriptor(out_, packet_, track, [&](pbf_writer& descriptor) {
+    add_text(descriptor, field::kTrackName, track_name);
+    descriptor.add_uint64(field::kParent, process);
+    if (unit == nullptr) return;
+    pbf_writer details(descriptor, field::kCounter);
+    add_text(details, field::kUnitName, *unit);
+  });
 }
 
 void PerfettoWriter::slice(std::uint64_t track, const TimelineSlice& slice) {
-  ProtoMessage event = event_of(kBegin, track);
-  event.text(field::kName, slice.name);
-  if (slice.flow != 0) event.integer(field::kFlowIds, slice.flow);
-  if (slice.ends_flow != 0) event.integer(field::kTerminatingFlowIds, slice.ends_flow);
-  for (const TimelineArg& arg : slice.args) {
-    ProtoMessage annotation;
-    annotation.integer(field::kAnnotationNameId, interned(arg.key));
-    if (arg.text.data() != nullptr) {
-      annotation.text(field::kAnnotationText, arg.text);
-    } else {
-      annotation.integer(field::kAnnotationInt, static_cast<std::uint64_t>(arg.number));
+  write_event(out_, packet_, slice.start, kBegin, track, [&](pbf_writer& event) {
+    add_text(event, field::kName, slice.name);
+    if (slice.flow != 0) event.add_uint64(field::kFlowIds, slice.flow);
+    if (slice.ends_flow != 0) event.add_uint64(field::kTerminatingFlowIds, slice.ends_flow);
+    for (const TimelineArg& arg : slice.args) {
+      pbf_writer annotation(event, field::kAnnotation);
+      annotation.add_uint64(field::kAnnotationNameId, interned(arg.key));
+      if (arg.text.data() != nullptr) {
+        add_text(annotation, field::kAnnotationText, arg.text);
+      } else {
+        annotation.add_int64(field::kAnnotationInt, arg.number);
+      }
     }
-    event.message(field::kAnnotation, annotation);
-  }
-  write_event(slice.start, event);
-  write_event(slice.end, event_of(kEnd, track));
+  });
+  write_event(out_, packet_, slice.end, kEnd, track, [](pbf_writer&) {});
 }
 
 void PerfettoWriter::instant(std::uint64_t track, Fs time, std::string_view event_name) {
-  ProtoMessage event = event_of(kInstant, track);
-  event.text(field::kName, event_name);
-  write_event(time, event);
+  write_event(out_, packet_, time, kInstant, track,
+              [&](pbf_writer& event) { add_text(event, field::kName, event_name); });
 }
 
 void PerfettoWriter::counter(std::uint64_t track, Fs time, double value) {
-  ProtoMessage event = event_of(kCount, track);
-  event.real(field::kDoubleCounterValue, value);
-  write_event(time, event);
+  write_event(out_, packet_, time, kCount, track,
+              [&](pbf_writer& event) { event.add_double(field::kDoubleCounterValue, value); });
 }
 
 }  // namespace nkisim

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "models/time.hpp"
-#include "src/report/protobuf.hpp"
 
 namespace nkisim {
 
@@ -86,10 +85,8 @@ class PerfettoWriter : public TimelineWriter {
   void end() override {}
 
  private:
-  void write(const ProtoMessage& packet);
-  void write_descriptor(const ProtoMessage& descriptor);
-  void write_event(models::Fs time, const ProtoMessage& event);
   ByteSink out_;
+  std::string packet_;  // being written
   std::uint64_t processes_ = 0;
 };
 
