@@ -11,13 +11,10 @@
 #include "isa/interpreter.hpp"
 #include "python/binding/compile.hpp"
 #include "python/binding/recorder.hpp"
-#include "src/config/config_json.hpp"
-#include "src/report/budget.hpp"
-#include "src/report/explain.hpp"
-#include "src/report/glossary.hpp"
-#include "src/report/reports.hpp"
-#include "src/run/simulation.hpp"
-#include "src/trace/trace_writer.hpp"
+#include "src/config/config.hpp"
+#include "src/report/report.hpp"
+#include "src/run/run.hpp"
+#include "src/trace/trace.hpp"
 
 using namespace nkisim::python;
 

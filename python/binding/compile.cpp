@@ -6,9 +6,9 @@
 #include <map>
 
 #include "compiler/pipeline.hpp"
-#include "src/config/config_json.hpp"
-#include "src/run/compile_trace.hpp"
-#include "src/trace/trace_writer.hpp"
+#include "src/config/config.hpp"
+#include "src/run/run.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::python {
 namespace {

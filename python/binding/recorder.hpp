@@ -16,7 +16,7 @@
 #include "isa/memory.hpp"
 #include "isa/program.hpp"
 #include "python/binding/psum_writes.hpp"
-#include "src/trace/trace_file.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::python {
 

@@ -3,7 +3,7 @@
 
 #include "src/cli/command.hpp"
 #include "src/cli/progress.hpp"
-#include "src/trace/trace_reader.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -5,8 +5,7 @@
 
 #include "src/cli/compile_options.hpp"
 #include "src/cli/progress.hpp"
-#include "src/trace/trace_reader.hpp"
-#include "src/trace/trace_writer.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 namespace {

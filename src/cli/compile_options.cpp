@@ -4,8 +4,8 @@
 #include <iostream>
 #include <optional>
 
-#include "src/config/config_json.hpp"
-#include "src/run/compile_trace.hpp"
+#include "src/config/config.hpp"
+#include "src/run/run.hpp"
 
 namespace nkisim::cli {
 namespace {

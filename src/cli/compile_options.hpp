@@ -3,7 +3,7 @@
 
 #include "compiler/pipeline.hpp"
 #include "src/cli/command.hpp"
-#include "src/trace/trace_file.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 

@@ -4,7 +4,7 @@
 
 #include "src/cli/command.hpp"
 #include "src/cli/python_command.hpp"
-#include "src/report/glossary.hpp"
+#include "src/report/report.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -1,9 +1,10 @@
 // nkisim config: the machine descriptions.
+#include "src/config/config.hpp"
+
 #include <iostream>
 
 #include "isa/error.hpp"
 #include "src/cli/command.hpp"
-#include "src/config/config_json.hpp"
 
 namespace nkisim::cli {
 namespace {

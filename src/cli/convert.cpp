@@ -2,8 +2,7 @@
 #include <iostream>
 
 #include "src/cli/command.hpp"
-#include "src/trace/trace_reader.hpp"
-#include "src/trace/trace_writer.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -8,11 +8,10 @@
 
 #include "src/cli/command.hpp"
 #include "src/cli/hw_input.hpp"
-#include "src/config/config_json.hpp"
-#include "src/device_profile/profile_diff.hpp"
-#include "src/device_profile/profile_import.hpp"
-#include "src/files/byte_reader.hpp"
-#include "src/trace/trace_reader.hpp"
+#include "src/config/config.hpp"
+#include "src/device_profile/device_profile.hpp"
+#include "src/files/files.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "src/cli/command.hpp"
-#include "src/trace/trace_reader.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 namespace {

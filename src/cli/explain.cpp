@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "src/cli/command.hpp"
-#include "src/report/glossary.hpp"
+#include "src/report/report.hpp"
 
 namespace nkisim::cli {
 namespace {

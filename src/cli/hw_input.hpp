@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/device_profile/hw_profile.hpp"
+#include "src/device_profile/device_profile.hpp"
 
 namespace nkisim::cli {
 

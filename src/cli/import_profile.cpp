@@ -4,8 +4,8 @@
 
 #include "src/cli/command.hpp"
 #include "src/cli/hw_input.hpp"
-#include "src/device_profile/profile_import.hpp"
-#include "src/trace/trace_writer.hpp"
+#include "src/device_profile/device_profile.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "isa/error.hpp"
 #include "src/cli/command.hpp"
-#include "src/report/isa_catalogue.hpp"
+#include "src/report/report.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "src/cli/command.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/python_command.hpp"
-#include "src/report/error_json.hpp"
+#include "src/report/report.hpp"
 
 extern "C" int sc_main(int, char*[]) { return 0; }
 

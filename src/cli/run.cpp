@@ -12,8 +12,8 @@
 #include "src/cli/progress.hpp"
 #include "src/cli/run_reports.hpp"
 #include "src/cli/run_result.hpp"
-#include "src/config/config_json.hpp"
-#include "src/trace/trace_reader.hpp"
+#include "src/config/config.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 namespace {

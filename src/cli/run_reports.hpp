@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/cli/command.hpp"
-#include "src/report/reports.hpp"
+#include "src/report/report.hpp"
 
 namespace nkisim::cli {
 

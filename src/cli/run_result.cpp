@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "src/cli/interrupt.hpp"
-#include "src/files/atomic_file.hpp"
-#include "src/report/explain.hpp"
+#include "src/files/files.hpp"
+#include "src/report/report.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -6,10 +6,9 @@
 
 #include "isa/memory.hpp"
 #include "src/cli/command.hpp"
-#include "src/report/budget.hpp"
-#include "src/report/reports.hpp"
-#include "src/run/golden.hpp"
-#include "src/trace/trace_file.hpp"
+#include "src/report/report.hpp"
+#include "src/run/run.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
 

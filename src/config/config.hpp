@@ -1,0 +1,11 @@
+// Machine descriptions: what the room offers to everyone above it.
+//
+//   load_config(name or path)        a description with what it inherits, as the models' structs
+//   config_names()                   those that are built in
+//   load_config_json, apply_override, parse_config    the same in steps
+//
+// Within: config_reader walks the JSON and knows which keys were used, config_parse fills the
+// structs, and embedded_configs holds the files of configs/.
+#pragma once
+
+#include "src/config/config_json.hpp"

@@ -1,0 +1,13 @@
+// Recorded device profiles: what the room offers to everyone above it.
+//
+//   read_hw_profile(path)            a decoded profile's tables as records
+//   import_profile(profile)          a profile as a trace that can be timed
+//   timed_run, diff_runs             a simulated run next to the recorded one
+//
+// Within: one file per question a profile leaves open (profile_body, profile_operands,
+// profile_addresses, profile_dma, profile_semaphores), and align matches two instruction streams.
+#pragma once
+
+#include "src/device_profile/hw_profile.hpp"
+#include "src/device_profile/profile_diff.hpp"
+#include "src/device_profile/profile_import.hpp"

@@ -1,0 +1,19 @@
+// Reports: what the room offers to everyone above it.
+//
+//   Reports                          the files of a run: which observers they need, and writing them
+//   Budget, junit_xml                limits of a run's metrics, and how it kept them
+//   print_explanation, verdict       where the time went, in words
+//   metrics, find_metric, find_error what metrics and errors mean
+//   op_json, catalogue_json, ...     the instruction table as documents
+//   error_json                       an error for programs
+//
+// Within: each report is an observer (summary, accounting, session, timeline, occupancy); timelines
+// go through a TimelineWriter per file format, and what_if runs again with another config.
+#pragma once
+
+#include "src/report/budget.hpp"
+#include "src/report/error_json.hpp"
+#include "src/report/explain.hpp"
+#include "src/report/glossary.hpp"
+#include "src/report/isa_catalogue.hpp"
+#include "src/report/reports.hpp"

@@ -1,0 +1,10 @@
+// Runs: what the room offers to everyone above it.
+//
+//   simulate(program, config, memory)  one timed run with any observers
+//   compile_trace(trace, options, ...) what the compiler makes of a trace's program
+//   compare, output_arrays             a run's outputs, also against reference arrays
+#pragma once
+
+#include "src/run/compile_trace.hpp"
+#include "src/run/golden.hpp"
+#include "src/run/simulation.hpp"
