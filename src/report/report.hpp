@@ -1,6 +1,6 @@
 // Reports: what the room offers to everyone above it.
 //
-//   Reports                          the files of a run: which observers they need, and writing them
+//   Reports                          a run's files: which observers they need, and writing them
 //   Budget, junit_xml                limits of a run's metrics, and how it kept them
 //   print_explanation, verdict       where the time went, in words
 //   metrics, find_metric, find_error what metrics and errors mean
