@@ -263,7 +263,11 @@ const isa::DmaPlan* InstReader::read_dma(Json value) {
   return program_.add_plan(std::move(plan));
 }
 
-Arg InstReader::read_number(const isa::Param& param, Json value) const {
+namespace {
+
+// One reader per kind of parameter that needs no program.
+
+Arg read_number(const isa::Param& param, Json value) {
   if (value.is(JsonType::kInt) && param.kind != ParamKind::kReal) {
     return integer_arg(Arg::Kind::kInt, value.integer());
   }
@@ -273,82 +277,119 @@ Arg InstReader::read_number(const isa::Param& param, Json value) const {
   return arg;
 }
 
-Arg InstReader::read_list(const isa::Param& param, Json value, int core) {
-  Arg arg;
-  if (param.kind == ParamKind::kIntList) {
-    isa::IntList list;
-    for (const Json v : items(param.name, value, 0, kMaxListItems, "a list of integers")) {
-      if (!v.is(JsonType::kInt)) isa::fail(param.name, "a list with " + v.describe(), "integers");
-      list.push_back(v.integer());
+Arg read_int(const isa::Param& param, Json value, const char* required = "an integer") {
+  if (!value.is(JsonType::kInt)) isa::fail(param.name, value.describe(), required);
+  return integer_arg(Arg::Kind::kInt, value.integer());
+}
+
+Arg read_register(const isa::Param& param, Json value) {
+  if (value.is(JsonType::kString)) {
+    if (const auto reg = parse_register(value.text())) {
+      return integer_arg(Arg::Kind::kRegister, *reg);
     }
-    arg.kind = Arg::Kind::kList;
-    arg.list = program_.add_list(std::move(list));
-    return arg;
   }
+  isa::fail(param.name, value.describe(), "a register (\"r0\", \"r1\", ...)");
+}
+
+Arg read_int_or_register(const isa::Param& param, Json value) {
+  if (value.is(JsonType::kString) && parse_register(value.text())) {
+    return read_register(param, value);
+  }
+  return read_int(param, value, "an integer or a register (\"r3\")");
+}
+
+Arg read_bool(const isa::Param& param, Json value) {
+  if (!value.is(JsonType::kBool)) isa::fail(param.name, value.describe(), "true or false");
+  return integer_arg(Arg::Kind::kBool, value.integer());
+}
+
+}  // namespace
+
+Arg InstReader::read_choice(const isa::Param& param, Json value) const {
+  if (!value.is(JsonType::kString)) isa::fail(param.name, value.describe(), "a name");
+  return integer_arg(choice_kind(param.kind), parse_choice(program_, param, value.text()));
+}
+
+Arg InstReader::read_text(const isa::Param& param, Json value) const {
+  if (!value.is(JsonType::kString)) isa::fail(param.name, value.describe(), "a text");
+  Arg arg;
+  arg.kind = Arg::Kind::kText;
+  arg.text = program_.add_text(value.text());
+  return arg;
+}
+
+Arg InstReader::read_int_list(const isa::Param& param, Json value) const {
+  isa::IntList list;
+  for (const Json v : items(param.name, value, 0, kMaxListItems, "a list of integers")) {
+    if (!v.is(JsonType::kInt)) isa::fail(param.name, "a list with " + v.describe(), "integers");
+    list.push_back(v.integer());
+  }
+  Arg arg;
+  arg.kind = Arg::Kind::kList;
+  arg.list = program_.add_list(std::move(list));
+  return arg;
+}
+
+Arg InstReader::read_operand(const isa::Param& param, Json value, int core) {
+  Arg arg;
+  arg.kind = Arg::Kind::kTensor;
+  arg.tensor = operands_.read(param.name, value, core);
+  return arg;
+}
+
+Arg InstReader::read_operand_list(const isa::Param& param, Json value, int core) {
   isa::RefList refs;
   for (const Json v : items(param.name, value, 0, kMaxListItems, "a list of operands")) {
     refs.push_back(operands_.read(param.name, v, core));
   }
+  Arg arg;
   arg.kind = Arg::Kind::kTensors;
   arg.tensors = program_.add_refs(std::move(refs));
   return arg;
 }
 
+Arg InstReader::read_scalar_or_operand(const isa::Param& param, Json value, int core) {
+  const bool text = value.is(JsonType::kString);
+  if (value.is_number() || (text && parse_special_real(value.text()))) {
+    return read_number(param, value);
+  }
+  if (text || value.is(JsonType::kObject)) return read_operand(param, value, core);
+  isa::fail(param.name, value.describe(), "a number or an operand");
+}
+
 Arg InstReader::read_arg(const isa::Param& param, Json value, int core) {
   if (value.is(JsonType::kNull)) return {};
-  const bool text = value.is(JsonType::kString);
   switch (param.kind) {
     case ParamKind::kIn:
     case ParamKind::kOut:
     case ParamKind::kInOut:
-      break;
+      return read_operand(param, value, core);
+    case ParamKind::kInList:
+      return read_operand_list(param, value, core);
     case ParamKind::kScalarOrTensor:
-      if (value.is_number() || (text && parse_special_real(value.text()))) {
-        return read_number(param, value);
-      }
-      if (text || value.is(JsonType::kObject)) break;
-      isa::fail(param.name, value.describe(), "a number or an operand");
+      return read_scalar_or_operand(param, value, core);
     case ParamKind::kReal:
       return read_number(param, value);
-    case ParamKind::kIntOrRegister:
-    case ParamKind::kRegister:
-      if (const auto reg = text ? parse_register(value.text()) : std::nullopt) {
-        return integer_arg(Arg::Kind::kRegister, *reg);
-      }
-      if (param.kind == ParamKind::kRegister) {
-        isa::fail(param.name, value.describe(), "a register (\"r0\", \"r1\", ...)");
-      }
-      [[fallthrough]];
     case ParamKind::kInt:
-      if (value.is(JsonType::kInt)) return integer_arg(Arg::Kind::kInt, value.integer());
-      isa::fail(param.name, value.describe(),
-                param.kind == ParamKind::kInt ? "an integer" : "an integer or a register (\"r3\")");
+      return read_int(param, value);
+    case ParamKind::kIntOrRegister:
+      return read_int_or_register(param, value);
+    case ParamKind::kRegister:
+      return read_register(param, value);
     case ParamKind::kBool:
-      if (value.is(JsonType::kBool)) return integer_arg(Arg::Kind::kBool, value.integer());
-      isa::fail(param.name, value.describe(), "true or false");
+      return read_bool(param, value);
     case ParamKind::kAlu:
     case ParamKind::kAct:
     case ParamKind::kDtype:
     case ParamKind::kOpcode:
-    case ParamKind::kEnum: {
-      if (!text) isa::fail(param.name, value.describe(), "a name");
-      return integer_arg(choice_kind(param.kind), parse_choice(program_, param, value.text()));
-    }
-    case ParamKind::kInList:
+    case ParamKind::kEnum:
+      return read_choice(param, value);
     case ParamKind::kIntList:
-      return read_list(param, value, core);
-    case ParamKind::kText: {
-      if (!text) isa::fail(param.name, value.describe(), "a text");
-      Arg arg;
-      arg.kind = Arg::Kind::kText;
-      arg.text = program_.add_text(value.text());
-      return arg;
-    }
+      return read_int_list(param, value);
+    case ParamKind::kText:
+      return read_text(param, value);
   }
-  Arg arg;
-  arg.kind = Arg::Kind::kTensor;
-  arg.tensor = operands_.read(param.name, value, core);
-  return arg;
+  return {};
 }
 
 }  // namespace nkisim

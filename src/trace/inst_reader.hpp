@@ -27,8 +27,12 @@ class InstReader {
   std::uint16_t semaphore(std::string_view what, Json value) const;
   const isa::DmaPlan* read_dma(Json value);
   isa::Arg read_arg(const isa::Param& param, Json value, int core);
-  isa::Arg read_number(const isa::Param& param, Json value) const;
-  isa::Arg read_list(const isa::Param& param, Json value, int core);
+  isa::Arg read_choice(const isa::Param& param, Json value) const;
+  isa::Arg read_text(const isa::Param& param, Json value) const;
+  isa::Arg read_int_list(const isa::Param& param, Json value) const;
+  isa::Arg read_operand(const isa::Param& param, Json value, int core);
+  isa::Arg read_operand_list(const isa::Param& param, Json value, int core);
+  isa::Arg read_scalar_or_operand(const isa::Param& param, Json value, int core);
   const isa::OpSpec& find(Json name) const;
 
   TraceFile& trace_;
