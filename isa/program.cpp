@@ -77,28 +77,29 @@ bool is_closer(Control c) {
 Program::Program(const Machine& machine, std::string trace_file)
     : machine_(machine), trace_file_(std::move(trace_file)), arena_(kArenaBytes) {}
 
+void Program::check_capacity(const Tensor& tensor) const {
+  if (tensor.space == Space::kHbm || virtual_addresses_ || allow_over_capacity_) return;
+  const std::int64_t end = tensor.address + tensor.extent_bytes();
+  const std::int64_t capacity = partition_capacity(machine_, tensor.space);
+  if (tensor.address >= 0 && end <= capacity) return;
+  fail(
+      "tensor " + tensor.name,
+      "at bytes " + std::to_string(tensor.address) + ".." + std::to_string(end) + " of a partition",
+      std::string("a place within the ") + std::to_string(capacity) + " bytes per partition of " +
+          (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") + " on " + std::string(machine_.target));
+}
+
 std::uint32_t Program::add_tensor(Tensor tensor) {
   check_shape(tensor);
-  if (tensor.space != Space::kHbm && !virtual_addresses_ && !allow_over_capacity_) {
-    const std::int64_t end = tensor.address + tensor.extent_bytes();
-    const std::int64_t capacity = partition_capacity(machine_, tensor.space);
-    if (tensor.address < 0 || end > capacity) {
-      fail("tensor " + tensor.name,
-           "at bytes " + std::to_string(tensor.address) + ".." + std::to_string(end) +
-               " of a partition",
-           std::string("a place within the ") + std::to_string(capacity) +
-               " bytes per partition of " + (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") +
-               " on " + std::string(machine_.target));
-    }
-  }
+  check_capacity(tensor);
   const auto id = static_cast<std::uint32_t>(tensors_.size());
-  const Tensor& kept = tensors_.emplace_back(std::move(tensor));
-  if (!tensor_ids_.try_emplace(kept.name, id).second) {
-    const std::string taken = kept.name;
+  const Tensor& added = tensors_.emplace_back(std::move(tensor));
+  if (!tensor_ids_.try_emplace(added.name, id).second) {
+    const std::string taken = added.name;
     tensors_.pop_back();
     fail("tensor name " + taken + " is used twice; names must be unique");
   }
-  cores_ = std::max(cores_, kept.core + 1);
+  cores_ = std::max(cores_, added.core + 1);
   return id;
 }
 
@@ -111,12 +112,12 @@ void Program::set_address(std::uint32_t id, std::int64_t address) {
   tensors_[id].address = address;
 }
 
-const Pattern* Program::intern(std::vector<Dim> dims) {
+const Pattern* Program::intern(const std::vector<Dim>& dims) {
   auto& bucket = patterns_[hash_dims(dims)];
   for (const Pattern* p : bucket) {
     if (p->dims == dims) return p;
   }
-  pattern_store_.push_back(make_pattern(std::move(dims)));
+  pattern_store_.push_back(make_pattern(dims));
   bucket.push_back(&pattern_store_.back());
   return bucket.back();
 }

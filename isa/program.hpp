@@ -60,7 +60,7 @@ class Program {
   /// What a tensor turned out to be (a kernel says what it returns when it ends).
   void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
 
-  const Pattern* intern(std::vector<Dim> dims);
+  const Pattern* intern(const std::vector<Dim>& dims);
   const TensorRef* add_ref(const TensorRef& ref);
   /// The whole of a tensor, row-major.
   const TensorRef* whole(std::uint32_t id);
@@ -120,6 +120,7 @@ class Program {
   void finish() const;
 
  private:
+  void check_capacity(const Tensor& tensor) const;
   void track_blocks(const OpSpec& op, int core);
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;

@@ -16,30 +16,37 @@ class PsumWrites {
  public:
   /// True if any cell of `ref` was written before.
   [[nodiscard]] bool any(const isa::Program& program, const isa::TensorRef& ref) {
-    if (whole_.contains(key(ref))) return true;
+    const auto it = tiles_.find(ref.tensor);
+    if (it == tiles_.end()) return false;
+    if (it->second.whole.contains(key(ref))) return true;
     bool found = false;
-    visit(program, ref,
+    visit(program, ref, it->second.cells,
           [&](std::uint8_t& cell, std::uint8_t mask) { found |= (cell & mask) != 0; });
     return found;
   }
   /// Marks the cells of `ref` as written, or (a memset to zero) as fresh.
   void mark(const isa::Program& program, const isa::TensorRef& ref, bool written) {
-    if (!written) whole_.clear();
-    if (written && !whole_.insert(key(ref)).second) return;
-    visit(program, ref, [&](std::uint8_t& cell, std::uint8_t mask) {
+    Tile& tile = tiles_[ref.tensor];
+    if (!written) tile.whole.clear();
+    if (written && !tile.whole.insert(key(ref)).second) return;
+    visit(program, ref, tile.cells, [&](std::uint8_t& cell, std::uint8_t mask) {
       cell = static_cast<std::uint8_t>(written ? cell | mask : cell & ~mask);
     });
   }
 
  private:
-  using Key = std::tuple<std::uint32_t, const isa::Pattern*, std::int64_t, int, int, isa::Dtype>;
+  using Key = std::tuple<const isa::Pattern*, std::int64_t, int, int, isa::Dtype>;
+  struct Tile {
+    std::vector<std::uint8_t> cells;
+    std::set<Key> whole;  // operands known to be written completely
+  };
   static Key key(const isa::TensorRef& ref) {
-    return {ref.tensor, ref.pattern, ref.offset, ref.partition, ref.partitions, ref.dtype};
+    return {ref.pattern, ref.offset, ref.partition, ref.partitions, ref.dtype};
   }
   template <typename Fn>
-  void visit(const isa::Program& program, const isa::TensorRef& ref, Fn&& fn) {
+  static void visit(const isa::Program& program, const isa::TensorRef& ref,
+                    std::vector<std::uint8_t>& cells, Fn&& fn) {
     const isa::Tensor& tensor = program.tensor(ref);
-    std::vector<std::uint8_t>& cells = cells_[ref.tensor];
     if (cells.empty()) cells.resize(static_cast<std::size_t>((tensor.extent_bytes() + 1) / 2));
     const int first = ref.partition / isa::kQuadrant;
     const int last = (ref.partition + ref.partitions - 1) / isa::kQuadrant;
@@ -62,8 +69,7 @@ class PsumWrites {
       walk(pattern, d + 1, byte + i * pattern.dims[d].step * size, size, fn);
     }
   }
-  std::unordered_map<std::uint32_t, std::vector<std::uint8_t>> cells_;
-  std::set<Key> whole_;  // operands known to be written completely
+  std::unordered_map<std::uint32_t, Tile> tiles_;  // by tensor
 };
 
 }  // namespace nkisim::python

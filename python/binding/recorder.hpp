@@ -25,22 +25,6 @@ using namespace nkisim::isa;
 
 inline constexpr std::size_t kMaxArgs = 32;
 
-/// What Python registers once: its tensor and register types, operator tokens and error class.
-struct Front {
-  PyTypeObject* tensor = nullptr;
-  PyTypeObject* reg = nullptr;
-  PyObject* alu = nullptr;  // dict: token -> code
-  PyObject* act = nullptr;
-  PyObject* engines = nullptr;  // dict: engine token -> code
-  PyObject* error = nullptr;    // class
-  PyObject* is_ours = nullptr;  // callable(code object) -> bool
-  PyObject *st, *part, *off, *shape, *strides, *dtype, *dyn, *ref, *exact, *id, *space, *code,
-      *pitch, *partition, *name;
-};
-extern Front front;
-/// Interns the attribute names in `front`.
-void intern_names();
-
 /// Records one kernel: the program, the memory behind evaluation on demand, locations.
 class Recorder {
  public:
@@ -57,12 +41,13 @@ class Recorder {
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   std::optional<SourceLoc> fixed_location;           // of a call that was held back
 
+  /// The innermost line of a frame outside the front end.
   SourceLoc location();
-  /// `wanted`, or the first of wanted.1, wanted.2, ... that no tensor has.
-  std::string free_name(const std::string& wanted);
-  const TensorRef* ref(PyObject* tensor, bool exact);
-  Arg convert(const Param& param, PyObject* value, bool exact);
+  /// append(op, args tuple, engine, core, label, exact), as Python calls it.
   void append(PyObject* const* args, Py_ssize_t count);
+  /// add_tensor(name, space, dtype, shape, role, core, partition, address); the
+  /// tensor's number and the name it is given: the one wanted, or with a number if that is taken.
+  std::pair<std::uint32_t, std::string> add_tensor(PyObject* const* args, Py_ssize_t count);
   Memory& live_memory() {
     if (memory == nullptr) memory = std::make_unique<Memory>(program);
     return *memory;
@@ -72,20 +57,26 @@ class Recorder {
   struct Code {
     std::uint32_t file = 0;
     bool ours = false;
-    py::object keep;  // a code object must not be recycled while it is a key
-    std::unordered_map<int, std::uint32_t> lines;
+    py::object keep;                   // a code object must not be recycled while it is a key
+    std::vector<std::uint32_t> lines;  // by offset in the byte code; 0: not asked for yet
   };
   Code& code_of(PyCodeObject* code);
-  void add_dims(PyObject* shape, PyObject* strides, bool on_chip, bool exact,
-                std::vector<Dim>& dims);
+  std::string free_name(const std::string& wanted);
+  void add_dims(PyObject* shape, PyObject* strides, bool on_chip, bool exact);
   const DynamicOffset* dynamic(PyObject* entries);
-
-  void infer_accumulate(const OpSpec& op, std::span<Arg> values);
+  TensorRef operand(PyObject* tensor, bool exact);
+  const TensorRef* ref(PyObject* tensor, bool exact);
+  Arg tensor_arg(const Param& param, PyObject* value, bool exact);
+  Arg tensor_list(const Param& param, PyObject* value, bool exact);
+  Arg text_arg(PyObject* value);
+  Arg list_arg(const Param& param, PyObject* value);
+  Arg convert(const Param& param, PyObject* value, bool exact);
+  void infer_accumulate(const Inst& inst, std::span<Arg> values);
 
   std::unordered_map<PyCodeObject*, Code> codes_;
   std::unordered_map<std::string, std::uint32_t> numbered_;  // name -> the last number given out
   PsumWrites psum_;
-  std::vector<Dim> dims_;
+  std::vector<Dim> dims_;  // of the operand being made
 };
 
 }  // namespace nkisim::python

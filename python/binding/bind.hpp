@@ -1,0 +1,17 @@
+// The parts of the extension module, each defined in a file of its own.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "python/binding/recorder.hpp"
+
+namespace nkisim::python {
+
+/// The constructor, append, add_tensor, locations, roles, restart, finish, lifetimes and len().
+void bind_recording(py::class_<Recorder>& program);
+/// load, read, evaluate, interpret and simulate.
+void bind_running(py::class_<Recorder>& program);
+/// ops, alu, act, machine, check_budgets, junit_xml and error_kind of the module; save.
+void bind_documents(py::module_& m, py::class_<Recorder>& program);
+
+}  // namespace nkisim::python

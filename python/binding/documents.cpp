@@ -1,0 +1,113 @@
+// What the module says about nkisim itself, and the files and reports it writes of a program.
+#include <pybind11/stl.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "isa/act.hpp"
+#include "isa/alu.hpp"
+#include "python/binding/bind.hpp"
+#include "python/binding/compile.hpp"
+#include "src/report/budget.hpp"
+#include "src/report/glossary.hpp"
+#include "src/trace/trace_writer.hpp"
+
+namespace nkisim::python {
+namespace {
+
+// Checks limits against a summary in JSON: (text, kept, message) each.
+std::vector<std::tuple<std::string, bool, std::string>> check_budgets(
+    const std::vector<std::string>& texts, const std::string& summary) {
+  const auto metrics = nlohmann::ordered_json::parse(summary);
+  std::vector<std::tuple<std::string, bool, std::string>> rows;
+  for (const std::string& text : texts) {
+    const nkisim::BudgetResult result = nkisim::check_budget(nkisim::parse_budget(text), metrics);
+    rows.emplace_back(text, result.kept, result.message);
+  }
+  return rows;
+}
+
+std::string junit_xml(const std::string& suite,
+                      const std::vector<std::tuple<std::string, bool, std::string>>& rows,
+                      double seconds) {
+  std::vector<nkisim::TestCase> cases;
+  for (const auto& [name, passed, message] : rows) cases.push_back({name, passed, message});
+  return nkisim::junit_xml(suite, cases, seconds);
+}
+
+std::string error_kind(const std::string& message) {
+  const nkisim::ErrorEntry* entry = nkisim::find_error(message);
+  return entry == nullptr ? "operand" : std::string(entry->kind);
+}
+
+// Writes the trace, as compiled or as recorded; the data of input `id` is array `keys[id]` of the
+// .npz file beside it.
+void save(Recorder& r, const std::string& path, const std::string& kernel,
+          const std::string& archive, const std::map<std::uint32_t, std::string>& keys,
+          bool compiled) {
+  r.trace.name = kernel;
+  r.trace.cores = r.program.cores();
+  r.trace.data.assign(r.program.tensors().size(), {});
+  for (const auto& [id, key] : keys) {
+    nkisim::DataSource& source = r.trace.data[id];
+    source.kind = nkisim::DataSource::Kind::kNpz;
+    source.file = archive;
+    source.key = key;
+  }
+  if (compiled) {
+    nkisim::write_trace(r.trace, path);
+  } else {
+    write_recorded(r, path);
+  }
+}
+
+py::list describe_ops() {
+  py::list all;
+  for (const OpSpec* op : op_table()) {
+    py::list params;
+    for (const Param& p : op->params) {
+      py::list choices;
+      for (const std::string_view c : p.choices) choices.append(std::string(c));
+      params.append(
+          py::make_tuple(std::string(p.name), static_cast<int>(p.kind), p.optional, choices));
+    }
+    py::list engines;
+    for (const EngineRule& rule : op->engines) engines.append(std::string(name(rule.engine)));
+    all.append(py::make_tuple(std::string(op->name), static_cast<int>(op_id(*op)), params, engines,
+                              std::string(op->doc)));
+  }
+  return all;
+}
+
+// The code of an operator's name; -1 if it is none.
+template <typename Code>
+int code_of(const std::optional<Code>& known) {
+  return known ? static_cast<int>(*known) : -1;
+}
+
+py::object describe_machine(const std::string& target) {
+  const auto found = find_machine(target);
+  if (!found) return py::none();
+  py::dict d;
+  d["generation"] = static_cast<int>(found->generation) + 2;
+  d["sbuf_partition_bytes"] = found->sbuf_partition_bytes;
+  d["psum_partition_bytes"] = found->psum_partition_bytes;
+  d["psum_banks"] = found->psum_banks;
+  d["matmul_moving_max"] = found->matmul_moving_max;
+  return d;
+}
+
+}  // namespace
+
+void bind_documents(py::module_& m, py::class_<Recorder>& program) {
+  m.def("ops", &describe_ops);
+  m.def("alu", [](const std::string& s) { return code_of(parse_alu(s)); });
+  m.def("act", [](const std::string& s) { return code_of(parse_act(s)); });
+  m.def("machine", &describe_machine);
+  m.def("check_budgets", &check_budgets);
+  m.def("junit_xml", &junit_xml);
+  m.def("error_kind", &error_kind);
+  program.def("save", &save);
+}
+
+}  // namespace nkisim::python

@@ -1,0 +1,87 @@
+// What Python registers once with the extension module, and how C++ reads and raises through it.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "isa/error.hpp"
+
+namespace nkisim::python {
+
+namespace py = pybind11;
+
+/// An attribute read and written on the hot path. Where its owner's class keeps it in __slots__,
+/// its place in the object is looked up once instead of its name every time.
+class Slot {
+ public:
+  explicit Slot(const char* attr_name) : text_(attr_name) {}
+  /// The value; what Python raises comes as error_already_set.
+  [[nodiscard]] py::object of(PyObject* owner) {
+    if (PyObject** place = place_in(owner); place != nullptr && *place != nullptr) {
+      return py::reinterpret_borrow<py::object>(*place);
+    }
+    return look_up(owner);
+  }
+  /// The value, which must be an integer of 64 bits.
+  [[nodiscard]] std::int64_t integer_of(PyObject* owner);
+  void set(PyObject* owner, const py::object& value);
+
+ private:
+  PyObject** place_in(PyObject* owner) {
+    if (Py_TYPE(owner) != type_) resolve(Py_TYPE(owner));
+    if (offset_ <= 0) return nullptr;
+    return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + offset_);
+  }
+  void resolve(PyTypeObject* type);
+  PyObject* name();
+  py::object look_up(PyObject* owner);
+
+  const char* text_;
+  PyObject* name_ = nullptr;  // interned when first needed: the interpreter may not run before
+  PyTypeObject* type_ = nullptr;
+  Py_ssize_t offset_ = 0;  // 0: not in a slot
+};
+
+/// What Python registers: its tensor and register types, operator tokens and error class.
+struct Front {
+  PyTypeObject* tensor = nullptr;
+  PyTypeObject* reg = nullptr;
+  PyObject* alu = nullptr;  // dict: token -> code
+  PyObject* act = nullptr;
+  PyObject* engines = nullptr;  // dict: engine token -> code
+  PyObject* error = nullptr;    // class
+  PyObject* is_ours = nullptr;  // callable(code object) -> bool
+  // Of a tensor; `ref` and `exact` hold the operand made of it.
+  Slot st{"st"}, part{"part"}, off{"off"}, shape{"shape"}, strides{"strides"}, dtype{"dtype"},
+      dyn{"dyn"}, ref{"_ref"}, exact{"_exact"};
+  Slot storage_id{"id"}, register_id{"id"}, code{"code"};
+};
+extern Front front;
+/// Takes the types, dicts and callables of `front` from Python's dict of them.
+void register_front(const py::dict& what);
+
+[[nodiscard]] inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == front.tensor; }
+[[nodiscard]] inline bool is_register(PyObject* o) { return Py_TYPE(o) == front.reg; }
+/// repr() on one line, at most 80 characters.
+[[nodiscard]] std::string text_of(PyObject* o);
+
+/// Sets Python's error from ours: message, code, instruction, trace line, kernel file and line.
+void raise(const isa::Error& error);
+
+/// What `fn` returns, a new reference; null with Python's error set if it throws.
+template <typename Fn>
+PyObject* guarded(Fn&& fn) {
+  try {
+    return fn();
+  } catch (py::error_already_set& e) {
+    e.restore();
+  } catch (const isa::Error& e) {
+    raise(e);
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+  return nullptr;
+}
+
+}  // namespace nkisim::python

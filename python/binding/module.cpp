@@ -1,0 +1,25 @@
+// The extension module nkisim._core: builds a Program from recorded calls, evaluates it, runs it.
+#include "python/binding/bind.hpp"
+#include "python/binding/compile.hpp"
+#include "python/binding/front.hpp"
+
+// libsystemc.so wants this symbol; a module never calls it.
+extern "C" __attribute__((visibility("default"))) int sc_main(int, char*[]) { return 0; }
+
+PYBIND11_MODULE(_core, m) {
+  using namespace nkisim::python;  // NOLINT(google-build-using-namespace)
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const Error& e) {
+      raise(e);
+    }
+  });
+  m.def("register", &register_front);
+  bind_options(m);
+  py::class_<Recorder> program(m, "Program");
+  bind_recording(program);
+  bind_compile(program);
+  bind_running(program);
+  bind_documents(m, program);
+}

@@ -1,0 +1,103 @@
+// Recording, as methods of Program: tensors, instructions and what is known of them.
+#define PY_SSIZE_T_CLEAN  // of "s#" in Py_BuildValue
+#include <pybind11/stl.h>
+
+#include "compiler/analysis/lifetimes.hpp"
+#include "python/binding/bind.hpp"
+#include "python/binding/front.hpp"
+
+namespace nkisim::python {
+namespace {
+
+Recorder& recorder_of(PyObject* self) { return py::handle(self).cast<Recorder&>(); }
+
+// Called for every instruction and tensor: plain functions of Python's, without pybind11's search
+// for an overload.
+PyObject* append(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&] {
+    recorder_of(self).append(args, count);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* add_tensor(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [id, name] = recorder_of(self).add_tensor(args, count);
+    return Py_BuildValue("(Is#)", id, name.data(), static_cast<Py_ssize_t>(name.size()));
+  });
+}
+
+PyObject* length(PyObject* self, PyObject*) {
+  return guarded([&] { return PyLong_FromSize_t(recorder_of(self).program.insts().size()); });
+}
+
+template <typename Fn>
+PyCFunction function(Fn* fn) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fn));
+}
+
+void bind_fast(py::class_<Recorder>& program) {
+  static std::array<PyMethodDef, 3> methods = {{
+      {"append", function(append), METH_FASTCALL, nullptr},
+      {"add_tensor", function(add_tensor), METH_FASTCALL, nullptr},
+      {"__len__", function(length), METH_NOARGS, nullptr},
+  }};
+  auto* type = reinterpret_cast<PyTypeObject*>(program.ptr());
+  for (PyMethodDef& each : methods) {
+    program.attr(each.ml_name) = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &each));
+  }
+}
+
+using Place = std::pair<std::string, std::uint32_t>;  // file and line; "" and 0 if unknown
+
+Place place_of(const Program& program, std::uint32_t file, std::uint32_t line) {
+  return {file > 0 ? program.files()[file - 1] : std::string(), line};
+}
+
+// First and last instruction that touches each tensor (-1: none), index tensors included, and
+// whether any writes it.
+std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Recorder& r) {
+  std::vector<std::tuple<std::int64_t, std::int64_t, bool>> out;
+  for (const auto& life : nkisim::compiler::lifetimes_of(r.program)) {
+    out.emplace_back(life.first, life.last, life.written);
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_recording(py::class_<Recorder>& program) {
+  bind_fast(program);
+  program
+      .def(py::init([](const std::string& target) {
+        const auto machine = find_machine(target);
+        if (!machine) fail("target", target, "trn1, inf2, trn2 or trn3");
+        return std::make_unique<Recorder>(*machine);
+      }))
+      .def("location",
+           [](Recorder& r) {
+             const SourceLoc loc = r.location();
+             return place_of(r.program, loc.kernel_file, loc.kernel_line);
+           })
+      .def("set_location",
+           [](Recorder& r, const std::string& file, std::uint32_t line) {
+             r.fixed_location.reset();
+             if (!file.empty()) r.fixed_location = SourceLoc{0, r.program.add_file(file), line};
+           })
+      .def("tensor_location",
+           [](Recorder& r, std::uint32_t id) {
+             const Tensor& t = r.program.tensor(id);
+             return place_of(r.program, t.file, t.line);
+           })
+      .def("set_role", [](Recorder& r, std::uint32_t id,
+                          int role) { r.program.set_role(id, static_cast<TensorRole>(role)); })
+      .def("restart",  // forgets all values
+           [](Recorder& r) {
+             r.evaluation.reset();
+             r.memory.reset();
+           })
+      .def("finish", [](Recorder& r) { r.program.finish(); })
+      .def("lifetimes", &lifetimes);
+}
+
+}  // namespace nkisim::python

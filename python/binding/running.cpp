@@ -1,0 +1,194 @@
+// Evaluating, interpreting and simulating the recorded program, as its methods.
+#include <pybind11/stl.h>
+
+#include <map>
+#include <sstream>
+
+#include "python/binding/bind.hpp"
+#include "src/config/config_json.hpp"
+#include "src/report/explain.hpp"
+#include "src/report/reports.hpp"
+#include "src/run/simulation.hpp"
+
+namespace nkisim::python {
+namespace {
+
+InterpretOptions options_for(const Recorder& r, bool allow_unwritten, const py::object& print) {
+  InterpretOptions options;
+  options.stochastic_rounding = r.stochastic_rounding;
+  options.unwritten = allow_unwritten ? Unwritten::kAllow : Unwritten::kError;
+  if (!print.is_none()) {
+    // A plain handle: the function is copied and destroyed without the interpreter's lock, and the
+    // caller's argument keeps the object alive.
+    options.print = [raw = print.ptr()](const std::string& line) {
+      const py::gil_scoped_acquire gil;
+      const py::handle callee{raw};
+      callee(line);
+    };
+  }
+  options.progress = [](std::uint64_t) {
+    const py::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() == 0;
+  };
+  return options;
+}
+
+// Goes on with what is recorded so far, until `core` of `cores` has done all of it: false if it
+// waits for another core, whose program is not `complete`.
+bool evaluate(Recorder& r, int core, int cores, bool complete) {
+  Memory& memory = r.live_memory();
+  if (r.evaluation == nullptr) {  // what device_print says belongs to the run
+    r.evaluation =
+        std::make_unique<Evaluation>(r.program, memory, cores, options_for(r, true, py::none()));
+  }
+  bool done = false;
+  {
+    const py::gil_scoped_release release;
+    done = r.evaluation->advance(core, complete);
+  }
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return done;
+}
+
+nkisim::ReportFiles report_files(const py::dict& files) {
+  const auto text = [&](const char* key) {
+    return files.contains(key) ? files[key].cast<std::string>() : std::string();
+  };
+  return {.accounting_json = text("accounting_json"),
+          .session = text("session"),
+          .perfetto = text("perfetto"),
+          .chrome = text("chrome"),
+          .flows = false,
+          .accounting = files.contains("explain"),
+          .events = false};
+}
+
+using Inputs = std::map<std::uint32_t, std::vector<std::byte>>;
+
+// The bytes a run starts from, to run again.
+Inputs copy_inputs(Recorder& r) {
+  Inputs inputs;
+  std::uint32_t id = 0;
+  for (const Tensor& t : r.program.tensors()) {
+    using enum TensorRole;
+    if (t.role == kInput || t.role == kInputOutput || t.role == kConstant) {
+      inputs[id] = r.live_memory().read(id);
+    }
+    ++id;
+  }
+  return inputs;
+}
+
+// Ctrl-C stops the run; with keep_partial what is done so far is the result, else
+// KeyboardInterrupt is raised.
+bool interrupted(bool keep_partial) {
+  if (PyErr_Occurred() == nullptr) return false;
+  if (!keep_partial || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0) {
+    throw py::error_already_set();
+  }
+  PyErr_Clear();
+  return true;
+}
+
+py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result) {
+  std::ostringstream text;
+  summary.print(text);
+  py::dict out;
+  out["latency_ns"] = static_cast<double>(result.end) * 1e-6;
+  out["instructions"] = result.instructions;
+  out["partial"] = result.partial;
+  out["json"] = summary.json().dump();
+  out["text"] = text.str();
+  return out;
+}
+
+// `files` has the names of reports to write (accounting_json, session, perfetto, chrome), and
+// "explain" if their text is wanted as well.
+py::dict simulate(Recorder& r, const std::string& config_name,
+                  const std::vector<std::string>& overrides, const py::dict& files,
+                  bool allow_unwritten, const py::object& print, bool keep_partial,
+                  bool timing_only) {
+  const auto config = nkisim::load_config(config_name, overrides);
+  const InterpretOptions services = options_for(r, allow_unwritten, print);
+  const bool explain = files.contains("explain");
+  nkisim::SimOptions options;
+  nkisim::Summary summary;
+  nkisim::Reports reports(report_files(files));
+  options.observers.push_back(&summary);
+  reports.observe(options.observers);
+  options.timing_only = timing_only;
+  options.unwritten = services.unwritten;
+  options.print = services.print;
+  options.stochastic_rounding = services.stochastic_rounding;
+  options.progress = [&](std::uint64_t n, nkisim::models::Fs) { return services.progress(n); };
+  Memory& memory = r.live_memory();
+  const std::string session = report_files(files).session;
+  const Inputs inputs = explain ? copy_inputs(r) : Inputs();
+  const auto fresh = [&] {
+    auto copy = std::make_unique<Memory>(r.program);
+    for (const auto& [id, bytes] : inputs) copy->load(id, bytes);
+    return copy;
+  };
+  nkisim::SimResult result;
+  std::vector<nkisim::WhatIf> changes;
+  {
+    const py::gil_scoped_release release;
+    result = nkisim::simulate(r.program, config, &memory, options);
+  }
+  interrupted(keep_partial);
+  {
+    const py::gil_scoped_release release;
+    reports.write_files();
+    if (explain && !result.partial) {
+      changes = nkisim::what_if(r.program, config, result.end, fresh,
+                                [&](int, int) { return services.progress(0); });
+    }
+    if (!session.empty()) reports.write_session(session, summary, result, changes);
+  }
+  interrupted(keep_partial);
+  py::dict out = result_of(summary, result);
+  if (explain) {
+    std::ostringstream said;
+    nkisim::print_explanation(said, *reports.accounting(), changes);
+    out["explanation"] = said.str();
+  }
+  return out;
+}
+
+std::span<const std::byte> bytes_of(const py::buffer_info& info) {
+  return {static_cast<const std::byte*>(info.ptr),
+          static_cast<std::size_t>(info.size * info.itemsize)};
+}
+
+std::uint64_t run_interpreter(Recorder& r, bool allow_unwritten, const py::object& print) {
+  const InterpretOptions options = options_for(r, allow_unwritten, print);
+  Memory& memory = r.live_memory();
+  std::uint64_t count = 0;
+  {
+    const py::gil_scoped_release release;
+    count = interpret(r.program, memory, options);
+  }
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return count;
+}
+
+}  // namespace
+
+void bind_running(py::class_<Recorder>& program) {
+  program
+      .def("load",
+           [](Recorder& r, std::uint32_t id, const py::buffer& data) {
+             r.live_memory().load(id, bytes_of(data.request()));
+           })
+      .def("read",
+           [](Recorder& r, std::uint32_t id) {
+             const auto bytes = r.live_memory().read(id);
+             return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+           })
+      .def("evaluate", &evaluate)
+      .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)
+      .def("simulate", &simulate)
+      .def("interpret", &run_interpreter);
+}
+
+}  // namespace nkisim::python

@@ -1,0 +1,32 @@
+// Python values that need no program as arguments of an instruction.
+//
+// Each throws isa::Error with the parameter's name, what was found and what is required.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "isa/inst.hpp"
+#include "isa/op_spec.hpp"
+
+namespace nkisim::python {
+
+[[noreturn]] void refuse(const isa::Param& param, PyObject* value, const std::string& required);
+
+[[nodiscard]] isa::Arg int_arg(isa::Arg::Kind kind, std::int64_t v);
+/// Whatever has __index__, if it fits 64 bits.
+[[nodiscard]] std::int64_t to_int(const isa::Param& param, PyObject* value);
+/// bool, integer or float, kept apart: bitvec operators take integers.
+[[nodiscard]] isa::Arg number(const isa::Param& param, PyObject* value);
+/// What `if value:` would ask.
+[[nodiscard]] isa::Arg truth(PyObject* value);
+/// An operator's token: `codes` says its number.
+[[nodiscard]] isa::Arg token(const isa::Param& param, PyObject* value, PyObject* codes,
+                             const char* required);
+/// One of Param::choices: its number, its name, or a member of an enum with that name.
+[[nodiscard]] isa::Arg choice(const isa::Param& param, PyObject* value);
+/// An integer, or lists and tuples of integers, nested or not.
+[[nodiscard]] isa::IntList int_list(const isa::Param& param, PyObject* value);
+
+}  // namespace nkisim::python
