@@ -76,6 +76,8 @@ PyObject* guarded(Fn&& fn) {
     return fn();
   } catch (py::error_already_set& e) {
     e.restore();
+  } catch (const py::builtin_exception& e) {  // py::type_error and others
+    e.set_error();
   } catch (const isa::Error& e) {
     raise(e);
   } catch (const std::exception& e) {

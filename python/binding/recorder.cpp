@@ -314,9 +314,8 @@ void Recorder::append(PyObject* const* args, Py_ssize_t count) {
 // add_tensor(name, space, dtype, shape, role, core, partition, address)
 std::pair<std::uint32_t, std::string> Recorder::add_tensor(PyObject* const* args,
                                                            Py_ssize_t count) {
-  if (count != 8 || !PyUnicode_Check(args[0])) {
-    throw py::type_error("add_tensor takes a name and seven arguments");
-  }
+  if (count != 8) throw py::type_error("add_tensor takes eight arguments");
+  if (!PyUnicode_Check(args[0])) throw py::type_error("name must be a str");
   const auto integer = [](PyObject* o) {
     const std::int64_t n = PyLong_AsLongLong(o);
     if (n == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
