@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "src/trace/trace_names.hpp"
 
@@ -75,7 +76,7 @@ std::string near_metrics(std::string_view name) {
 }
 
 const ErrorEntry* find_error(std::string_view kind_or_message) {
-  const auto& all = error_table();
+  const auto all = error_table();
   for (const ErrorEntry& e : all) {
     if (e.kind == kind_or_message) return &e;
   }

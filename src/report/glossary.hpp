@@ -1,7 +1,8 @@
 // What the metrics of a summary and the errors of nkisim mean: one table each.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,8 +31,8 @@ struct Metric {
   const MetricEntry* entry = nullptr;
 };
 
-[[nodiscard]] const std::vector<MetricEntry>& metric_table();
-[[nodiscard]] const std::vector<ErrorEntry>& error_table();
+[[nodiscard]] std::span<const MetricEntry> metric_table();
+[[nodiscard]] std::span<const ErrorEntry> error_table();
 /// Every metric a summary can have, in the order of the table.
 [[nodiscard]] const std::vector<Metric>& metrics();
 /// Null if there is no such metric.

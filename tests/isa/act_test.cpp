@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,64 +32,46 @@ Real scaled_silu_dx(Real x, Real slope) {
 }
 
 // The definitions of docs/numerics.md, section 7.
+const std::map<ActFn, Real (*)(Real)> kDefinitions = {
+    {ActFn::kCopy, [](Real x) -> Real { return x; }},
+    {ActFn::kSquare, [](Real x) -> Real { return x * x; }},
+    {ActFn::kAbs, [](Real x) -> Real { return std::fabs(x); }},
+    {ActFn::kSign, [](Real x) -> Real { return static_cast<Real>((x > 0) - (x < 0)); }},
+    {ActFn::kRelu, [](Real x) -> Real { return x > 0 ? x : 0; }},
+    {ActFn::kPrelu, [](Real x) -> Real { return x >= 0 ? x : static_cast<Real>(kSlope) * x; }},
+    {ActFn::kSigmoid, [](Real x) -> Real { return sigmoid(x); }},
+    {ActFn::kTanh, [](Real x) -> Real { return std::tanh(x); }},
+    {ActFn::kExp, [](Real x) -> Real { return std::exp(x); }},
+    {ActFn::kLog, [](Real x) -> Real { return std::log(x); }},
+    {ActFn::kSqrt, [](Real x) -> Real { return std::sqrt(x); }},
+    {ActFn::kRsqrt, [](Real x) -> Real { return 1 / std::sqrt(x); }},
+    {ActFn::kReciprocal, [](Real x) -> Real { return 1 / x; }},
+    {ActFn::kSin, [](Real x) -> Real { return std::sin(x); }},
+    {ActFn::kArctan, [](Real x) -> Real { return std::atan(x); }},
+    {ActFn::kErf, [](Real x) -> Real { return std::erf(x); }},
+    {ActFn::kErfDx, [](Real x) -> Real { return 2 / std::sqrt(kPi) * std::exp(-x * x); }},
+    {ActFn::kGelu, [](Real x) -> Real { return x / 2 * std::erfc(-x / std::sqrt(2.0L)); }},
+    {ActFn::kGeluApprxTanh,
+     [](Real x) -> Real {
+       return x * sigmoid(2 * std::sqrt(2 / kPi) * (x + 0.044715L * x * x * x));
+     }},
+    {ActFn::kGeluApprxSigmoid, [](Real x) -> Real { return x * sigmoid(1.702L * x); }},
+    {ActFn::kGeluDx,
+     [](Real x) -> Real {
+       return std::erfc(-x / std::sqrt(2.0L)) / 2 + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi);
+     }},
+    {ActFn::kGeluApprxSigmoidDx, [](Real x) -> Real { return scaled_silu_dx(x, 1.702L); }},
+    {ActFn::kSilu, [](Real x) -> Real { return x * sigmoid(x); }},
+    {ActFn::kSiluDx, [](Real x) -> Real { return scaled_silu_dx(x, 1); }},
+    {ActFn::kSoftplus,
+     [](Real x) -> Real { return std::log1p(std::exp(-std::fabs(x))) + (x > 0 ? x : 0); }},
+    {ActFn::kMish, [](Real x) -> Real { return x * std::tanh(std::log1p(std::exp(x))); }},
+};
+
 Real reference(ActFn fn, Real x) {
-  using enum ActFn;
-  switch (fn) {
-    case kCopy:
-      return x;
-    case kSquare:
-      return x * x;
-    case kAbs:
-      return std::fabs(x);
-    case kSign:
-      return static_cast<Real>((x > 0) - (x < 0));
-    case kRelu:
-      return x > 0 ? x : 0;
-    case kPrelu:
-      return x >= 0 ? x : static_cast<Real>(kSlope) * x;
-    case kSigmoid:
-      return sigmoid(x);
-    case kTanh:
-      return std::tanh(x);
-    case kExp:
-      return std::exp(x);
-    case kLog:
-      return std::log(x);
-    case kSqrt:
-      return std::sqrt(x);
-    case kRsqrt:
-      return 1 / std::sqrt(x);
-    case kReciprocal:
-      return 1 / x;
-    case kSin:
-      return std::sin(x);
-    case kArctan:
-      return std::atan(x);
-    case kErf:
-      return std::erf(x);
-    case kErfDx:
-      return 2 / std::sqrt(kPi) * std::exp(-x * x);
-    case kGelu:
-      return x / 2 * std::erfc(-x / std::sqrt(2.0L));
-    case kGeluApprxTanh:
-      return x * sigmoid(2 * std::sqrt(2 / kPi) * (x + 0.044715L * x * x * x));
-    case kGeluApprxSigmoid:
-      return x * sigmoid(1.702L * x);
-    case kGeluDx:
-      return std::erfc(-x / std::sqrt(2.0L)) / 2 + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi);
-    case kGeluApprxSigmoidDx:
-      return scaled_silu_dx(x, 1.702L);
-    case kSilu:
-      return x * sigmoid(x);
-    case kSiluDx:
-      return scaled_silu_dx(x, 1);
-    case kSoftplus:
-      return std::log1p(std::exp(-std::fabs(x))) + (x > 0 ? x : 0);
-    case kMish:
-      return x * std::tanh(std::log1p(std::exp(x)));
-  }
-  FAIL("a function without a reference");
-  return 0;
+  const auto it = kDefinitions.find(fn);
+  if (it == kDefinitions.end()) FAIL("a function without a reference");
+  return it->second(x);
 }
 
 bool is_derivative(ActFn fn) {

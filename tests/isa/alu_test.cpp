@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -27,63 +28,51 @@ std::uint32_t bits(float f) { return std::bit_cast<std::uint32_t>(f); }
 float truth(bool b) { return b ? 1.0F : 0.0F; }
 
 // What each arithmetic operator means, written with libm and no tricks.
+const std::map<AluOp, float (*)(float, float)> kDefinitions = {
+    {AluOp::kAdd, [](float a, float b) -> float { return a + b; }},
+    {AluOp::kSubtract, [](float a, float b) -> float { return a - b; }},
+    {AluOp::kMultiply, [](float a, float b) -> float { return a * b; }},
+    {AluOp::kMaximum,
+     [](float a, float b) -> float {
+       return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b);
+     }},
+    {AluOp::kMinimum,
+     [](float a, float b) -> float {
+       return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b);
+     }},
+    {AluOp::kEqual, [](float a, float b) -> float { return truth(a == b); }},
+    {AluOp::kNotEqual, [](float a, float b) -> float { return truth(a != b); }},
+    {AluOp::kGreaterEqual, [](float a, float b) -> float { return truth(a >= b); }},
+    {AluOp::kGreater, [](float a, float b) -> float { return truth(a > b); }},
+    {AluOp::kLessEqual, [](float a, float b) -> float { return truth(a <= b); }},
+    {AluOp::kLess, [](float a, float b) -> float { return truth(a < b); }},
+    {AluOp::kLogicalAnd, [](float a, float b) -> float { return truth(a != 0 && b != 0); }},
+    {AluOp::kLogicalOr, [](float a, float b) -> float { return truth(a != 0 || b != 0); }},
+    {AluOp::kLogicalXor, [](float a, float b) -> float { return truth((a != 0) != (b != 0)); }},
+    {AluOp::kLogicalNot, [](float a, float) -> float { return truth(a == 0); }},
+    {AluOp::kPower,
+     [](float a, float b) -> float {
+       return static_cast<float>(
+           std::pow(static_cast<long double>(a), static_cast<long double>(b)));
+     }},
+    {AluOp::kAbs, [](float a, float) -> float { return std::fabs(a); }},
+    {AluOp::kRsqrt,
+     [](float a, float) -> float {
+       return static_cast<float>(1 / std::sqrt(static_cast<long double>(a)));
+     }},
+    {AluOp::kReciprocal, [](float a, float) -> float { return 1.0F / a; }},
+    {AluOp::kSquare, [](float a, float) -> float { return a * a; }},
+    {AluOp::kRelu, [](float a, float) -> float { return std::isnan(a) ? a : std::max(a, 0.0F); }},
+    {AluOp::kAverage, [](float a, float b) -> float { return a + b; }},
+    {AluOp::kBypass, [](float a, float) -> float { return a; }},
+    {AluOp::kAbsMax, [](float a, float b) -> float { return std::fabs(a) > std::fabs(b) ? a : b; }},
+    {AluOp::kAbsMin, [](float a, float b) -> float { return std::fabs(a) < std::fabs(b) ? a : b; }},
+};
+
 float reference(AluOp op, float a, float b) {
-  using enum AluOp;
-  switch (op) {
-    case kAdd:
-      return a + b;
-    case kSubtract:
-      return a - b;
-    case kMultiply:
-      return a * b;
-    case kMaximum:
-      return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b);
-    case kMinimum:
-      return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b);
-    case kEqual:
-      return truth(a == b);
-    case kNotEqual:
-      return truth(a != b);
-    case kGreaterEqual:
-      return truth(a >= b);
-    case kGreater:
-      return truth(a > b);
-    case kLessEqual:
-      return truth(a <= b);
-    case kLess:
-      return truth(a < b);
-    case kLogicalAnd:
-      return truth(a != 0 && b != 0);
-    case kLogicalOr:
-      return truth(a != 0 || b != 0);
-    case kLogicalXor:
-      return truth((a != 0) != (b != 0));
-    case kLogicalNot:
-      return truth(a == 0);
-    case kPower:
-      return static_cast<float>(std::pow(static_cast<long double>(a), static_cast<long double>(b)));
-    case kAbs:
-      return std::fabs(a);
-    case kRsqrt:
-      return static_cast<float>(1 / std::sqrt(static_cast<long double>(a)));
-    case kReciprocal:
-      return 1.0F / a;
-    case kSquare:
-      return a * a;
-    case kRelu:
-      return std::isnan(a) ? a : std::max(a, 0.0F);
-    case kAverage:
-      return a + b;
-    case kBypass:
-      return a;
-    case kAbsMax:
-      return std::fabs(a) > std::fabs(b) ? a : b;
-    case kAbsMin:
-      return std::fabs(a) < std::fabs(b) ? a : b;
-    default:
-      FAIL("an operator without a reference");
-      return 0;
-  }
+  const auto it = kDefinitions.find(op);
+  if (it == kDefinitions.end()) FAIL("an operator without a reference");
+  return it->second(a, b);
 }
 
 // Equal as numbers (-0 is 0, NaN is NaN); power may differ in the last place, as long double

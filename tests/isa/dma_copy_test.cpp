@@ -210,7 +210,9 @@ TEST_CASE("dma_copy refuses what the documents forbid") {
              Contains("an integer dtype"));
   CHECK_THAT(refuse(b.view(s, {{1, 3}}, 0, -1, -1, gather(b, b.all(idx), 3)), four),
              Contains("a tensor in HBM"));
+}
 
+TEST_CASE("dma_copy refuses what its generation lacks") {
   ProgramBuilder old("trn1");
   const auto oh = old.hbm("h", Dtype::kFloat32, {4, 3});
   const auto os = old.sbuf("s", Dtype::kFloat32, {4, 3});

@@ -45,15 +45,40 @@ struct Event {
   std::string name;
 };
 
-}  // namespace
+struct Decoded {
+  std::vector<Event> events;
+  std::map<std::uint64_t, std::string> tracks;  // names by UUID
+};
 
-TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
+Decoded decode(std::string_view out) {
+  Decoded decoded;
+  Reader{out}.each([&](auto field, auto, auto packet) {
+    REQUIRE(field == 1);
+    Event event;
+    Reader{packet}.each([&](auto f, auto integer, auto text) {
+      if (f == 8) event.time = integer;
+      if (f == 60) {
+        std::uint64_t uuid = 0;
+        Reader{text}.each([&](auto g, auto i, auto t) {
+          if (g == 1) uuid = i;
+          if (g == 2) decoded.tracks[uuid] = t;
+        });
+      }
+      if (f != 11) return;
+      Reader{text}.each([&](auto g, auto i, auto t) {
+        if (g == 9) event.type = i;
+        if (g == 11) event.track = i;
+        if (g == 23) event.name = t;
+      });
+    });
+    if (event.type != 0) decoded.events.push_back(event);
+  });
+  return decoded;
+}
+
+// Two overlapping instructions, a transfer and an interruption.
+void play(Timeline& timeline) {
   isa::Program program(*isa::find_machine("trn2"));
-  std::string out, json;
-  Timeline::Writers writers;
-  writers.push_back(std::make_unique<PerfettoWriter>([&](std::string_view b) { out += b; }));
-  writers.push_back(std::make_unique<ChromeWriter>([&](std::string_view b) { json += b; }));
-  Timeline timeline(std::move(writers));
   timeline.on_start(program, load_config("trn2"));
   timeline.on_queue({0, 5, "qSyncDynamicHW"});
   isa::Inst inst;
@@ -70,30 +95,19 @@ TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
   lane.bytes = 2720;
   timeline.on_event(lane);
   timeline.on_end({models::from_ns(1100), true});
+}
 
-  std::vector<Event> events;
-  std::map<std::uint64_t, std::string> tracks;
-  Reader{out}.each([&](auto field, auto, auto packet) {
-    REQUIRE(field == 1);
-    Event event;
-    Reader{packet}.each([&](auto f, auto integer, auto text) {
-      if (f == 8) event.time = integer;
-      if (f == 60) {
-        std::uint64_t uuid = 0;
-        Reader{text}.each([&](auto g, auto i, auto t) {
-          if (g == 1) uuid = i;
-          if (g == 2) tracks[uuid] = t;
-        });
-      }
-      if (f != 11) return;
-      Reader{text}.each([&](auto g, auto i, auto t) {
-        if (g == 9) event.type = i;
-        if (g == 11) event.track = i;
-        if (g == 23) event.name = t;
-      });
-    });
-    if (event.type != 0) events.push_back(event);
-  });
+}  // namespace
+
+TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
+  std::string out, json;
+  Timeline::Writers writers;
+  writers.push_back(std::make_unique<PerfettoWriter>([&](std::string_view b) { out += b; }));
+  writers.push_back(std::make_unique<ChromeWriter>([&](std::string_view b) { json += b; }));
+  Timeline timeline(std::move(writers));
+  play(timeline);
+
+  auto [events, tracks] = decode(out);
   REQUIRE(events.size() == 6 + 2 + 1);  // three slices, two counter values, the interruption
   CHECK(events[0].name == "TENSOR_TENSOR");
   CHECK(events[0].time == 100);
