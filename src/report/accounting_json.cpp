@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "src/files/json_text.hpp"
 #include "src/report/accounting.hpp"

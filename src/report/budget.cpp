@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <iomanip>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "isa/error.hpp"

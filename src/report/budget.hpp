@@ -1,7 +1,7 @@
 // Limits of a run's metrics ("total_time<=250us"), for continuous integration.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

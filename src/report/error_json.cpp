@@ -1,6 +1,7 @@
 #include "src/report/error_json.hpp"
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "src/report/glossary.hpp"
 

@@ -1,7 +1,7 @@
 // An error as JSON, for programs that read what nkisim says.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "isa/error.hpp"
 

@@ -1,7 +1,7 @@
 // The instruction table as documents: what `nkisim isa` shows and what docs and isa.json hold.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "isa/op_spec.hpp"
