@@ -8,9 +8,8 @@
 #include "isa/alu.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
-#include "src/report/budget.hpp"
-#include "src/report/glossary.hpp"
-#include "src/trace/trace_writer.hpp"
+#include "src/report/report.hpp"
+#include "src/trace/trace.hpp"
 
 namespace nkisim::python {
 namespace {

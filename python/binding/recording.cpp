@@ -1,5 +1,4 @@
 // Recording, as methods of Program: tensors, instructions and what is known of them.
-#define PY_SSIZE_T_CLEAN  // of "s#" in Py_BuildValue
 #include <pybind11/stl.h>
 
 #include "compiler/analysis/lifetimes.hpp"

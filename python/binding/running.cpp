@@ -5,10 +5,9 @@
 #include <sstream>
 
 #include "python/binding/bind.hpp"
-#include "src/config/config_json.hpp"
-#include "src/report/explain.hpp"
-#include "src/report/reports.hpp"
-#include "src/run/simulation.hpp"
+#include "src/config/config.hpp"
+#include "src/report/report.hpp"
+#include "src/run/run.hpp"
 
 namespace nkisim::python {
 namespace {
