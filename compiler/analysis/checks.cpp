@@ -14,18 +14,27 @@ bool is_whole(const isa::TensorRef& ref, const isa::Program& program) {
          ref.columns() * isa::size_bytes(ref.dtype) == t.extent_bytes();
 }
 
+// Whether an argument of an activation leaves its result as it is.
+bool is_neutral(const isa::Inst& inst, int param, std::string_view name) {
+  if (name == "op") return inst.choice(param, isa::ActFn::kCopy) == isa::ActFn::kCopy;
+  if (name == "scale") return !inst.is_tensor(param) && inst.real(param, 1.0) == 1.0;
+  if (name == "bias") return !inst.is_tensor(param) && inst.real(param) == 0.0;
+  if (name == "reduce_cmd") return inst.integer(param) == 0;  // idle
+  return name == "dst" || name == "data" || !inst.has(param);
+}
+
 // Whether all that the instruction does is to copy one operand to another.
 bool only_copies(const isa::Inst& inst) {
   const isa::OpSpec& op = isa::spec(inst);
-  std::size_t present = 0;
-  for (const isa::Arg& arg : inst.args) present += arg.present() ? 1 : 0;
-  if (op.name == "tensor_copy") return present == 2;
-  if (op.name != "activation") return false;
-  const int function = isa::param_index(op, "op"), scale = isa::param_index(op, "scale");
-  const bool scaled = inst.has(scale);
-  return inst.choice(function, isa::ActFn::kCopy) == isa::ActFn::kCopy &&
-         present == (scaled ? 4U : 3U) &&
-         (!scaled || (!inst.is_tensor(scale) && inst.real(scale) == 1.0));
+  if (op.name != "tensor_copy" && op.name != "activation") return false;
+  for (int i = 0; i < static_cast<int>(op.params.size()); ++i) {
+    const std::string_view name = op.params[static_cast<std::size_t>(i)].name;
+    if (op.name == "tensor_copy" ? inst.has(i) && name != "dst" && name != "src"
+                                 : !is_neutral(inst, i, name)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool may_forward(const isa::Inst& inst, const isa::Program& program) {

@@ -88,8 +88,8 @@ def arguments(kernel):
     return [rng.standard_normal(s).astype(np.float32) for s in shapes]
 
 
-def run(kernel, **switches):
-    return nkisim.run(kernel, *arguments(kernel), target="trn2", compiler=switches)
+def run(kernel, target="trn2", **switches):
+    return nkisim.run(kernel, *arguments(kernel), target=target, compiler=switches)
 
 
 def _core(result):
@@ -189,8 +189,12 @@ def test_what_was_computed_before_is_read_again():
     assert once.instructions == always.instructions - 2
 
 
-def test_a_repeated_row_is_read_in_psum():
-    by_product, by_shuffles = run(repeated_row), run(repeated_row, broadcasts="vector")
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])  # trn1 copies by an activation
+def test_a_repeated_row_is_read_in_psum(target):
+    by_product = run(repeated_row, target)
+    by_shuffles = run(repeated_row, target, broadcasts="vector")
+    x, row = arguments(repeated_row)
+    np.testing.assert_array_equal(by_product.outputs, x * row)
     assert by_product.compiled.forwarded == 1
     # memset of the ones, two passes avoided by is_stationary_onezero: one nc_matmul, no copy.
     assert by_product.instructions == 3 + 1 + 1 + 1
