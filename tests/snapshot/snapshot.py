@@ -60,7 +60,8 @@ class Build:
         self.nkisim = str(self.release / "nkisim")
         python = tree / "build" / "venv" / "bin" / "python"
         self.python = str(python) if python.exists() else sys.executable
-        self.roots = [str(p) for p in (tree, checkouts) if p]
+        # With the recorder's own tree: a call from child.py is a source location, too.
+        self.roots = [str(p) for p in (tree, checkouts, HERE.parents[1]) if p]
 
     def environment(self, changes):
         path = os.pathsep.join([str(self.release / "python"), str(self.tree / "python")])
