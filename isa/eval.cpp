@@ -73,20 +73,38 @@ EvalContext::EvalContext(const Program& program, Memory& memory, CoreState& stat
     : program_(program), memory_(memory), state_(state), unwritten_(unwritten) {}
 EvalContext::~EvalContext() = default;
 
-void EvalContext::run(const Inst& inst) {
-  const OpSpec& op = spec(inst);
+template <typename Fn>
+void EvalContext::locating(const Inst& inst, Fn&& fn) {
   block_ = used_ = 0;
   skipped_.clear();
   skip_out_of_bounds_ = false;
   engine_ = inst.engine;
-  if (op.eval == nullptr) return;
   try {
-    op.eval(inst, *this);
+    fn();
   } catch (Error& e) {
-    e.at(op.name, inst.loc);
+    e.at(spec(inst).name, inst.loc);
     program_.locate(e);
     throw;
   }
+}
+
+void EvalContext::run(const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  if (op.eval == nullptr) return;
+  locating(inst, [&] { op.eval(inst, *this); });
+}
+
+void EvalContext::run(const Inst& inst, const Parcel* received) {
+  received_ = received;
+  run(inst);
+  received_ = nullptr;
+}
+
+Parcel EvalContext::send(const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  Parcel parcel;
+  if (op.send != nullptr) locating(inst, [&] { parcel = op.send(inst, *this); });
+  return parcel;
 }
 
 void* EvalContext::scratch(std::size_t bytes) {

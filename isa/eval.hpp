@@ -10,6 +10,7 @@
 
 #include "isa/inst.hpp"
 #include "isa/memory.hpp"
+#include "isa/rendezvous.hpp"
 
 namespace nkisim::isa {
 
@@ -67,13 +68,12 @@ class EvalContext {
   /// instruction's name and location.
   void run(const Inst& inst);
 
-  /// At a rendezvous: the partner core's instruction and context; null on a single core.
-  void set_peer(const Inst* inst, EvalContext* context) {
-    peer_inst_ = inst;
-    peer_ = context;
-  }
-  [[nodiscard]] const Inst* peer_inst() const { return peer_inst_; }
-  [[nodiscard]] EvalContext* peer() const { return peer_; }
+  /// What `inst` sends its partner: to be asked when the cores have met, before either runs.
+  /// Errors as of run().
+  [[nodiscard]] Parcel send(const Inst& inst);
+  /// Runs a rendezvous with what the partner sent; null on a single core.
+  void run(const Inst& inst, const Parcel* received);
+  [[nodiscard]] const Parcel* received() const { return received_; }
 
   /// Operand as FP32 values (packed dtypes: 4 columns per element).
   Tile<float> load(const TensorRef& ref);
@@ -167,6 +167,9 @@ class EvalContext {
                                    std::int64_t partition) const;
   template <typename Fn>
   void walk(const TensorRef& ref, Touch how, Fn&& fn);
+  // fn() with fresh scratch tiles; its errors carry the name and location of `inst`.
+  template <typename Fn>
+  void locating(const Inst& inst, Fn&& fn);
   // Stores of `ref` are rounded stochastically; `values` as they then are.
   [[nodiscard]] bool rounds(const TensorRef& ref) const;
   [[nodiscard]] Tile<float> rounded(const TensorRef& ref, const Tile<float>& values);
@@ -176,8 +179,7 @@ class EvalContext {
   Memory& memory_;
   CoreState& state_;
   Unwritten unwritten_;
-  const Inst* peer_inst_ = nullptr;
-  EvalContext* peer_ = nullptr;
+  const Parcel* received_ = nullptr;
   bool skip_out_of_bounds_ = false;
   Engine engine_ = Engine::kVector;  // the running instruction's
   std::vector<bool> skipped_;

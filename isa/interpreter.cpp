@@ -1,5 +1,6 @@
 #include "isa/interpreter.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -41,35 +42,21 @@ bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count)
   return true;
 }
 
-[[noreturn]] void fail_alone(const Program& program, const Core& core, const Core* other) {
-  std::string why = "which ends without the matching instruction";
-  if (other != nullptr) {
-    const std::string place = program.kernel_place(*other->waiting);
-    why = "which waits in " + std::string(spec(*other->waiting).name) +
-          (place.empty() ? "" : " at " + place);
-  }
-  Error e(ErrorCode::kBadInput,
-          "core " + std::to_string(core.waiting->core) + " waits here for another core, " + why);
-  e.at(spec(*core.waiting).name, core.waiting->loc);
-  program.locate(e);
-  throw e;
-}
-
 void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores) {
-  const Core* first = nullptr;
+  const Inst* first = nullptr;
+  std::vector<const Inst*> met;
   for (const auto& core : cores) {
-    if (first == nullptr && core->waiting != nullptr) first = core.get();
+    if (first == nullptr) first = core->waiting;
+    met.push_back(core->waiting);
   }
-  for (const auto& core : cores) {
-    if (core->waiting == nullptr) fail_alone(program, *first, nullptr);
-    if (core->waiting->op != first->waiting->op) fail_alone(program, *first, core.get());
-  }
+  if (std::find(met.begin(), met.end(), nullptr) != met.end()) fail_alone(program, *first, nullptr);
+  check_meeting(program, met);
+  std::vector<Parcel> parcels;
+  for (const auto& core : cores) parcels.push_back(core->context.send(*core->waiting));
   for (std::size_t i = 0; i < cores.size(); ++i) {
-    const std::size_t peer = cores.size() > 1 ? i ^ 1U : i;
-    if (cores.size() > 1) cores[i]->context.set_peer(cores[peer]->waiting, &cores[peer]->context);
-    cores[i]->context.run(*cores[i]->waiting);
+    cores[i]->context.run(*met[i], cores.size() > 1 ? &parcels[partner_of(i)] : nullptr);
+    cores[i]->waiting = nullptr;
   }
-  for (const auto& core : cores) core->waiting = nullptr;
 }
 
 }  // namespace

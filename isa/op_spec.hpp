@@ -10,6 +10,7 @@
 
 #include "isa/inst.hpp"
 #include "isa/part.hpp"
+#include "isa/rendezvous.hpp"
 
 namespace nkisim::isa {
 
@@ -119,9 +120,14 @@ struct OpSpec {
   void (*eval)(const Inst&, EvalContext&) = nullptr;
   /// The ISA-level parts with their quantities. Null: one part made by default_part().
   void (*expand)(const Inst&, const Machine&, Expansion&) = nullptr;
-  /// The cores of a program wait for each other here (core_barrier, sendrecv); eval then sees the
-  /// partner through EvalContext::peer.
+  /// The cores of a program wait for each other here (core_barrier, sendrecv). Nothing else crosses
+  /// from core to core but HBM: eval knows of its partner only what that one sent.
   bool rendezvous = false;
+  /// Rendezvous: rules between an instruction and its partner's; throws Error through fail().
+  void (*check_partner)(const Inst&, const Inst& partner) = nullptr;
+  /// Rendezvous: what the partner gets, read when the last core has come, before either evaluates
+  /// (EvalContext::received). Null: nothing.
+  Parcel (*send)(const Inst&, EvalContext&) = nullptr;
   /// What a sequencer does with it: control ops steer the walker and have no datapath effect.
   enum class Control : std::uint8_t {
     kNone,

@@ -81,15 +81,30 @@ void Core::name_queue(QueueIndex queue, const std::string& queue_name) {
 
 void Core::evaluate(Operation& op) {
   if (!op.evaluate) return;
-  if (op.rendezvous != 0) device_.prepare_peer(id_, op.peer, *eval_);
-  for (auto& [reg, value] : op.registers) {
-    const std::int32_t current = state_->reg(reg);
+  issued_registers(op, [&] {
+    const bool meets = op.rendezvous != 0 && device_.several_cores();
+    eval_->run(*op.step.inst, meets ? &op.received : nullptr);
+  });
+  op.received = {};
+}
+
+isa::Parcel Core::send(const Operation& op) {
+  isa::Parcel parcel;
+  issued_registers(op, [&] { parcel = eval_->send(*op.step.inst); });
+  return parcel;
+}
+
+// Registers may have changed since the instruction was issued.
+template <typename Fn>
+void Core::issued_registers(const Operation& op, Fn&& fn) {
+  std::vector<std::int32_t> current;
+  for (const auto& [reg, value] : op.registers) {
+    current.push_back(state_->reg(reg));
     state_->set_reg(reg, value);
-    value = current;
   }
-  eval_->run(*op.step.inst);
-  for (auto r = op.registers.rbegin(); r != op.registers.rend(); ++r) {
-    state_->set_reg(r->first, r->second);
+  fn();
+  for (std::size_t i = current.size(); i-- > 0;) {
+    state_->set_reg(op.registers[i].first, current[i]);
   }
 }
 

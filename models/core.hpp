@@ -29,13 +29,17 @@ class Core : public EngineHost {
   [[nodiscard]] std::string queue_name(QueueIndex queue) const { return queue_names_.at(queue); }
   [[nodiscard]] Fs end() const;
   [[nodiscard]] std::uint64_t instructions() const { return dispatcher_->count(); }
-  [[nodiscard]] isa::EvalContext* eval() { return eval_.get(); }
+  /// What a rendezvous instruction of this core sends its partner, with the registers it was issued
+  /// with.
+  [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
 
  private:
   Dispatcher::Options dispatch_options();
   void name_queue(QueueIndex queue, const std::string& queue_name);
   void evaluate(Operation& op);
+  template <typename Fn>
+  void issued_registers(const Operation& op, Fn&& fn);
   void wake_waiters(const Operation& op);
   void release(Operation& op);
   void on_update(Transfer& transfer, int engine);

@@ -70,31 +70,34 @@ void Device::count_one() {
 }
 
 bool Device::meet(int id, Operation& op, Fs now, Fs& since) {
-  if (op.met != kNever) {  // its issue waits for something else since then
-    since = std::max(since, op.met);
-    return true;
-  }
-  const auto me = static_cast<std::size_t>(id);
-  Meeting& meeting = meetings_[op.rendezvous];
-  meeting.arrived.resize(cores_.size(), nullptr);
-  if (meeting.arrived[me] == nullptr) {
-    meeting.arrived[me] = op.step.inst;
-    if (++meeting.count == cores_.size()) {
-      meeting.complete = now;
-      for (const auto& core : cores_) core->wake_all();
+  if (op.met == kNever) {
+    Meeting& meeting = meetings_[op.rendezvous];
+    meeting.arrived.resize(cores_.size(), nullptr);
+    Operation*& arrived = meeting.arrived[static_cast<std::size_t>(id)];
+    if (arrived == nullptr) {
+      arrived = &op;
+      ++meeting.count;
     }
+    if (meeting.count < cores_.size()) return false;
+    exchange(meeting);
+    for (Operation* each : meeting.arrived) each->met = now;
+    for (const auto& core : cores_) core->wake_all();
+    meetings_.erase(op.rendezvous);
   }
-  if (meeting.count < cores_.size()) return false;
-  op.met = meeting.complete;
   since = std::max(since, op.met);
-  if (cores_.size() > 1) op.peer = meeting.arrived.at(me ^ 1U);
-  if (++meeting.passed == cores_.size()) meetings_.erase(op.rendezvous);
   return true;
 }
 
-void Device::prepare_peer(int id, const isa::Inst* peer, isa::EvalContext& context) {
-  if (peer == nullptr) return;
-  context.set_peer(peer, cores_.at(static_cast<std::size_t>(id) ^ 1U)->eval());
+// Now every core has written what it sends, and nobody uses any more what will be received. From
+// here on each core goes on at its own time.
+void Device::exchange(const Meeting& meeting) {
+  std::vector<const isa::Inst*> met;
+  for (const Operation* op : meeting.arrived) met.push_back(op->step.inst);
+  isa::check_meeting(program_, met);
+  if (!evaluates_ || cores_.size() < 2) return;
+  for (std::size_t c = 0; c < cores_.size(); ++c) {
+    meeting.arrived[isa::partner_of(c)]->received = cores_[c]->send(*meeting.arrived[c]);
+  }
 }
 
 RunResult run(const isa::Program& program, const Config& config, isa::Memory* memory,

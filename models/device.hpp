@@ -22,17 +22,16 @@ class Device {
   [[nodiscard]] bool evaluates() const { return evaluates_; }
   void count_one();
   /// Core `id` has reached `op`. True once every core is at its meeting of the same number; `since`
-  /// is then when, and op.peer whom it met.
+  /// is then when, and op.received what its partner sent.
   bool meet(int id, Operation& op, Fs now, Fs& since);
-  /// Before a rendezvous instruction of core `id` is evaluated.
-  void prepare_peer(int id, const isa::Inst* peer, isa::EvalContext& context);
+  [[nodiscard]] bool several_cores() const { return cores_.size() > 1; }
 
  private:
   struct Meeting {
-    std::vector<const isa::Inst*> arrived;  // per core
-    std::size_t count = 0, passed = 0;
-    Fs complete = 0;
+    std::vector<Operation*> arrived;  // per core
+    std::size_t count = 0;
   };
+  void exchange(const Meeting& meeting);
   const isa::Program& program_;
   const RunOptions& options_;
   SimSession& session_;

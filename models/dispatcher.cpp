@@ -113,7 +113,6 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->ports = {};
   op->evaluate = op->holds_walk = false;
   op->rendezvous = isa::spec(*step.inst).rendezvous ? ++meetings_ : 0;
-  op->peer = nullptr;
   op->met = kNever;
   isa::expand(*step.inst, program_.machine(), op->expansion);
   return op;

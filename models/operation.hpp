@@ -25,8 +25,8 @@ struct Operation {
   Fs trigger_start = 0, trigger_end = 0;  // DMA
   int pending = 0;                        // events still to come: its own end, and the transfer's
   std::uint32_t rendezvous = 0;           // how many-th meeting of its core this is; 0 = none
-  const isa::Inst* peer = nullptr;        // whom it met there
   Fs met = kNever;                        // ... and when the last of them came
+  isa::Parcel received;                   // ... and what the partner sent
   bool evaluate = false;                  // has an eval still to run
   bool holds_walk = false;                // the walker waits for it
 };

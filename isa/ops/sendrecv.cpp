@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "isa/ops/dma.hpp"
 
 namespace nkisim::isa {
@@ -79,21 +81,21 @@ void check_partner(const Inst& inst, const Inst& peer) {
   }
 }
 
-// Both directions happen at once, so the lower core, which comes first, moves both.
+Parcel send(const Inst& inst, EvalContext& ctx) {
+  const Tile<std::byte> src = ctx.load_raw(inst.tensor(kSrc));
+  return {.bytes = {src.data, src.data + src.size()}, .rows = src.rows, .row_bytes = src.columns};
+}
+
+// Both directions happen at once: what arrives is what the partner had when the two met.
 void eval(const Inst& inst, EvalContext& ctx) {
-  EvalContext* peer = ctx.peer();
-  if (peer == nullptr) {  // one core alone: it receives what it sends
+  const Parcel* theirs = ctx.received();
+  if (theirs == nullptr || inst.integer(kRecvFrom) == inst.core) {  // one core receives its own
     ctx.store_raw(inst.tensor(kDst), ctx.load_raw(inst.tensor(kSrc)));
     return;
   }
-  const Inst& other = *ctx.peer_inst();
-  check_partner(inst, other);
-  if (inst.core > other.core) return;
-  check_partner(other, inst);
-  const Tile<std::byte> mine = ctx.load_raw(inst.tensor(kSrc));
-  const Tile<std::byte> theirs = peer->load_raw(other.tensor(kSrc));
-  ctx.store_raw(inst.tensor(kDst), inst.integer(kRecvFrom) == inst.core ? mine : theirs);
-  peer->store_raw(other.tensor(kDst), other.integer(kRecvFrom) == other.core ? theirs : mine);
+  const Tile<std::byte> tile = ctx.make<std::byte>(theirs->rows, theirs->row_bytes);
+  std::copy(theirs->bytes.begin(), theirs->bytes.end(), tile.data);
+  ctx.store_raw(inst.tensor(kDst), tile);
 }
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
@@ -122,6 +124,8 @@ const OpSpec spec_sendrecv = {
     .eval = eval,
     .expand = expand_parts,
     .rendezvous = true,
+    .check_partner = check_partner,
+    .send = send,
     .dma = true,
     .pick_engine = pick_engine,
 };

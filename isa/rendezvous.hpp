@@ -1,0 +1,33 @@
+// Instructions at which the cores of a program wait for each other, and what they hand over there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace nkisim::isa {
+
+struct Inst;
+class Program;
+
+/// What a core hands to its partner when they meet: an operand's elements, dense and row-major.
+/// A copy, made at the moment when the last core has come: from then on neither core's own time,
+/// nor what it writes next, can change what the other gets.
+struct Parcel {
+  std::vector<std::byte> bytes;
+  std::int64_t rows = 0, row_bytes = 0;
+};
+
+/// The core that core `id` of two meets.
+[[nodiscard]] constexpr std::size_t partner_of(std::size_t id) { return id ^ 1U; }
+
+/// Throws Error, located at the instruction of the first core it concerns, unless the instructions
+/// that met (one per core, in the order of the cores) belong together.
+void check_meeting(const Program& program, std::span<const Inst* const> met);
+
+/// Throws Error at `waiting`: its core waits there, and the other one is at `other` or (null) has
+/// ended.
+[[noreturn]] void fail_alone(const Program& program, const Inst& waiting, const Inst* other);
+
+}  // namespace nkisim::isa

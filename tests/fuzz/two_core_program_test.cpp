@@ -1,0 +1,244 @@
+// Random race-free programs of two cores that meet: whatever the speed of engines and DMA queues,
+// the timed run must leave the same bytes as the interpreter, in SBUF too.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <random>
+#include <sstream>
+
+#include "isa/interpreter.hpp"
+#include "src/config/config_json.hpp"
+#include "src/run/simulation.hpp"
+#include "src/trace/trace_reader.hpp"
+
+namespace {
+
+using namespace nkisim;
+
+constexpr int kTiles = 6, kColumns = 64, kSlots = 12;
+
+unsigned from_environment(const char* name, unsigned otherwise) {
+  const char* given = std::getenv(name);
+  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : otherwise;
+}
+
+std::string text_of(int number) { return std::to_string(number); }
+
+/// Two cores that compute on overlapping tiles, move data, and now and then meet: in a sendrecv of
+/// either kind, one or both directions, or at a barrier that opens what both have stored. Each
+/// core's part between two meetings is drawn for itself, so either may be the late one.
+class Writer {
+ public:
+  explicit Writer(unsigned s) : random_(s), target_(s % 3 == 0 ? "trn3" : "trn2") {}
+
+  std::string program() {
+    text_ << R"({"nisa": 1, "target": ")" << target_ << R"(", "name": "random", "cores": 2})"
+          << '\n';
+    declare();
+    for (int core = 0; core < 2; ++core) begin(core);
+    const int meetings = 1 + pick(6);
+    for (int m = 0; m < meetings; ++m) {
+      for (int core = 0; core < 2; ++core) work(core, pick(8));
+      meet();
+    }
+    for (int core = 0; core < 2; ++core) {
+      work(core, pick(6));
+      for (int t = 0; t < kTiles; ++t) {
+        dma(core, '"' + slice("y", core, t) + '"', '"' + tile(core, t) + '"');
+      }
+    }
+    return text_.str();
+  }
+  [[nodiscard]] const std::string& target() const { return target_; }
+
+ private:
+  struct Place {  // of a rectangle in a tile: both ends of a transfer have the same
+    int rows = 32, columns = 16;
+  };
+
+  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  static std::string tile(int core, int t) { return "t" + text_of(core) + text_of(t); }
+  static std::string slice(const std::string& name, int core, int t) {
+    return name + "[" + text_of(core) + ", :, " + text_of(t * kColumns) + ":" +
+           text_of((t + 1) * kColumns) + "]";
+  }
+
+  void hbm(const std::string& name, const std::string& shape, const std::string& more) {
+    text_ << R"({"tensor": {"name": ")" << name << R"(", "shape": )" << shape
+          << R"(, "dtype": "float32")" << more << "}}\n";
+  }
+  void declare() {
+    hbm("x", "[2, 128, 512]",
+        R"(, "role": "input", "data": {"generator": "uniform", "seed": 3, "low": -2, "high": 2})");
+    hbm("y", "[2, 128, 512]", R"(, "role": "output")");
+    hbm("shared", "[" + text_of(kSlots) + ", 2, 128, 64]", "");
+    for (int core = 0; core < 2; ++core) {
+      for (int t = 0; t < kTiles; ++t) {  // neighbours share half their bytes
+        text_ << R"({"tensor": {"name": ")" << tile(core, t)
+              << R"(", "space": "sbuf", "shape": [128, 64], "dtype": "float32", "address": )"
+              << t * 128 << R"(, "core": )" << core << "}}\n";
+      }
+    }
+  }
+  // Every tile written, by loads of different sizes.
+  void begin(int core) {
+    for (int t = 0; t < kTiles; ++t)
+      dma(core, '"' + tile(core, t) + '"', '"' + slice("x", core, t) + '"');
+    inst(core, "register_alloc", "", R"("dst": "r0", "x": 1)");
+  }
+
+  void inst(int core, const std::string& op, const std::string& engine, const std::string& rest) {
+    text_ << R"({"i": ")" << op << R"(", "core": )" << core;
+    if (!engine.empty()) text_ << R"(, "engine": ")" << engine << '"';
+    text_ << ", " << rest << "}\n";
+  }
+  /// A rectangle of a tile, now and then at a column that a register says.
+  std::string place(int core, const Place& size) {
+    const int row = size.rows == 128 ? 0 : pick(4) * 32;
+    const int column = size.columns == kColumns ? 0 : pick(3) * 16;
+    const std::string view = "\"" + tile(core, pick(kTiles)) + "[" + text_of(row) + ":" +
+                             text_of(row + size.rows) + ", " + text_of(column) + ":" +
+                             text_of(column + size.columns) + "]\"";
+    if (size.columns == kColumns || pick(4) != 0) return view;
+    return R"({"tensor": )" + view + R"(, "dynamic": [{"register": 0, "stride": 4}]})";
+  }
+  std::string one_of(std::initializer_list<const char*> names) {
+    return names.begin()[pick(static_cast<int>(names.size()))];
+  }
+
+  // Every kind of queue: descriptors of the compiler, of the hardware and of GpSimd's software.
+  void dma(int core, const std::string& dst, const std::string& src) {
+    const bool fixed = (dst + src).find("dynamic") == std::string::npos;
+    const std::string mode = one_of({"unknown", "swdge", "hwdge", fixed ? "none" : "hwdge"});
+    const std::string engine = mode == "swdge" ? "gpsimd" : one_of({"sync", "scalar"});
+    inst(core, "dma_copy", engine,
+         R"("dst": )" + dst + R"(, "src": )" + src + R"(, "dge_mode": ")" + mode + '"');
+  }
+
+  void work(int core, int count) {
+    for (int i = 0; i < count; ++i) step(core);
+  }
+  void step(int core) {
+    const Place small, large{128, kColumns};
+    const auto any = [&] { return place(core, small); };
+    switch (pick(8)) {
+      case 0:
+        return inst(core, "tensor_tensor", one_of({"vector", "gpsimd"}),
+                    R"("op": "maximum", "dst": )" + any() + R"(, "data1": )" + any() +
+                        R"(, "data2": )" + any());
+      case 1:
+        return inst(core, "activation", "",
+                    R"("op": "copy", "scale": 0.5, "dst": )" + any() + R"(, "data": )" + any());
+      case 2:
+        return inst(core, "tensor_scalar", one_of({"vector", "scalar"}),
+                    R"("op0": "add", "operand0": 0.25, "dst": )" + any() + R"(, "data": )" + any());
+      case 3:
+        return inst(core, "tensor_copy", one_of({"scalar", "gpsimd", "vector"}),
+                    R"("dst": )" + any() + R"(, "src": )" + any());
+      case 4:
+        return inst(core, "register_move", "", R"("dst": "r0", "src": )" + text_of(pick(5)));
+      case 5:  // a large transfer, under way for long
+        return dma(core, place(core, large), '"' + slice("x", core, pick(8)) + '"');
+      default:
+        return dma(core, any(), any());
+    }
+  }
+
+  void meet() {
+    if (pick(3) == 0 && slot_ < kSlots) return share();
+    const bool own = pick(2) == 0;  // GpSimd's own DMA
+    const Place size = pick(4) == 0 ? Place{128, kColumns} : Place{};
+    const int pipe = pick(4);
+    const bool repeat = pick(4) == 0;
+    const std::array<bool, 2> receives = {pick(6) != 0, pick(6) != 0};
+    for (int core = 0; core < 2; ++core) {
+      if (repeat) inst(core, "loop_begin", "", R"("register": "r0", "start": 0, "stop": 3)");
+      exchange(core, own, size, pipe, receives);
+      if (repeat) inst(core, "loop_end", "", R"("loc": "loop:1")");
+      // What is sent or received is used, or overwritten, at once on one core and late on the
+      // other.
+      work(core, pick(3));
+    }
+  }
+  void exchange(int core, bool own, const Place& size, int pipe,
+                const std::array<bool, 2>& receives) {
+    const int other = 1 - core;
+    const auto index = [](int c) { return static_cast<std::size_t>(c); };
+    const int from = receives.at(index(core)) ? other : core;
+    const int to = receives.at(index(other)) ? other : core;
+    const std::string engine =
+        own ? "gpsimd" : one_of({"sync", "scalar", "gpsimd", "vector", "tensor"});
+    const std::string dst = place(core, size), src = place(core, size);
+    inst(core, "sendrecv", engine,
+         R"("src": )" + src + R"(, "dst": )" + dst + R"(, "send_to_rank": )" + text_of(to) +
+             R"(, "recv_from_rank": )" + text_of(from) + R"(, "pipe_id": )" + text_of(pipe) +
+             R"(, "dma_engine": ")" + (own ? "gpsimd_dma" : "dma") + '"');
+  }
+  // Both store a tile, meet at a barrier, and load what the other one stored. No slot is used
+  // twice.
+  void share() {
+    const std::string slot = "shared[" + text_of(slot_++) + ", ";
+    const auto mine = [&](int core) { return '"' + slot + text_of(core) + "]\""; };
+    for (int core = 0; core < 2; ++core) {
+      dma(core, mine(core), '"' + tile(core, pick(kTiles)) + '"');
+      work(core, pick(3));
+      inst(core, "core_barrier", one_of({"sync", "scalar", "gpsimd", "vector", "tensor"}),
+           R"("data": ")" + slot + R"(0:2]", "cores": [0, 1])");
+      work(core, pick(3));
+      dma(core, '"' + tile(core, pick(kTiles)) + '"', mine(1 - core));
+    }
+  }
+
+  std::mt19937 random_;
+  std::string target_;
+  std::ostringstream text_;
+  int slot_ = 0;
+};
+
+/// Machines on which other things come first; none changes a value.
+models::Config machine(const std::string& target, unsigned kind) {
+  static const std::array<std::vector<std::string>, 4> kKinds = {{
+      {},
+      {"dma.bytes_per_ns=1"},
+      {"dma.software.first_packet=9000", "engines.vector.wake=900"},
+      {"dma.hardware.first_packet=9000", "engines.gpsimd.clock=0.05"},
+  }};
+  return load_config(target, kKinds.at(kind % kKinds.size()));
+}
+
+/// Names of the tensors in which the timed run differs from the interpreter.
+std::string differing(const TraceFile& trace, const models::Config& config) {
+  const isa::Program& program = *trace.program;
+  isa::Memory expected(program), timed(program);
+  load_inputs(trace, expected);
+  load_inputs(trace, timed);
+  isa::interpret(program, expected);
+  simulate(program, config, &timed,
+           {.unwritten = isa::Unwritten::kAllow, .print = {}, .observers = {}, .progress = {}});
+  std::string names;
+  for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
+    if (expected.read(t) != timed.read(t)) names += program.tensor(t).name + " ";
+  }
+  return names;
+}
+
+}  // namespace
+
+// NKISIM_FUZZ_PROGRAMS=20000 for the large run.
+TEST_CASE("two cores leave the same bytes timed and untimed", "[twocore]") {
+  const unsigned seed = from_environment("NKISIM_FUZZ_SEED", 1);
+  const unsigned count = from_environment("NKISIM_FUZZ_PROGRAMS", 400);
+  INFO("NKISIM_FUZZ_SEED=" << seed);
+  unsigned meetings = 0;
+  for (unsigned s = seed; s < seed + count; ++s) {
+    Writer writer(s);
+    const std::string text = writer.program();
+    const TraceFile trace = read_trace_text(text, "random.jsonl");
+    for (const isa::Inst& inst : trace.program->insts())
+      meetings += isa::spec(inst).rendezvous ? 1 : 0;
+    const std::string differs = differing(trace, machine(writer.target(), s));
+    INFO("seed " << s << " differs in " << differs << "\n" << text);
+    REQUIRE(differs.empty());
+  }
+  CHECK(meetings >= 4 * count);
+}
