@@ -287,7 +287,8 @@ TEST_CASE("a scheduled random program computes the same bits", "[schedule]") {
         schedule(program.b.program(), trn3(), {.window = seed % 2 == 0 ? 16U : 4096U});
     CHECK(plan.moved > 0);
     program.b.program().reorder(plan.order);
-    CHECK(program.result() == expected);
+    const bool same = program.result() == expected;  // not printed: thousands of bytes
+    REQUIRE(same);
   }
 }
 

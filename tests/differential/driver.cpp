@@ -1,5 +1,6 @@
 // Executes one small trace after another for the differential tests: reads trace text and initial
 // bytes of tensors from stdin, answers on stdout with an error or the final bytes of all tensors.
+// With --timed every trace is also run in simulated time, which must leave the same bytes.
 //
 // Request: u32 length, trace text (JSON Lines); u32 count, then per tensor u32 id, u32 length and
 // that many bytes.
@@ -19,6 +20,8 @@
 #include <vector>
 
 #include "isa/interpreter.hpp"
+#include "src/config/config_json.hpp"
+#include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"
 
 namespace {
@@ -82,7 +85,19 @@ void answer(int status, const std::string& message) {
   put(message.data(), message.size());
 }
 
-void execute(const std::string& text, const std::vector<Init>& inits) {
+/// The first tensor that the timed run leaves with other bytes than `expected`; empty if none.
+std::string differing_timed(const Program& program, const std::vector<Init>& inits,
+                            Memory& expected) {
+  Memory memory(program);
+  for (const Init& init : inits) fill(program, memory, init);
+  nkisim::simulate(program, nkisim::load_config(std::string(program.machine().target)), &memory);
+  for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
+    if (memory.read(id) != expected.read(id)) return program.tensor(id).name;
+  }
+  return {};
+}
+
+void execute(const std::string& text, const std::vector<Init>& inits, bool timed) {
   int stage = 1;
   try {
     const nkisim::TraceFile trace = nkisim::read_trace_text(text, "case.jsonl");
@@ -94,6 +109,8 @@ void execute(const std::string& text, const std::vector<Init>& inits) {
     nkisim::isa::InterpretOptions options;
     options.print = [&](const std::string& line) { printed += line; };
     (void)nkisim::isa::interpret(program, memory, options);
+    const std::string name = timed ? differing_timed(program, inits, memory) : "";
+    if (!name.empty()) return answer(3, "the timed run leaves other bytes in " + name);
     answer(0, "");
     put_u32(program.tensors().size());
     for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
@@ -115,13 +132,14 @@ void execute(const std::string& text, const std::vector<Init>& inits) {
 // SystemC's library refers to it.
 extern "C" int sc_main(int, char*[]) { return 0; }
 
-int main() {
+int main(int argc, char* argv[]) {
+  const bool timed = argc > 1 && std::strcmp(argv[1], "--timed") == 0;
   // Memory of each case mapped anew rather than recycled: only the pages it touches are cleared.
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
   std::string text;
   std::vector<Init> inits;
   while (get_request(text, inits)) {
-    execute(text, inits);
+    execute(text, inits, timed);
     std::fflush(stdout);
   }
   return 0;

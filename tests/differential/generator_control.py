@@ -195,6 +195,18 @@ def _work(d, core, p, n, source):
     return _on(core, out), source
 
 
+def _traffic(d, core):
+    """A transfer that has nothing to do with the exchange and is under way during it."""
+    if d.chance(0.5):
+        return []
+    p, dtype = d.parts(), d.dtype(COMPUTE)
+    n = d.columns(p, 256)
+    mode = d.pick(["unknown", "none", "swdge", "hwdge"])
+    engine = "gpsimd" if mode == "swdge" else d.pick(["sync", "scalar"])
+    return _on(core, [Inst("dma_copy", engine, dst=d.view("sbuf", dtype, p, n, write=True),
+                           src=d.view("sbuf", dtype, p, n), dge_mode=mode)])
+
+
 @gen
 def two_cores(d):
     """Two cores compute, exchange tiles by sendrecv or through HBM and a barrier, and go on."""
@@ -209,19 +221,23 @@ def two_cores(d):
         results.append(tile)
     received = [d.view("sbuf", dtype, p, n, write=True, rank=1) for _ in (0, 1)]
     if d.chance(0.5):
-        pair = [Inst("sendrecv", None, src=results[c], dst=received[c], send_to_rank=1 - c,
-                     recv_from_rank=1 - c, pipe_id=d.r.randint(0, 3), dma_engine="dma")
-                for c in (0, 1)]
-        pair[1].args["pipe_id"] = pair[0].args["pipe_id"]
-        for core in (0, 1):
-            insts += _on(core, [pair[core]])
+        own = n <= 256 and d.chance(0.5)  # GpSimd's DMA
+        pipe = d.r.randint(0, 3)
+        for c in (0, 1):
+            engine = "gpsimd" if own else d.pick([None, "sync", "scalar", "vector", "tensor"])
+            insts += _traffic(d, c) + _on(c, [
+                Inst("sendrecv", engine, src=results[c], dst=received[c], send_to_rank=1 - c,
+                     recv_from_rank=1 - c, pipe_id=pipe,
+                     dma_engine="gpsimd_dma" if own else "dma")])
     else:
         shared = [d.hbm(dtype, [p, n]) for _ in (0, 1)]
         for core in (0, 1):
             insts += _on(core, [Inst("dma_copy", None, dst=shared[core], src=results[core])])
-        engine = d.pick([None, "sync", "vector"])
-        for core in (0, 1):
-            insts += _on(core, [Inst("core_barrier", engine, data=shared[0], cores=[0, 1])])
+            insts += _traffic(d, core)
+        engine = d.pick([None, "sync", "vector", "scalar", "gpsimd", "tensor"])
+        for core in (0, 1):  # a barrier orders what is done with its data, nothing else
+            insts += _on(core, [Inst("core_barrier", engine, data=view, cores=[0, 1])
+                                for view in shared])
         for core in (0, 1):
             insts += _on(core, [Inst("dma_copy", None, dst=received[core], src=shared[1 - core])])
         for view in shared:

@@ -18,11 +18,11 @@ OK, REJECTED_READING, REJECTED_RUNNING, CRASHED = 0, 1, 2, 3
 class Driver:
     """One driver process; started again when a case kills it."""
 
-    def __init__(self, path):
-        self.path, self.process = path, None
+    def __init__(self, path, timed=False):
+        self.command, self.process = [path] + ["--timed"] * timed, None
 
     def _start(self):
-        self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE)  # fmt: skip
 
     def _read(self, size):

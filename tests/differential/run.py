@@ -49,7 +49,7 @@ def one_case(driver, options, op, index):
 def work(arguments):
     """One worker: every `jobs`-th case."""
     options, ops, first = arguments
-    driver, counts, failures = Driver(options.driver), Counter(), []
+    driver, counts, failures = Driver(options.driver, options.timed), Counter(), []
     per_op = Counter()
     for index in range(first, options.cases, options.jobs):
         op = op_of(index, ops)
@@ -77,6 +77,8 @@ def parse():
     parser.add_argument("--skip", action="append", default=[], help="not this instruction; reported")
     parser.add_argument("--case", type=int, help="only this case of --op")
     parser.add_argument("--target", choices=["trn1", "inf2", "trn2", "trn3"])
+    parser.add_argument("--timed", action="store_true",
+                        help="run each case in simulated time, too: the same bytes")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--keep", type=int, default=3, help="failures per instruction to reduce and save")
     parser.add_argument("--out", default="differential-failures", help="folder for failing traces")
@@ -92,7 +94,7 @@ def parse():
 
 def single(options):
     op = options.op[0]
-    driver = Driver(options.driver)
+    driver = Driver(options.driver, options.timed)
     keys, failure = one_case(driver, options, op, options.case)
     if failure is None:
         case = draw_case(op, f"{options.seed}:{op}:{options.case}", target=options.target)

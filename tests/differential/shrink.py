@@ -55,6 +55,7 @@ def _fewer_columns(case):
     sizes = {v.columns for v in views if v.columns > 1}
     for size in sizes:
         same = [k for k, v in enumerate(views) if v.columns == size]
+        same = list({id(views[k].dims): k for k in same}.values())  # shared ones are cut once
         if any(len([d for d in views[k].dims if d[1] > 1]) != 1 for k in same):
             continue
         for count in sorted({1, 2, size // 2, size - 1}):

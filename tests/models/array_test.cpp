@@ -10,7 +10,11 @@ namespace {
 // Round figures: 1 GHz, so a cycle is 1 ns.
 Config config(bool throttled) {
   Config c;
-  c.array = {.lead = from_ns(8), .lead_throttled = from_ns(47), .bubble = from_ns(3), .tile = 32};
+  c.array = {.lead = from_ns(8),
+             .lead_throttled = from_ns(47),
+             .bubble = from_ns(3),
+             .bubble_throttled = from_ns(5),
+             .tile = 32};
   c.throttle = {.enabled = throttled,
                 .window = from_ns(1000),
                 .threshold = 0.5,
@@ -85,4 +89,63 @@ TEST_CASE("the limit lifts after a busy window and returns after an idle one") {
   CHECK(t.rate(from_ns(1600)) == 0.5);  // nothing since
   // Crossing a flip: 100 ns at full rate up to 1600, the rest at half.
   CHECK(t.finish(from_ns(1500), from_ns(150), true) == from_ns(1700));
+}
+
+TEST_CASE("a cell that is used in part is taken whole") {
+  const auto machine = config(false);  // the array keeps a reference
+  const auto multiply_on = [&](int rows) {
+    Array array(machine);
+    array.run(load(0, rows), cost(8, 0), 0);
+    // Weights at 8 ns, then the bubble: streams from 11 to 523 ns.
+    array.run(multiply(0, rows), cost(512, 0), from_ns(8));
+    std::vector<double> earliest;  // of a multiply on each row of cells
+    for (int row = 0; row < 128; row += 32) {
+      earliest.push_back(to_ns(array.earliest(multiply(row, 32), from_ns(10))));
+    }
+    return earliest;
+  };
+  const double busy = 523 - 8, free = 10;
+  CHECK(multiply_on(32) == std::vector<double>{busy, free, free, free});
+  CHECK(multiply_on(40) == std::vector<double>{busy, busy, free, free});
+  CHECK(multiply_on(100) == std::vector<double>{busy, busy, busy, busy});
+}
+
+TEST_CASE("columns, too, are taken by whole cells") {
+  const auto machine = config(false);
+  Array array(machine);
+  isa::Part narrow = multiply();
+  narrow.columns = 33;
+  array.run(narrow, cost(512, 0), 0);  // streams from 3 to 515 ns
+  isa::Part next = multiply();
+  next.columns = 32;
+  next.column_start = 32;
+  CHECK(array.earliest(next, 0) == from_ns(515 - 8));
+  next.column_start = 64;
+  CHECK(array.earliest(next, 0) == 0);
+}
+
+TEST_CASE("lead and bubble in a slow window are the throttled ones") {
+  const auto machine = config(true);
+  Array array(machine);
+  // The first window, to 600 ns, is slow: 32 ns of weights take 64.
+  array.run(load(), cost(32, 0), 0);
+  const auto m = array.run(multiply(), cost(300, 0), from_ns(64));
+  CHECK(m.busy_from == from_ns(64 + 5));
+  // To 600 ns, 531 ns at half rate: 265.5 of the 300. More than half of the window was busy, so the
+  // next one is fast and the remaining 34.5 take their time.
+  CHECK(m.busy_to == from_ns(600 + 34.5));
+  CHECK(m.throttled == from_ns(600 + 34.5 - 69 - 300));
+  CHECK(array.earliest(load(), from_ns(10)) == from_ns(69 - 47));
+  CHECK(array.earliest(multiply(), from_ns(560)) == from_ns(634.5 - 47));
+  CHECK(array.earliest(multiply(), from_ns(610)) == from_ns(634.5 - 8));
+  const auto next = array.run(multiply(), cost(10, 0), from_ns(626.5));
+  CHECK(next.busy_from == from_ns(634.5 + 3));  // a fast window's bubble
+}
+
+TEST_CASE("loading weights is no activity that lifts the limit") {
+  const auto machine = config(true);
+  Array array(machine);
+  array.run(load(), cost(290, 0), 0);  // 580 of the window's 600 ns, at half rate
+  const auto m = array.run(multiply(), cost(100, 0), from_ns(610));
+  CHECK(m.busy_to - m.busy_from == from_ns(200));
 }

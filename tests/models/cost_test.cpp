@@ -36,6 +36,15 @@ Config config() {
   return c;
 }
 
+// Of one dtype only.
+CostRule half_precision() {
+  CostRule rule{.id = "half", .unit = isa::Unit::kVector, .opcodes = {"COPY"}};
+  rule.dtypes = 1U << static_cast<unsigned>(isa::Dtype::kFloat16);
+  rule.fixed = 7;
+  rule.cycles_per_element = 0.5;
+  return rule;
+}
+
 isa::Part part(std::int64_t elements, std::uint32_t features) {
   return {.opcode = isa::Opcode::kCOPY,
           .unit = isa::Unit::kVector,
@@ -53,6 +62,19 @@ TEST_CASE("the first rule that matches decides") {
   CHECK(table.cost(part(400, isa::kFeatAll16Bit)).stream_cycles == 100);
   CHECK(table.cost(part(400, isa::kFeatAll16Bit | isa::kFeatSrcPsum)).rule->id == "rest");
   CHECK(table.cost(part(400, 0)).rule->id == "rest");
+}
+
+TEST_CASE("a rule of a dtype is for parts of that dtype") {
+  Config c = config();
+  c.rules.insert(c.rules.begin(), half_precision());
+  const isa::Program program(*isa::find_machine("trn2"));
+  const CostTable table(c, program);
+  isa::Part p = part(400, 0);
+  p.dtype = isa::Dtype::kFloat16;
+  CHECK(table.cost(p).rule->id == "half");
+  CHECK(table.cost(p).duration == from_ns(100) + 7);  // 200 cycles at 2 GHz
+  p.dtype = isa::Dtype::kFloat32;
+  CHECK(table.cost(p).rule->id == "rest");
 }
 
 TEST_CASE("stream, fixed, duration and interval") {
@@ -88,7 +110,8 @@ TEST_CASE("a part no rule covers is an error that names it") {
 }
 
 TEST_CASE("remembered costs are the table's") {
-  const Config c = config();
+  Config c = config();
+  c.rules.insert(c.rules.begin(), half_precision());
   const isa::Program program(*isa::find_machine("trn2"));
   const CostTable table(c, program);
   CostCache cache(table);
@@ -96,9 +119,13 @@ TEST_CASE("remembered costs are the table's") {
     for (std::int64_t n = 1; n < 300; ++n) {
       for (const std::uint32_t f :
            {0U, std::uint32_t{isa::kFeatAll16Bit}, std::uint32_t{isa::kFeatPointer}}) {
-        const Cost a = cache.cost(part(n, f)), b = table.cost(part(n, f));
-        REQUIRE(a.rule == b.rule);
-        REQUIRE(a.duration == b.duration);
+        for (const isa::Dtype dtype : {isa::Dtype::kFloat32, isa::Dtype::kFloat16}) {
+          isa::Part p = part(n, f);
+          p.dtype = dtype;
+          const Cost a = cache.cost(p), b = table.cost(p);
+          REQUIRE(a.rule == b.rule);
+          REQUIRE(a.duration == b.duration);
+        }
       }
     }
   }

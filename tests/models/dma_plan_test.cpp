@@ -1,6 +1,8 @@
 #include "models/dma/dma_plan.hpp"
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <set>
 
 using namespace nkisim;
 using namespace nkisim::models;
@@ -111,7 +113,36 @@ TEST_CASE("plans are remembered by what decides them") {
   CHECK(planner.plan(work(128, 128, 1024), nullptr, c.hardware) != a);
   CHECK(planner.plan(work(64, 128, 2048), nullptr, c.hardware) != a);
   CHECK(planner.plan(work(128, 128, 2048), nullptr, c.software) != a);
-  isa::DmaWork transposed = work(128, 128, 2048);
-  transposed.transpose = true;
-  CHECK(planner.plan(transposed, nullptr, c.hardware) != a);
+  // One row per further member of the work that plan_dma() reads.
+  const std::vector<std::function<void(isa::DmaWork&)>> changes = {
+      [](isa::DmaWork& w) { w.descriptors = 64; },
+      [](isa::DmaWork& w) { w.descriptor_bytes = 256; },
+      [](isa::DmaWork& w) { w.rows = 32; },
+      [](isa::DmaWork& w) { w.src = isa::Space::kHbm; },
+      [](isa::DmaWork& w) { w.dst = isa::Space::kSbuf; },
+      [](isa::DmaWork& w) { w.transpose = true; },
+      [](isa::DmaWork& w) { w.compute = true; },
+      [](isa::DmaWork& w) { w.scattered = true; },
+  };
+  std::set<const TransferPlan*> plans = {a.get()};
+  for (const auto& change : changes) {
+    isa::DmaWork other = work(128, 128, 2048);
+    change(other);
+    plans.insert(planner.plan(other, nullptr, c.hardware).get());
+  }
+  CHECK(plans.size() == 1 + changes.size());
+}
+
+TEST_CASE("a scattered store after a dense one of its size is planned for itself") {
+  const DmaConfig c = config();
+  DmaPlanner planner(c);
+  isa::DmaWork store = work(128, 128, 256);
+  const auto interval = [&] {
+    return planner.plan(store, nullptr, c.hardware)->lanes[0].load.runs[0].interval;
+  };
+  CHECK(interval() == from_ns(256 / 20.0 + 5));
+  store.scattered = true;
+  CHECK(interval() == from_ns(28));  // store_floor
+  store.scattered = false;
+  CHECK(interval() == from_ns(256 / 20.0 + 5));
 }

@@ -99,3 +99,13 @@ TEST_CASE("every DMA has a semaphore of its own", "[waits]") {
   p.next(Engine::kSync, kSync);
   CHECK(p.next(Engine::kVector, kV, {{kSync, 1, kRaw}, {kT, 1, kRaw}}) == Waits{{kSync, 1}});
 }
+
+TEST_CASE("a DMA that one engine has waited for others still wait for", "[waits]") {
+  Placed p;
+  p.next(Engine::kSync, kLoads);
+  CHECK(p.next(Engine::kTensor, kT, {{kLoads, 1, kRaw}}) == Waits{{kLoads, 1}});
+  CHECK(p.next(Engine::kVector, kV, {{kLoads, 1, kRaw}}) == Waits{{kLoads, 1}});
+  // ScalarE knows it of the engine that it has waited for.
+  CHECK(p.next(Engine::kScalar, kS, {{kT, 1, kRaw}}) == Waits{{kT, 1}});
+  CHECK(p.next(Engine::kScalar, kS, {{kLoads, 1, kRaw}}).empty());
+}

@@ -137,6 +137,82 @@ TEST_CASE("waits are charged in the order of their milestones") {
 
 namespace {
 
+// VectorE waits for a transfer of 1000 fs of payload, at a memory that costs a quarter on top.
+std::pair<Charges, Charges> charges_of_transfer(isa::Space src, isa::Space dst) {
+  isa::Program program(*isa::find_machine("trn2"));
+  models::Config config = load_config("trn2");
+  config.dma.hbm_stall_fraction = 0.25;
+  config.dma.hbm_read_latency = 30;
+  config.dma.hardware.first_packet = 70;
+  Accounting a;
+  a.on_start(program, config);
+  for (std::uint16_t q = 0; q <= isa::kEngineCount; ++q) a.on_queue({0, q, "queue"});
+  constexpr models::QueueIndex kQueue = isa::kEngineCount;
+  isa::Inst inst;
+  inst.engine = isa::Engine::kSync;
+  const isa::DmaWork work{.src = src, .dst = dst, .bytes = 4096};
+  a.on_event(models::DmaEvent{.inst = &inst,
+                              .sequence = 1,
+                              .queue = kQueue,
+                              .mode = isa::DgeMode::kHwdge,
+                              .work = &work,
+                              .trigger_start = 100,
+                              .trigger_end = 200,
+                              .first_packet = 350,
+                              .last_packet = 1350,
+                              .visible = 1400,
+                              .packets = 4});
+  const isa::Part part{.unit = isa::Unit::kVector};
+  models::PartEvent e{.inst = &inst, .part = &part, .kind = models::PartKind::kSequencer};
+  e.sequence = 2;
+  e.start = e.busy_from = 1420;
+  e.end = e.busy_to = 1500;
+  e.wait.producer = kQueue;
+  e.wait.producer_sequence = 1;
+  e.wait.producer_end = 1350;
+  e.wait.visible = 1400;
+  e.wait.awake = 1420;
+  a.on_event(e);
+  a.on_end({1500});
+  const Accounting::Core& core = a.cores()[0];
+  return {core.engines.at(static_cast<std::size_t>(isa::Engine::kVector)).total,
+          core.queues.at(kQueue).total};
+}
+
+}  // namespace
+
+TEST_CASE("of a load's time the memory has f / (1 + f), of a store's none") {
+  {
+    // Payload of 1000: 800 would do without the memory's quarter on top. Descriptors and latency
+    // take 70 + 30 of the 150 before it; in the other 50 the engines are taken.
+    const auto [engine, queue] = charges_of_transfer(isa::Space::kHbm, isa::Space::kSbuf);
+    CHECK(of(engine, Cause::kWaitEngine) == 200);
+    CHECK(of(engine, Cause::kDmaLatency) == 100);
+    CHECK(of(engine, Cause::kDmaEngines) == 50);
+    CHECK(of(engine, Cause::kHbm) == 200);
+    CHECK(of(engine, Cause::kWaitDma) == 800);
+    CHECK(of(engine, Cause::kSemaphore) == 70);
+    CHECK(of(engine, Cause::kBusy) == 80);
+    CHECK(of(queue, Cause::kHbm) == 200);
+    CHECK(of(queue, Cause::kBusy) == 800);
+    CHECK(of(queue, Cause::kDmaEngines) == 50);
+    CHECK(of(queue, Cause::kFixed) == 100 + 50);  // before the first packet, after the last
+    CHECK(of(queue, Cause::kWaitEngine) == 200);
+    CHECK(of(queue, Cause::kEnd) == 100);
+  }
+  {
+    const auto [engine, queue] = charges_of_transfer(isa::Space::kSbuf, isa::Space::kHbm);
+    CHECK(of(engine, Cause::kDmaLatency) == 70);
+    CHECK(of(engine, Cause::kDmaEngines) == 80);
+    CHECK(of(engine, Cause::kHbm) == 0);
+    CHECK(of(engine, Cause::kWaitDma) == 1000);
+    CHECK(of(queue, Cause::kHbm) == 0);
+    CHECK(of(queue, Cause::kBusy) == 1000);
+  }
+}
+
+namespace {
+
 Fs end_of(const TraceFile& trace, const models::Config& config) {
   return simulate(*trace.program, config, nullptr, {.timing_only = true}).end;
 }

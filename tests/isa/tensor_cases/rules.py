@@ -34,6 +34,20 @@ def placement():
     case(op, "over the capacity of SBUF", {"s": out("float32", 4, 8, address=196600),
                                            "d": out("float32", 4, 8, address=0)},
          args, target="trn1", addresses="physical", error="196608")
+    for target in ("trn1", "inf2", "trn2", "trn3"):  # 16 KiB per partition on all of them
+        for title, address, more in (("over", 16384 - 28, {"error": "within the 16384 bytes"}),
+                                     ("up to", 16384 - 32, {"keep": True, "parts": [{}]})):
+            case(op, f"{title} the capacity of PSUM on {target}",
+                 {"s": out("float32", 4, 8, address=0),
+                  "d": T("float32", shape=(4, 8), space="psum", address=address)},
+                 args, target=target, addresses="physical", **more)
+    table, data = hbm("float32", shape=(8, 6)), out("float32", 4, 6)
+    case("dma_copy", "an index tensor beyond its bounds",
+         {"t": table, "d": data, "i": out("uint32", 4, 1)},
+         {"dst": "d", "src": {"tensor": "t", "ap": [[6, 4], [1, 6]],
+                              "dynamic": [{"vector": {"tensor": "i", "ap": [[1, 1]], "partitions": 4,
+                                                      "offset": 4}}]}},
+         error="an access within its 4 bytes per partition")
 
 
 def banks():
