@@ -131,8 +131,8 @@ void PerfettoWriter::track(std::uint64_t track, std::uint64_t process,
 void PerfettoWriter::slice(std::uint64_t track, const TimelineSlice& slice) {
   write_event(out_, packet_, slice.start, kBegin, track, [&](pbf_writer& event) {
     add_text(event, field::kName, slice.name);
-    if (slice.flow != 0) event.add_uint64(field::kFlowIds, slice.flow);
-    if (slice.ends_flow != 0) event.add_uint64(field::kTerminatingFlowIds, slice.ends_flow);
+    if (slice.flow != 0) event.add_fixed64(field::kFlowIds, slice.flow);
+    if (slice.ends_flow != 0) event.add_fixed64(field::kTerminatingFlowIds, slice.ends_flow);
     for (const TimelineArg& arg : slice.args) {
       pbf_writer annotation(event, field::kAnnotation);
       annotation.add_uint64(field::kAnnotationNameId, interned(arg.key));

@@ -106,3 +106,26 @@ def test_what_has_no_documented_meaning_says_so():
 
     with pytest.raises(nkisim.Error, match="nl.mgrid is required"):
         nki.simulate_kernel(nki.jit(kernel), X)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("factor", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("bound", [0, 1, 2, 5, 6, 11, 12, 40])
+def test_masks_whose_coefficient_does_not_divide_the_bound(factor, bound, sign):
+    """factor * j >= bound, or factor * j < bound: the elements for which Python says so."""
+    def kernel(x):
+        out = nl.ndarray((4, 16), nl.float32, buffer=nl.shared_hbm)
+        i, j = nl.arange(4)[:, None], nl.arange(16)[None, :]
+        tile = nl.zeros((4, 16), nl.float32, buffer=nl.sbuf)
+        condition = factor * j >= bound if sign > 0 else factor * j < bound
+        tile[i, j] = nl.load(x[i, j], mask=condition)
+        nl.store(out, tile)
+        return out
+
+    x = np.arange(1, 65, dtype=np.float32).reshape(4, 16)
+    holds = np.array([(factor * j >= bound) == (sign > 0) for j in range(16)])
+    expected = np.where(holds, x, 0)
+    if not holds.any():
+        return  # nothing is loaded: another test's subject
+    found = np.asarray(nki.simulate_kernel(nki.jit(kernel), x))
+    np.testing.assert_array_equal(found[:, holds], expected[:, holds])

@@ -116,3 +116,48 @@ def test_writing(name, on_chip):
     found = nkisim.run(kernel, whole, values, timing=False).outputs
     part[...] = values
     np.testing.assert_array_equal(found, whole)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("by", ["register", "tensor"])
+def test_a_row_chosen_at_run_time_seen_as_another_dtype(dtype, by):
+    """The offset is that of the row, whatever it is then counted in."""
+    def kernel(x, index):
+        out = nl.ndarray((16, 4 * 8 // np.dtype(dtype).itemsize), dtype, nl.shared_hbm)
+        tile, chosen = nl.load(x), nl.load(index)
+        if by == "register":
+            row = nisa.register_alloc()
+            nisa.register_load(row, chosen)
+        else:
+            row = chosen
+        picked = tile.reshape((16, 4, 8)).select(1, row).view(getattr(nl, np.dtype(dtype).name))
+        copied = nl.ndarray(picked.shape, picked.dtype, nl.sbuf)
+        nisa.tensor_copy(copied, picked)
+        nisa.dma_copy(out, copied)
+        return out
+
+    x = np.random.default_rng(5).integers(-2 ** 31, 2 ** 31, (16, 32), np.int32)
+    for row in range(4):
+        result = nkisim.run(kernel, x, np.array([[row]], np.int32), target="trn2")
+        np.testing.assert_array_equal(
+            result.outputs, np.ascontiguousarray(x.reshape(16, 4, 8)[:, row]).view(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint32])
+def test_a_row_of_halves_chosen_at_run_time_seen_as_words(dtype):
+    """To a larger dtype: a row of 8 halves is one of 4 words."""
+    def kernel(x, index):
+        out = nl.ndarray((16, 4), dtype, nl.shared_hbm)
+        row = nisa.register_alloc()
+        nisa.register_load(row, nl.load(index))
+        picked = nl.load(x).reshape((16, 4, 8)).select(1, row).view(getattr(nl, np.dtype(dtype).name))
+        copied = nl.ndarray(picked.shape, picked.dtype, nl.sbuf)
+        nisa.tensor_copy(copied, picked)
+        nisa.dma_copy(out, copied)
+        return out
+
+    x = np.random.default_rng(6).integers(0, 1000, (16, 32)).astype(np.float16)
+    for row in range(4):
+        result = nkisim.run(kernel, x, np.array([[row]], np.int32), target="trn2")
+        expected = np.ascontiguousarray(x.reshape(16, 4, 8)[:, row]).view(np.uint32)
+        np.testing.assert_array_equal(np.asarray(result.outputs).view(np.uint32), expected)
