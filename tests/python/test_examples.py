@@ -4,6 +4,7 @@ import importlib
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 
 import nkisim
@@ -25,6 +26,18 @@ def test_example(case, target):
         pytest.skip(f"needs {' or '.join(case.targets)}")
     result, _ = common.run(case, target)
     assert result.latency_us > 0
+
+
+@pytest.mark.parametrize("target", common.ALL)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_timed_and_untimed_leave_the_same_bytes(case, target):
+    if target not in case.targets:
+        pytest.skip(f"needs {' or '.join(case.targets)}")
+    timed, plain = (
+        nkisim.run(case.kernel, *case.inputs(np.random.default_rng(0)), target=target,
+                   grid=case.grid, timing=timing) for timing in (True, False))
+    for a, b in zip(common.as_tuple(timed.outputs), common.as_tuple(plain.outputs)):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 @pytest.mark.parametrize("target", common.ALL)
