@@ -1,10 +1,13 @@
 """Invalid cases: one documented rule broken in an otherwise valid case must be rejected with a message
 that names the instruction; it may neither run nor crash.
 
-Each breaker changes one instruction and returns what it broke, or None where it does not apply.
+Each breaker changes one instruction and returns what it broke, or None where it does not apply. The
+message must speak of the broken rule: words of EXPECTED. Another rule that refuses the case by chance does
+not hide that the broken one is not checked.
 """
 
 import random
+import re
 
 from dtypes import DTYPES, FLOATS
 from draw import Full
@@ -62,6 +65,31 @@ WRONG_DTYPE = {  # operand: dtypes the documents exclude
 PARTIAL = ("nc_matmul", "nc_matmul_mx", "nc_transpose", "dma_transpose", "tensor_partition_reduce",
            "rng", "rand_set_state", "rand_get_state", "memset", "iota", "quantize_mx",
            "nc_stream_shuffle")  # operands whose partition counts need not agree, or have only one
+
+
+# Words of which the message has one, by rule.
+EXPECTED = {
+    "unknown_parameter": 'unknown parameter "no_such_parameter"',
+    "missing_parameter": "is missing; it is required",
+    "wrong_kind": 'is a list of|is an object|is "many"|is tensor "many"',
+    "wrong_engine": "engine is",
+    "too_old": "is not available on|is the first target|on (trn1|inf2|trn2)",
+    "in_hbm": "is in HBM|in SBUF",
+    "illegal_start": "start partition|a start on|starts|into a quadrant",
+    "too_many_partitions": "partitions inside the tensor|partitions is|partitions from",
+    "out_of_bounds": "offset is|an access within",
+    "count_mismatch": "elements|element |the shape of|one column|of shape|x [0-9]+\\]|columns|dimensions",
+    "row_mismatch": "partitions|partition |the shape of|one column|x [0-9]+\\]",
+    "both_in_psum": "are both in PSUM|is in PSUM",
+    "wrong_space": "is in PSUM|both in PSUM",
+    "wrong_dtype": "; one of|the dtype of|dtype|float(16|32)",
+    "bitvec_on_float": "an integer dtype|an arithmetic operator|bitvec|vector for bitwise",
+    "unknown_operator": "an ALU operator|an activation function|is required",
+    "too_new_operator": "for this operator|unary operator|one operand|mix bitvec|for op0=",
+    "over_capacity": "a place within the [0-9]+ bytes",
+}  # fmt: skip
+CAPACITY = {"sbuf": {"trn1": 192, "inf2": 192, "trn2": 224, "trn3": 256},
+            "psum": {"trn1": 16, "inf2": 16, "trn2": 16, "trn3": 16}}  # KiB per partition
 
 
 def breaker(fn):
@@ -162,6 +190,18 @@ def out_of_bounds(case, inst, r):
     size = view.dtype.size
     view.offset, view.text = r.choice([view.tensor.row_bytes(), -size, 2**40, -(2**40)]), None
     return f"{key} at offset {view.offset}"
+
+
+@breaker
+def over_capacity(case, inst, r):
+    key, view = on_chip(inst, r)
+    if view is None:
+        return None
+    case.virtual = False
+    tensor = view.tensor
+    end = CAPACITY[tensor.space][case.target] * 1024
+    tensor.address = end - tensor.row_bytes() + r.choice([4, 64, 4096])
+    return f"{key} ends beyond {tensor.space}"
 
 
 @breaker
@@ -337,6 +377,6 @@ def check(driver, op, seed, target):
         return keys, ("crash", f"{what}: {message}", case)
     if status == OK:
         return keys, ("accepted", f"{what}, yet it ran", case)
-    if len(message) < 20:
-        return keys, ("message", f"{what}: {message!r}", case)
+    if not re.search(EXPECTED.get(rule, "."), message) or len(message) < 20:
+        return keys, ("message", f"{rule}, {what}: {message!r}", case)
     return keys, None
