@@ -491,18 +491,4 @@ void EvalContext::store(const TensorRef& ref, const Tile<float>& values) {
   });
 }
 
-Tile<std::uint32_t> EvalContext::load_bits(const TensorRef& ref) {
-  const Tile<std::byte> raw = load_raw(ref);
-  Tile<std::uint32_t> tile = make<std::uint32_t>(ref.rows(), ref.columns());
-  decode_bits(ref.dtype, raw.data, static_cast<std::size_t>(tile.size()), tile.data);
-  return tile;
-}
-
-void EvalContext::store_bits(const TensorRef& ref, const Tile<std::uint32_t>& values) {
-  const std::int64_t size = size_bytes(ref.dtype);
-  Tile<std::byte> raw = make<std::byte>(values.rows, values.columns * size);
-  encode_bits(ref.dtype, values.data, static_cast<std::size_t>(values.size()), raw.data);
-  store_raw(ref, raw);
-}
-
 }  // namespace nkisim::isa
