@@ -108,24 +108,52 @@ def test_what_has_no_documented_meaning_says_so():
         nki.simulate_kernel(nki.jit(kernel), X)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("factor", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("bound", [0, 1, 2, 5, 6, 11, 12, 40])
-def test_masks_whose_coefficient_does_not_divide_the_bound(factor, bound, sign):
-    """factor * j >= bound, or factor * j < bound: the elements for which Python says so."""
+def masked(x, condition):
+    """x where condition(j) holds, else -1."""
     def kernel(x):
-        out = nl.ndarray((4, 16), nl.float32, buffer=nl.shared_hbm)
-        i, j = nl.arange(4)[:, None], nl.arange(16)[None, :]
-        tile = nl.zeros((4, 16), nl.float32, buffer=nl.sbuf)
-        condition = factor * j >= bound if sign > 0 else factor * j < bound
-        tile[i, j] = nl.load(x[i, j], mask=condition)
-        nl.store(out, tile)
+        out = nl.ndarray(x.shape, nl.float32, nl.shared_hbm)
+        p, f = nl.arange(x.shape[0])[:, None], nl.arange(x.shape[1])[None, :]
+        nl.store(out[p, f], nl.full(x.shape, -1.0, nl.float32))
+        nl.store(out[p, f], nl.load(x[p, f]), condition(f))
         return out
 
+    return nki.simulate_kernel(nki.jit(kernel), x)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("bound", [0, 1, 2, 5, 6, 11, 12, 40])
+def test_masks_whose_coefficient_does_not_divide_the_bound(factor, bound):
     x = np.arange(1, 65, dtype=np.float32).reshape(4, 16)
-    holds = np.array([(factor * j >= bound) == (sign > 0) for j in range(16)])
-    expected = np.where(holds, x, 0)
-    if not holds.any():
-        return  # nothing is loaded: another test's subject
-    found = np.asarray(nki.simulate_kernel(nki.jit(kernel), x))
-    np.testing.assert_array_equal(found[:, holds], expected[:, holds])
+    j = np.arange(16)
+    for condition in (lambda k: factor * k >= bound, lambda k: factor * k > bound,
+                      lambda k: factor * k < bound, lambda k: factor * k <= bound):
+        np.testing.assert_array_equal(masked(x, condition), np.where(condition(j), x, -1))
+
+
+def test_every_third_index_of_a_tile():
+    """A step of a slice of an index tile is a step of its values."""
+    def kernel(x):
+        out = nl.ndarray((4, 6), nl.float32, nl.shared_hbm)
+        p, every = nl.arange(4)[:, None], nl.arange(16)[None, 0:16:3]
+        nl.store(out, nl.load(x[p, every]))
+        return out
+
+    x = np.arange(64, dtype=np.float32).reshape(4, 16)
+    np.testing.assert_array_equal(nki.simulate_kernel(nki.jit(kernel), x), x[:, ::3])
+
+
+@pytest.mark.parametrize("start, fits", [(15, True), (3, False), (16, False)])
+def test_a_falling_index_modulo_a_size(start, fits):
+    """(start - j) % 16 is start - j only where that stays within 0..15."""
+    def kernel(x):
+        out = nl.ndarray((4, 16), nl.float32, nl.shared_hbm)
+        p, f = nl.arange(4)[:, None], nl.arange(16)[None, :]
+        nl.store(out[p, f], nl.load(x[p, (start - f) % 16]))
+        return out
+
+    x = np.arange(64, dtype=np.float32).reshape(4, 16)
+    if fits:
+        np.testing.assert_array_equal(nki.simulate_kernel(nki.jit(kernel), x), x[:, ::-1])
+        return
+    with pytest.raises(nkisim.Error, match="modulo 16 is not affine"):
+        nki.simulate_kernel(nki.jit(kernel), x)

@@ -161,3 +161,18 @@ def test_a_row_of_halves_chosen_at_run_time_seen_as_words(dtype):
         result = nkisim.run(kernel, x, np.array([[row]], np.int32), target="trn2")
         expected = np.ascontiguousarray(x.reshape(16, 4, 8)[:, row]).view(np.uint32)
         np.testing.assert_array_equal(np.asarray(result.outputs).view(np.uint32), expected)
+
+
+@pytest.mark.parametrize("form, message", [
+    (lambda t: t[:, 0:2, :, 0:3].reshape((8, 2, 9)), "cannot be seen as"),
+    (lambda t: t[:, :, 0:2].reshape((8, 4, 4)), "cannot be seen as"),
+    (lambda t: t.squeeze_dim(1), "has size 2; 1 is required"),
+    (lambda t: t.broadcast(1, 4), "has size 2; 1 is required"),
+])
+def test_views_that_do_not_exist_are_refused(form, message):
+    def kernel(x):
+        form(nl.load(x))
+        return x
+
+    with pytest.raises(nkisim.Error, match=message):
+        nkisim.run(kernel, X4)
