@@ -77,3 +77,15 @@ def test_instructions_do_not_take_them(op):
 
     with pytest.raises(nkisim.Error, match="which no instruction has"):
         kernel(np.ones((4, 4), np.float32))
+
+
+@pytest.mark.parametrize("name", ["mod", "fmod"])
+def test_remainders_whose_quotient_rounds_up_to_the_next_whole_number(name):
+    """k * y - 1 times the rounded 1 / y is k: the remainder is y - 1, not -1."""
+    x = np.float32([14271104, 15045821, 15424317, 16548157, 15786959, 13887548, 13558831, 11664644])
+    y = np.float32([3, 6, 7, 11, 12, 13, 14, 15])
+    assert np.all(np.floor(x * (np.float32(1) / y)) > np.floor(x.astype(np.float64) / y))
+    x, y = x.reshape(1, 8), y.reshape(1, 8)
+    for sign in (1, -1):
+        expected = getattr(np, name)(sign * x.astype(np.float64), y)
+        assert np.array_equal(run(getattr(nl, name), np.float32(sign) * x, y), expected)
