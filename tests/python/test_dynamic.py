@@ -143,3 +143,28 @@ def test_values_after_a_dynamic_loop_are_those_of_all_its_iterations(capsys):
     for values in (*seen, result.outputs):
         np.testing.assert_array_equal(values, x + 3)
     assert capsys.readouterr().out.count("tile") == 1  # by the run, not when looked at
+
+
+@pytest.mark.parametrize("columns, fits", [(12 * 1024, True), (32 * 1024, False)])
+def test_what_every_iteration_reads_lives_through_the_loop(columns, fits):
+    """A tile of the body may not take the room of one that the next iteration reads again: 48 KiB
+    twice fit a partition of 224 KiB, 128 KiB do not."""
+    def kernel(x):
+        out = nl.ndarray((128, 1), nl.float32, nl.shared_hbm)
+        total = nl.ndarray((128, 1), nl.float32, nl.sbuf)
+        nisa.memset(total, 0)
+        kept = sbuf(x)
+        for _ in nl.dynamic_range(3):
+            nisa.tensor_tensor(total, total, kept[:, 0:1], nl.add)
+            scratch = nl.ndarray((128, columns), nl.float32, nl.sbuf)
+            nisa.memset(scratch, 5)
+            nisa.tensor_tensor(total, total, scratch[:, 7:8], nl.add)
+        nisa.dma_copy(out, total)
+        return out
+
+    x = np.full((128, columns), 2, np.float32)
+    if not fits:
+        with pytest.raises(nkisim.Error, match="SBUF is full"):
+            nkisim.run(kernel, x, target="trn2")
+        return
+    np.testing.assert_array_equal(nkisim.run(kernel, x, target="trn2").outputs, 3 * (2 + 5))
