@@ -211,6 +211,9 @@ def two_cores():
              error=message)
     case("sendrecv", "exchanges", std, [first, second], cores=2,
          expect={"y0": [[1] * 6] * 4, "y1": [[0] * 6] * 4})
+    one_way = [{**first, "recv_from_rank": 0}, {**second, "send_to_rank": 1}]
+    case("sendrecv", "core 0 receives its own, core 1 core 0's", std, one_way, cores=2,
+         expect={"y0": [[0] * 6] * 4, "y1": [[0] * 6] * 4})
     case("core_barrier", "alone", {"h": hbm("float32", shape=(4,))},
          [{"i": "core_barrier", "core": 1, "data": "h", "cores": [0, 1]}], cores=2,
          error="waits here for another core")

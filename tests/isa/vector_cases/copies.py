@@ -82,6 +82,12 @@ def legacy_copies():
          parts=[{"opcode": "COPY", "has": ["dynamic"]}])
     case("tensor_copy_dynamic_src", "an offset too far", {**tensors, "i": T("int32", [[13]])},
          {"dst": "c[:,0:4]", "src": {"tensor": "a", **dynamic}}, error="access to tensor a")
+    limited = {"partitions": 2, "ap": [[1, 4]], "dynamic": [{"scalar": "i", "limit": 4}]}
+    case("tensor_copy_dynamic_src", "the last offset below its limit", tensors,
+         {"dst": "c[:,0:4]", "src": {"tensor": "a", **limited}},
+         expect={"c": np.concatenate([wide[:, 3:7], np.zeros_like(wide[:, :12])], 1)})
+    case("tensor_copy_dynamic_src", "an offset that is its limit", {**tensors, "i": T("int32", [[4]])},
+         {"dst": "c[:,0:4]", "src": {"tensor": "a", **limited}}, error="an index in 0..3")
     case("tensor_copy_dynamic_src", "a fixed address", tensors, {"dst": "c", "src": "a"},
          error="a dynamic offset")
     case("tensor_copy_dynamic_src", "trn3", tensors,

@@ -196,6 +196,16 @@ def tensor_scalar():
          parts=[{"unit": "Vector"}])
     case(op, "shapes differ", {**std, "c": out("float32", 4, 7)},
          {**args, "op0": "add", "operand0": 1.0}, error="the shape of data")
+    # Two stages in the width of the element: what the first shifts out does not come back.
+    for dt in ("int8", "uint8", "int16", "uint16"):
+        kind = np.dtype(DTYPES[dt])
+        bits = 8 * kind.itemsize
+        word = rng(31).integers(0, 2 ** bits, (4, 8)).astype(f"uint{bits}")
+        want = (word << np.array(3, word.dtype)) >> np.array(3, word.dtype)
+        case("tensor_scalar", f"{dt} shifted left, then right",
+             {"a": T(dt, word.view(kind)), "c": out(dt, 4, 8)},
+             {"dst": "c", "data": "a", "op0": "left_shift", "operand0": 3, "op1": "right_shift",
+              "operand1": 3}, expect={"c": want.view(kind)})
 
 
 def scalar_tensor_tensor():

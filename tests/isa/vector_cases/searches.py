@@ -104,6 +104,15 @@ def local_gather():
         every[core:core + 16] = src[core:core + 16][:, flat]
     case(op, "defaults", {**std, "c": out("int16", 32, 32)},
          {"dst": "c", "src_buffer": "s", "index": "i"}, expect={"c": every})
+    last = index.copy()
+    last[0, 0] = 22  # elements 22 and 23, the last two
+    last_want = want.copy()
+    last_want[0:16, 0:2] = src[0:16, 22:24]
+    case(op, "the last index", {**std, "i": T("uint16", last)}, {**args, "num_valid_indices": 20},
+         expect={"c": last_want})
+    last[0, 0] = 23
+    case(op, "an index one beyond the last", {**std, "i": T("uint16", last)},
+         {**args, "num_valid_indices": 20}, error="index 0 of partitions from 0")
     case(op, "an index out of range", {**std, "i": T("uint16", index + 23)},
          {**args, "num_valid_indices": 20}, error="index 0 of partitions from 0")
     case(op, "17 partitions", {"s": out("int16", 17, 24), "i": out("uint16", 17, 2),
