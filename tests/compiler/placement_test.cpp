@@ -54,6 +54,16 @@ TEST_CASE("the space that has been free longest is taken first", "[placement]") 
   CHECK(std::get<Placement>(rolling).peak == 192);
 }
 
+TEST_CASE("a tile that begins where another ends is elsewhere", "[placement]") {
+  // One instruction reads the first and writes the second: 64 bytes are too few for both.
+  const std::vector<Item> meeting = {{0, 64, 0, 1}, {1, 64, 1, 2}};
+  CHECK(std::holds_alternative<Shortage>(allocate(meeting, {.capacity = 64})));
+  CHECK(std::holds_alternative<Shortage>(allocate(meeting, {.capacity = 64, .thorough = false})));
+  CHECK(addresses(allocate(meeting, {.capacity = 128})) == Addresses{{0, 0}, {1, 64}});
+  const std::vector<Item> apart = {{0, 64, 0, 1}, {1, 64, 2, 3}};
+  CHECK(addresses(allocate(apart, {.capacity = 64})) == Addresses{{0, 0}, {1, 0}});
+}
+
 TEST_CASE("tensors begin at multiples of 32 bytes and keep given addresses", "[placement]") {
   // Bytes 10 to 110 are taken until 5: 33 bytes fit only after 110, at 128.
   const std::vector<Item> items = {{0, 100, 0, 5, 10}, {1, 33, 2, 3}, {2, 33, 6, 7}};

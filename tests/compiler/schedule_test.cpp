@@ -65,6 +65,40 @@ struct Pipeline {
 
 }  // namespace
 
+TEST_CASE("meetings of two cores keep their order", "[schedule]") {
+  // The first exchange of core 0 waits for a long computation, the second could go at once; core 1
+  // comes to both in the program's order.
+  PB b;
+  std::vector<std::uint32_t> meetings;
+  for (const std::uint8_t core : {std::uint8_t{0}, std::uint8_t{1}}) {
+    const std::string tag = std::to_string(core);
+    const auto tile = [&](const char* name, std::int64_t columns) {
+      return b.tensor(name + tag, Space::kSbuf, Dtype::kFloat32, {128, columns}, 0, core);
+    };
+    const auto late = tile("late", 4096), soon = tile("soon", 16);
+    for (const auto t : {soon, late}) {
+      b.op("memset", {{"dst", PB::arg(b.all(t))}, {"value", PB::arg(1.0)}}, Engine::kVector, core);
+    }
+    for (const auto& [sent, name] : {std::pair(late, "a"), std::pair(soon, "b")}) {
+      const auto got = tile(name, sent == late ? 4096 : 16);
+      meetings.push_back(static_cast<std::uint32_t>(b.program().insts().size()));
+      b.op("sendrecv",
+           {{"src", PB::arg(b.all(sent))},
+            {"dst", PB::arg(b.all(got))},
+            {"send_to_rank", PB::arg(1 - core)},
+            {"recv_from_rank", PB::arg(1 - core)},
+            {"pipe_id", PB::arg(0)}},
+           Engine::kAny, core);
+    }
+  }
+  const auto order = schedule(b.program(), trn2()).order;
+  std::vector<std::uint32_t> kept;
+  std::copy_if(order.begin(), order.end(), std::back_inserter(kept), [&](std::uint32_t i) {
+    return std::find(meetings.begin(), meetings.end(), i) != meetings.end();
+  });
+  CHECK(kept == meetings);
+}
+
 TEST_CASE("a load overtakes the store of the step before", "[schedule]") {
   // load 0, load 1 (before store 0, which waits for copy 0), copy 0, store 0, copy 1, store 1.
   Pipeline two(2, 2);
