@@ -159,7 +159,7 @@ def _masked_matmul(mask, out, stationary, moving):
     current().allow_unwritten = True
     rows, columns = product(out.shape[:-1]), out.shape[-1]
     beyond = [v for v in (stationary, moving) if isinstance(v._ref, OutOfBounds)]
-    box = box_of(mask, (stationary.shape[0] if beyond else rows, columns))
+    box = box_of(mask, (stationary.shape[0] if beyond else rows, columns), exact=False)
     if box is None:
         return None
     (low, high), edge = box

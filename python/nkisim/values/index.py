@@ -18,7 +18,13 @@ class Expr:
 
     def __init__(self, const, coefs, extents, ndim):
         self.const = const
-        self.coefs = coefs      # axis from the end (1 = last) -> coefficient
+        # axis from the end (1 = last) -> coefficient. An axis of one element, or of none, counts
+        # for nothing: it is constant along what it is broadcast to.
+        self.coefs = coefs
+        for axis in coefs:
+            if extents.get(axis, 1) == 1 or not coefs[axis]:
+                self.coefs = {a: c for a, c in coefs.items() if c and extents.get(a, 1) != 1}
+                break
         self.extents = extents  # axis from the end -> size
         self.ndim = ndim
 
@@ -168,64 +174,121 @@ def _expr(value):
 
 
 class Mask:
-    """A conjunction of affine conditions, each an Expr that must be >= 0."""
+    """A conjunction of affine conditions, each an Expr that must be >= 0, and of alternatives."""
 
-    __slots__ = ("terms",)
+    __slots__ = ("terms", "either")
     _anded = None  # left sides of Python's `and`, which asks bool() and then drops them
 
-    def __init__(self, terms):
+    def __init__(self, terms, either=()):
         self.terms = list(terms)
+        self.either = list(either)  # tuples of masks, one of which must hold
         if Mask._anded is not None:
             self.terms += Mask._anded.terms
+            self.either += Mask._anded.either
             Mask._anded = None
 
     def __and__(self, other):
         if isinstance(other, (bool, np.bool_)):
             return self if other else Mask([Expr(-1, {}, {}, 0)])
-        return Mask(self.terms + other.terms)
+        if not isinstance(other, Mask):
+            return NotImplemented
+        return Mask(self.terms + other.terms, self.either + other.either)
 
     __rand__ = __and__
+
+    def __or__(self, other):
+        if isinstance(other, (bool, np.bool_)):
+            return Mask([]) if other else self
+        if not isinstance(other, Mask):
+            return NotImplemented
+        return Mask([], [(self, other)])
+
+    __ror__ = __or__
+
+    def __invert__(self):
+        fail("~ of a mask; the opposite comparison is required (masks are comparisons of index "
+             "tiles joined with &)", kind=KernelTypeError)
 
     def __bool__(self):
         Mask._anded = self
         return True
 
     def single(self):
-        if len(self.terms) != 1:
-            fail(f"the predicate has {len(self.terms)} conditions; one is required",
-                 kind=KernelValueError)
+        if len(self.terms) != 1 or self.either:
+            fail(f"the predicate has {len(self.terms) + len(self.either)} conditions; one is "
+                 "required", kind=KernelValueError)
         return self.terms[0]
 
-    def box(self, shape):
-        """Per axis (start, stop) of the part of `shape` where the mask holds; None if empty."""
+    def box(self, shape, exact=True):
+        """Per axis (start, stop) of the part of `shape` where the mask holds; None if empty.
+
+        exact: the mask's own shape must broadcast to `shape`.
+        """
         nd = len(shape)
         low, high = [0] * nd, list(shape)
         for term in self.terms:
-            axes = []
-            least = most = term.const
-            for axis, c in term.coefs.items():
-                at = nd - axis
-                n = shape[at] if 0 <= at < nd else 1
-                if c == 0 or n == 1:
-                    continue
-                axes.append((at, c))
-                span = c * (n - 1)
-                least, most = (least + span, most) if span < 0 else (least, most + span)
-            if least >= 0:
-                continue
-            if most < 0:
+            if not _cut_by(term, shape, low, high, exact):
                 return None
-            if len(axes) != 1:
-                fail("a mask couples two index dimensions; each condition must bound one of them",
-                     kind=KernelValueError)
-            at, c = axes[0]
-            if c > 0:
-                low[at] = max(low[at], -(term.const // c))
-            else:
-                high[at] = min(high[at], term.const // -c + 1)
+        for masks in self.either:
+            union = _union([m.box(shape, exact) for m in masks])
+            if union is None:
+                return None
+            low = [max(a, b) for a, (b, _) in zip(low, union)]
+            high = [min(a, b) for a, (_, b) in zip(high, union)]
         if any(a >= b for a, b in zip(low, high)):
             return None
         return list(zip(low, high))
+
+
+def _cut_by(term, shape, low, high, exact):
+    """Narrows the box [low, high) to where `term` >= 0; False if that is nowhere."""
+    nd = len(shape)
+    axes = []
+    least = most = term.const
+    for axis, c in term.coefs.items():
+        at = nd - axis
+        if exact and (at < 0 or shape[at] not in (1, term.extents[axis])):
+            fail(f"a mask of index tiles of shape {term.shape} over a tile of shape {tuple(shape)}; "
+                 "shapes that broadcast are required", kind=KernelValueError)
+        if at < 0 or shape[at] == 1:
+            continue
+        axes.append((at, c))
+        span = c * (shape[at] - 1)
+        least, most = (least + span, most) if span < 0 else (least, most + span)
+    if least >= 0:
+        return True
+    if most < 0:
+        return False
+    if len(axes) != 1:
+        fail("a mask couples two index dimensions; each condition must bound one of them",
+             kind=KernelValueError)
+    at, c = axes[0]
+    if c > 0:
+        low[at] = max(low[at], -(term.const // c))
+    else:
+        high[at] = min(high[at], term.const // -c + 1)
+    return True
+
+
+def _union(boxes):
+    """The union of two boxes, None where both are empty; it must be a box as well."""
+    boxes = [b for b in boxes if b is not None]
+    if len(boxes) < 2:
+        return boxes[0] if boxes else None
+    one, other = boxes
+    differ = [d for d, (a, b) in enumerate(zip(one, other)) if a != b]
+    for inner, outer in ((one, other), (other, one)):
+        if all(a[0] >= b[0] and a[1] <= b[1] for a, b in zip(inner, outer)):
+            return outer
+    if len(differ) == 1:
+        (a, b), (c, d) = one[differ[0]], other[differ[0]]
+        if a <= d and c <= b:
+            out = list(one)
+            out[differ[0]] = (min(a, c), max(b, d))
+            return out
+    fail("the mask is | of conditions that together leave no box of the tile, and one instruction "
+         "takes no other part (documented: comparisons joined with &); write one call for each",
+         kind=KernelValueError)
 
 
 def as_mask(mask):
@@ -235,10 +298,10 @@ def as_mask(mask):
     return mask
 
 
-def box_of(mask, shape):
+def box_of(mask, shape, exact=True):
     """Mask.box, also of a condition that Python has already decided."""
     if isinstance(mask, Mask):
-        return mask.box(shape)
+        return mask.box(shape, exact)
     if not isinstance(mask, (bool, np.bool_)):
         fail(f"mask is {type(mask).__name__}; a comparison of index tiles is required",
              kind=KernelTypeError)
