@@ -9,6 +9,7 @@
 #include "isa/clones.hpp"
 #include "isa/error.hpp"
 #include "isa/fp_math.hpp"
+#include "isa/fp_wrap.hpp"
 #include "isa/names.hpp"
 
 namespace nkisim::isa {

@@ -67,6 +67,22 @@ const std::map<AluOp, float (*)(float, float)> kDefinitions = {
     {AluOp::kBypass, [](float a, float) -> float { return a; }},
     {AluOp::kAbsMax, [](float a, float b) -> float { return std::fabs(a) > std::fabs(b) ? a : b; }},
     {AluOp::kAbsMin, [](float a, float b) -> float { return std::fabs(a) < std::fabs(b) ? a : b; }},
+    {AluOp::kWrapPi,  // the C library reduces its arguments exactly
+     [](float a, float) -> float {
+       const auto x = static_cast<long double>(a);
+       const bool inside = std::fabs(a) <= 3.14159274F;
+       return inside ? a : static_cast<float>(std::atan2(std::sin(x), std::cos(x)));
+     }},
+    {AluOp::kLanguageFmod,
+     [](float a, float b) -> float {
+       return static_cast<float>(std::fmod(static_cast<double>(a), static_cast<double>(b)));
+     }},
+    {AluOp::kLanguageMod,  // a - b floor(a / b), the remainder exact, in double
+     [](float a, float b) -> float {
+       const double rest = std::fmod(static_cast<double>(a), static_cast<double>(b));
+       const bool other_sign = rest != 0.0 && (rest < 0.0) != (b < 0.0F);
+       return static_cast<float>(rest + (other_sign ? static_cast<double>(b) : 0.0));
+     }},
 };
 
 float reference(AluOp op, float a, float b) {
@@ -75,12 +91,13 @@ float reference(AluOp op, float a, float b) {
   return it->second(a, b);
 }
 
-// Equal as numbers (-0 is 0, NaN is NaN); power may differ in the last place, as long double
-// powers are rounded twice.
+// Equal as numbers (-0 is 0, NaN is NaN); power and wrap_pi may differ in the last place, as their
+// references are rounded twice.
 bool agrees(AluOp op, float result, float expected) {
   if (std::isnan(expected)) return std::isnan(result);
   if (result == expected) return true;
-  return op == AluOp::kPower && std::nextafter(result, expected) == expected;
+  const bool twice = op == AluOp::kPower || op == AluOp::kWrapPi;
+  return twice && std::nextafter(result, expected) == expected;
 }
 
 std::vector<AluOp> arithmetic() {

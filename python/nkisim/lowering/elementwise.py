@@ -87,7 +87,7 @@ def _quotient(name, dtype):
 
 
 def _tile_tile(name, x, y, dtype, mask, kind):
-    shape = broadcast_shapes(x.shape, y.shape)
+    shape = broadcast_shapes(x.shape, y.shape, name)
     out = _quotient(name, promote(x.dtype, y.dtype)) if dtype is None else resolve(dtype)
     for small, large, reverse in ((y, x, False), (x, y, True)):
         column = (small.shape[0] == shape[0] and product(small.shape[1:]) == 1 and
@@ -98,7 +98,12 @@ def _tile_tile(name, x, y, dtype, mask, kind):
 
             flat = small.reshape((small.shape[0], 1))
             return produce(shape, out, build, None, (large, flat), kind=kind)
+    given = x, y
     x, y = operand(x, shape), operand(y, shape)
+    for before, after in zip(given, (x, y)):
+        if after.shape != shape:
+            fail(f"{before!r} does not broadcast to {shape}: its first dimension, the partitions, "
+                 f"would become another one; reshape it", name, KernelValueError)
     if x.st.space == PSUM and y.st.space == PSUM:
         y = copy(y)
         current().flush()
@@ -144,26 +149,56 @@ def negative(x, dtype=None, mask=None):
     return FUNCTIONS["multiply"](x, -1, dtype=dtype, mask=mask)
 
 
-def cos(x, dtype=None, mask=None):
+def _wrapped(name, x, mask):
+    """x less the multiple of 2 pi that leaves -pi..pi, where the engine's sine is valid: nl.sin is
+    right for any input, unlike nki.isa.activation(op=nl.sin), which extrapolates."""
+    if not isinstance(x, NkiTensor):
+        fail(f"x is {type(x).__name__}; a tile is required", name, KernelTypeError)
     x = on_chip(x)
-    out = x.dtype if dtype is None else resolve(dtype)
-    # cos(x) = sin(pi/2 - |x|) keeps the argument within sin's valid range.
-    magnitude = FUNCTIONS["abs"](x, dtype=float32)
+    angle = produce(x.shape, float32, lambda dst, data: isa.tensor_scalar(dst, data, "wrap_pi", None),
+                    mask, (x,))
     current().flush()
-    half_pi = full_column(x.shape[0], float(np.pi / 2))
-    half_pi = half_pi.reshape((x.shape[0],) + (1,) * (x.ndim - 1))  # a mask cuts its rows
+    return angle
+
+
+def sin(x, dtype=None, mask=None, **_ignored):
+    if all_numbers(x):
+        return np.sin(x)
+    angle = _wrapped("sin", x, mask)
+    return produce(x.shape, x.dtype if dtype is None else resolve(dtype),
+                   lambda dst, data: isa.activation(dst, "sin", data), mask, (angle,))
+
+
+_HALF_PI = float(np.float32(np.pi / 2))
+
+
+def cos(x, dtype=None, mask=None, **_ignored):
+    if all_numbers(x):
+        return np.cos(x)
+    # cos(x) = sin(pi/2 - |x|) keeps the argument within sin's valid range. pi/2 comes in two parts,
+    # as the difference is exact where it is small: near the zeros of cos.
+    magnitude = FUNCTIONS["abs"](_wrapped("cos", x, mask), dtype=float32, mask=mask)
+    current().flush()
+    angle = produce(magnitude.shape, float32, lambda dst, data: isa.tensor_scalar(
+        dst, data, "multiply", -1.0, False, "add", _HALF_PI), mask, (magnitude,))
+    current().flush()
+    rest = full_column(angle.shape[0], float(np.pi / 2 - _HALF_PI))
+    rest = rest.reshape((angle.shape[0],) + (1,) * (angle.ndim - 1))  # a mask cuts its rows
 
     def build(dst, data, bias):
-        isa.activation(dst, "sin", data, bias=bias.reshape((bias.shape[0], 1)), scale=-1.0)
+        isa.activation(dst, "sin", data, bias=bias.reshape((bias.shape[0], 1)))
 
-    return produce(x.shape, out, build, mask, (magnitude, half_pi))
+    return produce(angle.shape, x.dtype if dtype is None else resolve(dtype), build, mask,
+                   (angle, rest))
 
 
-def tan(x, dtype=None, mask=None):
+def tan(x, dtype=None, mask=None, **_ignored):
+    if all_numbers(x):
+        return np.tan(x)
     x = on_chip(x)
-    numerator = FUNCTIONS["sin"](x, dtype=float32)
+    numerator = FUNCTIONS["sin"](x, dtype=float32, mask=mask)
     current().flush()
-    return FUNCTIONS["divide"](numerator, cos(x, dtype=float32),
+    return FUNCTIONS["divide"](numerator, cos(x, dtype=float32, mask=mask),
                                dtype=dtype or x.dtype, mask=mask)
 
 
@@ -253,8 +288,8 @@ FUNCTIONS = {name: binary(name) for name in (
 FUNCTIONS.update({name: _unary(name) for name in (
     "abs square invert logical_not exp log sqrt rsqrt tanh sigmoid relu gelu gelu_apprx_sigmoid "
     "gelu_apprx_tanh gelu_dx gelu_apprx_sigmoid_dx silu silu_dx softplus mish erf erf_dx "
-    "reciprocal sin arctan sign").split()})
-FUNCTIONS.update(negative=negative, cos=cos, tan=tan, floor=floor, ceil=ceil, trunc=trunc)
+    "reciprocal arctan sign").split()})
+FUNCTIONS.update(negative=negative, sin=sin, cos=cos, tan=tan, floor=floor, ceil=ceil, trunc=trunc)
 
 
 def update(op, dst, value):

@@ -88,6 +88,7 @@ def _codes(parse):
 
 
 ALU = _codes(_core.alu)
+ALU.update({n: _core.alu(n) for n in ("wrap_pi", "language_fmod", "language_mod")})  # alu.def
 ACT = _codes(_core.act)
 for _n in ("max", "min", "sum", "abs", "all"):
     _f = getattr(builtins, _n)
