@@ -119,11 +119,17 @@ class Program {
   /// To be called once after the last instruction: throws Error if a loop or branch is still open.
   void finish() const;
 
+  /// Whether a matmul may accumulate onto what another engine wrote to PSUM, on generations where
+  /// that is undefined (documented since SDK 2.32 only; earlier releases took it).
+  void set_accumulates_onto_any(bool allowed) { accumulates_onto_any_ = allowed; }
+  [[nodiscard]] bool accumulates_onto_any() const { return accumulates_onto_any_; }
+
  private:
   void check_capacity(const Tensor& tensor) const;
   void track_blocks(const OpSpec& op, int core);
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
+  bool accumulates_onto_any_ = false;
   std::string trace_file_;
   std::pmr::monotonic_buffer_resource arena_;
   std::deque<Tensor> tensors_;

@@ -112,6 +112,7 @@ void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {
 
 void check_can_accumulate(const TensorRef& dst, EvalContext& ctx) {
   if (ctx.machine().generation >= Generation::kV4) return;
+  if (ctx.program().accumulates_onto_any()) return;
   const std::int64_t byte = ctx.find_foreign(dst);
   if (byte < 0) return;
   fail("accumulate onto byte " + std::to_string(byte) + " of tensor " +
