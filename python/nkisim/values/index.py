@@ -10,10 +10,15 @@ from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .views import Views
 
 
-class Expr:
-    """An affine index tile."""
+_new = object.__new__
+_WHOLE = slice(None)
 
-    __slots__ = ("const", "coefs", "extents", "ndim")
+
+class Expr:
+    """An affine index tile. Immutable: tiles that differ in `const` share the dictionaries, and
+    subscripts.py remembers what it made of them."""
+
+    __slots__ = ("const", "coefs", "extents", "ndim", "row", "column")
     __array_ufunc__ = None
 
     def __init__(self, const, coefs, extents, ndim):
@@ -27,6 +32,14 @@ class Expr:
                 break
         self.extents = extents  # axis from the end -> size
         self.ndim = ndim
+        self.row = self.column = None  # of one dimension: [None, :] and [:, None]
+
+    def _shifted(self, const):
+        """This tile with another constant."""
+        out = _new(Expr)
+        out.const, out.coefs, out.extents, out.ndim = const, self.coefs, self.extents, self.ndim
+        out.row = out.column = None
+        return out
 
     @property
     def shape(self):
@@ -38,6 +51,18 @@ class Expr:
     def __getitem__(self, key):
         if type(key) is not tuple:
             key = (key,)
+        if self.ndim == 1 and len(key) == 2:  # the forms that every kernel has
+            if key[1] is None and key[0] == _WHOLE:
+                if self.column is None:
+                    self.column = self._select(key)
+                return self.column
+            if key[0] is None and key[1] == _WHOLE:
+                if self.row is None:
+                    self.row = self._select(key)
+                return self.row
+        return self._select(key)
+
+    def _select(self, key):
         if Ellipsis in key:
             at = key.index(Ellipsis)
             given = sum(1 for k in key if k is not None and k is not Ellipsis)
@@ -66,6 +91,8 @@ class Expr:
         return Expr(const, coefs, extents, ndim)
 
     def _add(self, other, sign=1):
+        if type(other) is int:
+            return self._shifted(self.const + sign * other)
         if isinstance(other, Expr):
             coefs, extents = dict(self.coefs), dict(self.extents)
             for axis, n in other.extents.items():
@@ -78,7 +105,7 @@ class Expr:
                 coefs[axis] = coefs.get(axis, 0) + sign * c
             return Expr(self.const + sign * other.const, coefs, extents,
                         max(self.ndim, other.ndim))
-        return Expr(self.const + sign * integer(other), self.coefs, self.extents, self.ndim)
+        return self._shifted(self.const + sign * integer(other))
 
     def __add__(self, other):
         return DynamicSum(self, other) if isinstance(other, Views) else self._add(other)
@@ -336,23 +363,36 @@ class _MGridMaker:
     def __getitem__(self, key):
         if type(key) is not tuple:
             key = (key,)
-        n = len(key)
-        tiles = []
-        for at, k in enumerate(key):
-            start, step = k.start or 0, k.step or 1
-            count = len(range(start, k.stop, step))
-            tiles.append(Expr(start, {n - at: step}, {n - at: count}, n))
+        bounds = tuple([(k.start or 0, k.stop, k.step or 1) for k in key])
+        tiles = _grids.get(bounds)
+        if tiles is None:
+            n = len(key)
+            tiles = _kept(_grids, bounds, [
+                Expr(start, {n - at: step}, {n - at: len(range(start, stop, step))}, n)
+                for at, (start, stop, step) in enumerate(bounds)])
         return MGrid(tiles)
 
 
 mgrid = _MGridMaker()
+_grids, _aranges = {}, {}  # what kernels ask for again and again
+_MOST = 4096
+
+
+def _kept(cache, key, value):
+    if len(cache) >= _MOST:
+        cache.clear()
+    cache[key] = value
+    return value
 
 
 def arange(*args):
-    r = range(*(integer(a) for a in args))
+    known = _aranges.get(args)
+    if known is not None:
+        return known
+    r = range(*[integer(a) for a in args])
     if len(r) < 1:
         fail(f"nl.arange{args} is empty; at least one index is required", kind=KernelValueError)
-    return Expr(r.start, {1: r.step}, {1: len(r)}, 1)
+    return _kept(_aranges, args, Expr(r.start, {1: r.step}, {1: len(r)}, 1))
 
 
 class DynamicSum:

@@ -8,7 +8,7 @@ from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .index import Expr, MGrid
 from .register import VirtualRegister
 from .slices import ds
-from .subscripts import subscript
+from .subscripts import planned, subscript
 from .views import Views, dynamic_entry, plain_int
 
 
@@ -22,6 +22,7 @@ class _Selection:
         self.shape, self.strides = [], []
         self.dyn = []
         self.scalars = []          # dimensions of the result that a register selects
+        self.empty = None          # why the view has no elements, if it has none
 
     def new_axis(self):
         self.shape.append(1)
@@ -67,11 +68,17 @@ class _Selection:
                             dyn or None)
         for at in reversed(self.scalars):
             view = view.squeeze_dim(at)
+        if self.empty is not None:
+            view._ref = Empty(self.empty)
         return view
 
 
 def select(view, key):
     """view[key] as a view, of a key that is a tuple."""
+    if key and (type(key[-1]) is Expr or type(key[0]) is Expr):
+        found = planned(view, key)
+        if found is not None:
+            return found
     found = _Selection(view)
     for k in key:
         if k is None:
@@ -84,6 +91,10 @@ def select(view, key):
         elif isinstance(k, (slice, ds)):
             start, stop, step = _bounds(found, k)
             count = (stop - start + step - 1) // step
+            if count < 1 and 0 <= start <= view.shape[found.d]:
+                found.empty = _why(view, found.d, start, stop, step, "is empty")
+                found.narrow(0, 0, step)
+                continue
             if start < 0 or stop > view.shape[found.d] or count < 1:
                 return _outside(view, key, found.d, start, stop, step)
             found.narrow(start, count, step)
@@ -118,13 +129,29 @@ def _bounds(found, k):
     return start + (n if start < 0 else 0), stop + (n if stop < 0 else 0), step
 
 
+class Empty:
+    """Stands in the operand slot of an empty selection, which nothing may use but its shape."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message):
+        self.message = message
+
+    def complain(self):
+        fail(self.message, kind=KernelIndexError)
+
+
 def _outside(view, key, d, start, stop, step):
     """A legacy mask may still cut what reaches beyond the tensor; anything else is an error."""
     if view.st.recorder.legacy and 0 <= start < stop:
         return subscript(view, key)
     why = "is empty" if stop <= start else "is out of bounds"
-    fail(f"slice {start}:{stop}{'' if step == 1 else ':%d' % step} of dimension {d} {why}; "
-         f"{view!r} has {view.shape[d]} there", kind=KernelIndexError)
+    fail(_why(view, d, start, stop, step, why), kind=KernelIndexError)
+
+
+def _why(view, d, start, stop, step, why):
+    return (f"slice {start}:{stop}{'' if step == 1 else ':%d' % step} of dimension {d} {why}; "
+            f"{view!r} has {view.shape[d]} there")
 
 
 def _index(view, d, k):

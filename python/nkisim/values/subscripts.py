@@ -72,6 +72,61 @@ def _slices_to_exprs(key, shape):
             for i, k in enumerate(key)], nd
 
 
+_plans = {}  # key without its constants -> (its parts, extents, strides, ranges)
+_MOST = 4096
+
+
+def planned(tensor, key):
+    """tensor[key] of index tiles and integers by what an earlier such key selected, else None.
+
+    Tiles that differ in their constants only share their other parts, so that those parts' identities
+    tell keys apart; a plan keeps them alive.
+    """
+    shape = tensor.shape
+    if len(key) != len(shape):
+        return None
+    look, consts = [tensor.st.on_chip, shape, tensor.strides], []
+    for k in key:
+        if type(k) is Expr:
+            look += id(k.coefs), id(k.extents), k.ndim
+            consts.append(k.const)
+        elif type(k) is int and k >= 0:
+            look.append(None)
+            consts.append(k)
+        else:
+            return None
+    look = tuple(look)
+    plan = _plans.get(look)
+    if plan is None:
+        view = subscript(tensor, key)
+        if not isinstance(view._ref, OutOfBounds):
+            _remember(look, view, [k if type(k) is Expr else None for k in key])
+        return view
+    _, new_shape, strides, ranges = plan
+    part, off = tensor.part, 0
+    for d, const in enumerate(consts):
+        low, high = ranges[d]
+        if const + low < 0 or const + high >= shape[d]:
+            return None
+        if d or not tensor.st.on_chip:
+            off += const * tensor.strides[d]
+        else:
+            part += const
+    return type(tensor)(tensor.st, part, tensor.off + off * tensor.dtype.itemsize, new_shape, strides,
+                        tensor.dtype, tensor.dyn)
+
+
+def _remember(look, view, tiles):
+    if len(_plans) >= _MOST:
+        _plans.clear()
+    ranges = []
+    for tile in tiles:
+        low, high = (0, 0) if tile is None else tile.range()
+        ranges.append((low, high) if tile is None else (low - tile.const, high - tile.const))
+    kept = [(t.coefs, t.extents) for t in tiles if t is not None]
+    _plans[look] = kept, view.shape, view.strides, ranges
+
+
 def subscript(tensor, key):
     """tensor[index tiles, integers, slices, index tensors] as a view."""
     key = _expand(key, tensor.ndim)
