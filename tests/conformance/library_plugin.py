@@ -9,8 +9,10 @@ it. Kernels, references and tolerances are the checkout's. library_suite.py runs
 """
 
 import builtins
+import json
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -61,12 +63,17 @@ def pytest_collection_finish(session):
 def pytest_addoption(parser):
     parser.addoption("--sample", type=int, default=0,
                      help="run at most this many tests of each test function, evenly chosen")
+    parser.addoption("--full", type=int, default=0,
+                     help="where there are at most this many tests, run all")
+    parser.addoption("--counts", default="", help="file for the number of tests before sampling")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     count = config.getoption("--sample")
-    if count:
+    if config.getoption("--counts"):
+        Path(config.getoption("--counts")).write_text(json.dumps(len(items)))
+    if count and len(items) > config.getoption("--full"):
         groups = {}
         for item in items:
             if not item.get_closest_marker("skip"):
