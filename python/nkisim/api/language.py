@@ -18,7 +18,7 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
                              float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
                              uint16, uint32)
-from ..values.errors import KernelTypeError, KernelValueError, fail, kernel_frame
+from ..values.errors import KernelTypeError, KernelValueError, fail, hint, kernel_frame
 from ..values.index import Expr, Mask, arange, mgrid
 from ..values.nkiobject import NKIObject
 from ..values.optokens import TOKENS, NlOp, token
@@ -113,10 +113,25 @@ def is_on_chip(buffer):
     return buffer_of(buffer).space != 0
 
 
+class ParDim(int):
+    """What nl.par_dim gives: the size, which remembers that it was marked."""
+
+
+def par_dim(size):
+    """The size itself: since NKI 0.1 the first dimension on chip is the partition dimension."""
+    hint("nl.par_dim is of neuronxcc.nki; since NKI 0.1 the first dimension on chip is the "
+         "partitions, and the size alone says the same")
+    return ParDim(plain_int(size, "the size of nl.par_dim"))
+
+
 # ---- tensors ---------------------------------------------------------------------------------
 def _shape(shape):
     if isinstance(shape, int):
         return (shape,)
+    if any(type(s) is ParDim for s in shape[1:]):
+        fail("nl.par_dim marks another dimension than the first; since NKI 0.1 the first dimension "
+             "on chip is always the partitions, and a dimension before it (a block dimension) is a "
+             "Python list of tensors", "ndarray", KernelValueError)
     try:
         return tuple([s if type(s) is int else s.__index__() for s in shape])
     except (TypeError, AttributeError):
@@ -331,6 +346,20 @@ class no_reorder:
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
+
+
+_INTERNAL = frozenset("""
+BUFFERS Buffer DType Expr KernelIndexError KernelTypeError KernelValueError MGrid Mask NlOp OPS ParDim
+TOKENS AllocatedBuffer BlockTensor HBM all_full assign buffer_of current default_target fail hint
+kernel_frame plain_int product require_tensor resolve state token update
+""".split())
+
+
+def public_names(namespace):
+    """What a language module gives to kernels: no modules and no names of the front end's own."""
+    return {name: value for name, value in namespace.items()
+            if not name.startswith("_") and name not in _INTERNAL and name != "public_names" and
+            not isinstance(value, type(sys))}
 
 
 _ = (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3fn, float8_e4m3fn_x4,

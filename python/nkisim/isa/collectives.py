@@ -1,9 +1,15 @@
-"""Collective communication: forwarded to the core's ops of the same names."""
+"""Collective communication: forwarded to the core's ops of the same names, as far as it has them.
+
+A group of one rank needs none: what it gathers, reduces or permutes is its own data, so that the
+result is a copy, which one DMA per tensor makes.
+"""
 
 import inspect
 
-from ..record.recorder import current
+from ..record.recorder import OPS, current
+from ..values.errors import KernelValueError, fail
 from ..values.nkiobject import NKIObject
+from . import instructions as isa
 from .instructions import INSTRUCTION, NkiInstruction
 
 
@@ -27,7 +33,32 @@ collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_by_c
 collective_permute_implicit_current_processing_rank_id(iteration_id, replica_group, channel_id=0, name=None)
 rank_id(name=None)
 """
+_COUNTED = ("all_gather_v", "all_to_all_v")  # lengths that a tensor holds
 _GIVE_REGISTERS = ("collective_permute_implicit_current_processing_rank_id", "rank_id")
+
+
+def _one_rank(name, given):
+    """The call in a group of one rank; an Error in any other."""
+    if name in _COUNTED:
+        fail("groups of one rank are not among those the documents allow; call all_gather or "
+             "all_to_all", name, KernelValueError)
+    groups = given.get("replica_group") or given.get("source_target_pairs") or [[0]]
+    most = max(len(set(g)) for g in groups)
+    if most > 1:
+        fail(f"a group of {most} ranks; one rank is simulated", name, KernelValueError)
+    if name in _GIVE_REGISTERS:
+        isa.register_move(given["dst"], 0)
+    elif name == "collective_permute_implicit_reduce":
+        for a, b, dst in zip(*(given[k] for k in ("srcs0_by_channel", "srcs1_by_channel",
+                                                  "dsts_by_channel"))):
+            isa.dma_compute(dst[0], [a[0], b[0]], given["op"])
+    elif name == "collective_permute_implicit":
+        for src, dst in zip(given["srcs_by_channel"], given["dsts_by_channel"]):
+            isa.dma_copy(dst[0], src[0])
+    else:
+        for src, dst in zip(given["srcs"], given["dsts"]):
+            isa.dma_copy(dst, src)
+    return given.get("dst", INSTRUCTION)
 
 
 def _forward(line):
@@ -45,6 +76,8 @@ def _forward(line):
         result = INSTRUCTION
         if name in _GIVE_REGISTERS:
             result = given["dst"] = recorder.register()
+        if name not in OPS:
+            return _one_rank(name, given)
         recorder.call(name, exact=True, **given)
         return result
 

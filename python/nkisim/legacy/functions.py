@@ -9,7 +9,7 @@ from ..api import language
 from ..record.recorder import current
 from ..values.dtypes import bool_
 from ..values.errors import fail
-from ..values.optokens import ALU, TOKENS, NlOp
+from ..values.optokens import ACT, ALU, TOKENS, NlOp
 from ..values.storage import product
 
 
@@ -84,8 +84,9 @@ def _undocumented(name):
 def _token(name, function):
     """`function`, which instructions also take as op=."""
     op = NlOp(name, function)
-    if TOKENS[name] in ALU:
-        ALU[op] = ALU[TOKENS[name]]
+    for codes in (ALU, ACT):
+        if TOKENS[name] in codes:
+            codes[op] = codes[TOKENS[name]]
     return op
 
 

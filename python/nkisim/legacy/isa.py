@@ -11,8 +11,8 @@ from ..isa import instructions as isa
 from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,  # noqa: F401
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
-from ..lowering import (broadcast_shapes, cut, in_sbuf, operand, produce, promote, reduce_build,
-                        reduced_shape, transpose_into)
+from ..lowering import (broadcast_shapes, copy, cut, in_sbuf, operand, produce, promote, reduce_build,
+                        reduced_shape, same_partitions, transpose_into)
 from ..record.recorder import current
 from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
@@ -174,6 +174,20 @@ def _masked_matmul(mask, out, stationary, moving):
     return out[..., slice(*edge)], stationary, moving[..., slice(*edge)]
 
 
+def _transpose_blocks(dst, data, name):
+    """On VectorE, which takes 32x32 (documented): block by block, as its compiler must have done."""
+    rows, columns = data.shape[0], product(data.shape[1:])
+    if rows <= 32 and columns <= 32:
+        transpose_into(dst, data, engine=isa.vector_engine, name=name)
+        return
+    data, dst = data.reshape((rows, columns)), dst.reshape((columns, rows))
+    for r in range(0, rows, 32):
+        for c in range(0, columns, 32):
+            block = data[r:min(r + 32, rows), c:min(c + 32, columns)]
+            isa.nc_transpose(dst[c:c + block.shape[1], r:r + block.shape[0]], block,
+                             engine=isa.vector_engine, name=name)
+
+
 def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None, name=None,
                  **_ignored):
     engine = isa.unknown_engine if engine is None else engine
@@ -191,7 +205,10 @@ def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None
                 return
             part = cut([data], mask, data.shape)[0]
             out = out[slice(*free[0]) if len(free) == 1 else slice(None), slice(*rows)]
-        transpose_into(out, part, engine=engine, name=name)
+        if on_vector:
+            _transpose_blocks(out, part, name)
+        else:
+            transpose_into(out, part, engine=engine, name=name)
 
     if dst is not None:
         build(dst)
@@ -259,30 +276,44 @@ def _word(predicate):
 
 def tensor_tensor(data1, data2, op, dtype=None, mask=None, *, engine=engine.unknown, dst=None,
                   name=None, **_ignored):
-    shape = broadcast_shapes(data1.shape, data2.shape)
+    shape = same_partitions(data1.shape, data2.shape) or broadcast_shapes(
+        data1.shape, data2.shape, "tensor_tensor")
     return _call(isa.tensor_tensor, dst, shape, _dtype(dtype, promote(data1.dtype, data2.dtype)),
                  mask, dict(data1=operand(data1, shape), data2=operand(data2, shape)), op=op,
                  engine=engine, name=name)
 
 
+def _scalars(operand, data):
+    """A vector of scalars as float32, which the engine wants; the legacy compiler took any dtype
+    (documented for arithmetic operators) and is assumed to have copied."""
+    if not isinstance(operand, NkiTensor) or operand.dtype is float32 or not (
+            operand.dtype.is_float or data.dtype.is_float):
+        return operand
+    current().flush()
+    scalars = copy(operand, float32)
+    current().flush()
+    return scalars
+
+
 def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False,
                   dtype=None, mask=None, *, engine=engine.unknown, dst=None, name=None, **_ignored):
     return _call(isa.tensor_scalar, dst, data.shape, _dtype(dtype, data.dtype), mask,
-                 dict(data=data, operand0=operand0, operand1=operand1), op0=op0,
+                 dict(data=data, operand0=_scalars(operand0, data),
+                            operand1=_scalars(operand1, data)), op0=op0,
                  reverse0=reverse0, op1=op1, reverse1=reverse1, engine=engine, name=name)
 
 
 def scalar_tensor_tensor(*, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False,
                          dtype=None, mask=None, dst=None, name=None, **_ignored):
     return _call(isa.scalar_tensor_tensor, dst, data.shape, _dtype(dtype, data.dtype), mask,
-                 dict(data=data, operand0=operand0, operand1=operand1), op0=op0, op1=op1,
+                 dict(data=data, operand0=_scalars(operand0, data), operand1=operand1), op0=op0, op1=op1,
                  reverse0=reverse0, reverse1=reverse1, name=name)
 
 
 def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None,
                          mask=None, dst=None, name=None, **_ignored):
     return _call(isa.tensor_scalar_reduce, dst, data.shape, _dtype(dtype, data.dtype), mask,
-                 dict(data=data, operand0=operand0, reduce_res=reduce_res), op0=op0,
+                 dict(data=data, operand0=_scalars(operand0, data), reduce_res=reduce_res), op0=op0,
                  reverse0=reverse0 or None, reduce_op=reduce_op, name=name)
 
 

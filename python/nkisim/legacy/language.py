@@ -270,5 +270,4 @@ class _BFloat:
 
 
 bfp16 = _BFloat
-constants = language.tile_size  # as the direct allocation guide calls it
 globals().update(legacy_functions.PUBLIC)

@@ -14,6 +14,11 @@ from ..values.tensor import NkiTensor, require_tensor
 from .tiles import cut, operand, produce, spread_hbm
 
 
+def allocate(shape, dtype, buffer, name=""):
+    """A new tensor, as nl.ndarray makes it."""
+    return current().ndarray(tuple(int(n) for n in shape), resolve(dtype), buffer, name)
+
+
 def copy_into(dst, src):
     """dst = src with the instruction that can: DMA for HBM, tensor_copy on chip."""
     require_tensor(dst, "dst", "copy")

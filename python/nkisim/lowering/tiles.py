@@ -48,15 +48,28 @@ def scalar_promote(tile, scalar):
     return tile if tile.is_float or whole else float32
 
 
-def broadcast_shapes(a, b):
+def broadcast_shapes(a, b, name=""):
+    """The common shape of two tiles as NumPy broadcasts; an Error of function `name` if none."""
+    given = tuple(a), tuple(b)
     n = builtins.max(len(a), len(b))
     a, b = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
     out = []
     for x, y in zip(a, b):
         if x != y and 1 not in (x, y):
-            fail(f"shapes {a} and {b} do not broadcast", kind=KernelValueError)
+            fail(f"shapes {given[0]} and {given[1]} do not broadcast", name, KernelValueError)
         out.append(builtins.max(x, y))
     return tuple(out)
+
+
+def same_partitions(a, b):
+    """The shape of two tiles whose partitions agree and whose other dimensions are as many elements,
+    in any shape, or one; None if they are not so. (tensor_tensor asks for no more than that.)"""
+    if a[0] != b[0] or len(a) == len(b):
+        return None
+    mine, other = product(a[1:]), product(b[1:])
+    if mine == other:
+        return a
+    return {mine: b, other: a}.get(1)
 
 
 def spread(view, shape):
@@ -88,6 +101,8 @@ def operand(x, shape):
         return x
     if len(x.shape) != len(shape) and product(x.shape) == product(shape):
         return x.reshape(shape)
+    if x.ndim != len(shape) and x.shape[0] == shape[0] and product(x.shape[1:]) == 1:
+        x = x.reshape((x.shape[0],) + (1,) * (len(shape) - 1))
     if x.shape[0] != shape[0]:
         x = repeat_partitions(x, shape[0])
     return spread(x, shape)

@@ -116,6 +116,10 @@ def _callees(tree, function):
 _scanned = set()
 
 
+#: AWS's own library: it compiles, whatever the documents say of what it uses.
+_COMPILES = ("nkilib", "nkilib_src")
+
+
 def scan(function):
     """Warns (SyntaxWarning at file:line), once per function, also of the functions it calls."""
     todo = [inspect.unwrap(getattr(function, "func", function))]
@@ -124,6 +128,8 @@ def scan(function):
         if not inspect.isfunction(current) or current.__code__ in _scanned:
             continue
         _scanned.add(current.__code__)
+        if (current.__module__ or "").split(".")[0] in _COMPILES:
+            continue
         parsed = _parse(current)
         if parsed is None:
             continue

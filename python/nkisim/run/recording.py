@@ -1,5 +1,6 @@
 """Calls a kernel function once per program instance, on tensors in place of host arrays."""
 
+import builtins
 import copy
 import gc
 import inspect
@@ -11,6 +12,7 @@ from ..record.launch import Launch
 from ..record.misuse import as_error, is_library
 from ..record.recorder import Recorder, state
 from ..values.errors import Error, is_ours
+from ..values.storage import BUFFERS
 from ..values.tensor import NkiTensor
 from . import hostarrays
 from .options import Options
@@ -61,6 +63,20 @@ class _Arguments:
         return False
 
 
+class _Keywords:
+    """`sbuf`, `hbm` and their like, which are keywords of every kernel in NKI 0.1 and 0.2: builtins
+    while a kernel is recorded, so that a module's own names come first."""
+
+    def __init__(self):
+        self.added = [name for name in BUFFERS if not hasattr(builtins, name)]
+        for name in self.added:
+            setattr(builtins, name, BUFFERS[name])
+
+    def remove(self):
+        for name in self.added:
+            delattr(builtins, name)
+
+
 def record(function, args, kwargs, grid=None, options=None, legacy=False):
     """Runs `function` once per program instance; (recorder, returned value, arguments)."""
     options = options or Options()
@@ -71,6 +87,7 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
     names = _parameter_names(function, args)
     previous = state.recorder, state.emit
     state.recorder, state.emit = recorder, recorder.emit
+    keywords = _Keywords() if not legacy else None
     collecting = gc.isenabled()
     gc.disable()  # everything recorded stays alive: collections only cost time
     try:
@@ -88,6 +105,8 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
         raise
     finally:
         recorder.instances = None  # it holds the recorder
+        if keywords is not None:
+            keywords.remove()
         state.recorder, state.emit = previous
         if collecting:
             gc.enable()

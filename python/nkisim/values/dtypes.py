@@ -95,8 +95,16 @@ class DType(str):
         return (resolve, (str(self),))
 
 
+def _name_packed_types():
+    """Lets NumPy take a packed type by its name: a word in a field of that name (neuron_dtypes)."""
+    for dtype in ALL:
+        if dtype.is_packed:
+            np.sctypeDict.setdefault(str.__str__(dtype), np.dtype([(str(dtype), dtype.dtype)]))
+
+
 ALL = tuple(DType(name, code, size, np_name) for code, (name, size, np_name) in enumerate(_TABLE))
 BY_NAME = {str(d): d for d in ALL}
+_name_packed_types()
 _cache = {d: d for d in ALL}
 globals().update({name: d for name, d in BY_NAME.items() if name != "bool"})
 bool_ = BY_NAME["bool"]

@@ -96,6 +96,13 @@ def fail(message, instruction="", kind=Error):
                kernel_line=frame.f_lineno)
 
 
+def hint(message):
+    """Warns, at the kernel's line, of what runs here and has another spelling today."""
+    frame = kernel_frame()
+    file, line = (frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)
+    warnings.warn_explicit(message, UserWarning, file, line)
+
+
 def strict(message):
     """With NKISIM_STRICT=1, warns of Python that runs here and that the NKI compiler refuses."""
     if os.environ.get("NKISIM_STRICT", "0") in ("", "0"):

@@ -21,6 +21,9 @@ class NKIObject:
             if isinstance(value, (property, classmethod, staticmethod)):
                 continue
             ordered[name] = type(value) if value is not None else object
+        for name in annotations:  # None without a default, also for @dataclass (language guide)
+            if not hasattr(cls, name) and name != "_":
+                setattr(cls, name, None)
         annotations.update(ordered)
 
     def __init__(self, *args, **kwargs):

@@ -3,6 +3,7 @@
 import weakref
 
 from .errors import KernelValueError, fail
+from .hooks import above
 
 HBM, SBUF, PSUM = 0, 1, 2
 
@@ -20,6 +21,10 @@ class Buffer(str):
         return str.__str__(self)
 
     name = value
+
+    def view(self, dtype, shape, name=""):
+        """sbuf.view(dtype, shape): a new tensor there, as NKI 0.1 and 0.2 allocate it."""
+        return above.allocate(shape, dtype, self, name)
 
     def __reduce__(self):
         return (buffer_of, (str.__str__(self),))

@@ -221,6 +221,10 @@ class Views:
         return self._like(self.part, self.off, (self.shape[0], n), (self.strides[0], 1),
                           (self.dyn or ()) + (entry,))
 
+    def as_tile(self):
+        """The view itself, which every call takes as a tile (undocumented; legacy kernels say it)."""
+        return self
+
     def broadcast_to(self, *shape):
         if len(shape) == 1 and not isinstance(shape[0], int):
             shape = tuple(shape[0])

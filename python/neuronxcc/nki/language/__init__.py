@@ -1,5 +1,8 @@
 """neuronxcc.nki.language."""
 
+from nkisim.api.language import public_names as _public_names
 from nkisim.legacy import language as _language
 
-globals().update({k: v for k, v in vars(_language).items() if not k.startswith("_")})
+globals().update(_public_names(vars(_language)))
+
+from . import constants  # noqa: E402,F401
