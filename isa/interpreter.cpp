@@ -37,6 +37,7 @@ bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count)
       return true;
     }
     core.context.run(*step->inst);
+    if (options.after) options.after(*step->inst);
   }
   core.done = true;
   return true;
@@ -83,13 +84,30 @@ struct Evaluation::Cores {
 };
 
 Evaluation::Evaluation(const Program& program, Memory& memory, int cores, InterpretOptions options)
-    : program_(program), options_(std::move(options)), cores_(std::make_unique<Cores>()) {
+    : program_(program),
+      memory_(memory),
+      options_(std::move(options)),
+      cores_(std::make_unique<Cores>()) {
+  options_.after = [this](const Inst& inst) {
+    const auto due = releases_.find(&inst);
+    if (due == releases_.end()) return;
+    for (const std::uint32_t tensor : due->second) memory_.release(tensor);
+    releases_.erase(due);
+  };
   for (int c = 0; c < cores; ++c) {
     cores_->all.push_back(std::make_unique<Core>(program, memory, c, options_));
   }
 }
 
 Evaluation::~Evaluation() = default;
+
+void Evaluation::release_behind(
+    const std::vector<std::pair<std::int64_t, std::uint32_t>>& last_uses) {
+  for (const auto& [last, tensor] : last_uses) {
+    const Inst* inst = last < 0 ? nullptr : &program_.insts().at(static_cast<std::size_t>(last));
+    releases_[inst].push_back(tensor);
+  }
+}
 
 bool Evaluation::advance(int core, bool complete) {
   auto& cores = cores_->all;
@@ -100,7 +118,13 @@ bool Evaluation::advance(int core, bool complete) {
       if (c->waiting == nullptr && !run_core(*c, options_, count_)) return false;
       all_wait = all_wait && c->waiting != nullptr;
     }
-    if (wanted.waiting == nullptr) return true;
+    if (wanted.waiting == nullptr) {
+      for (const auto& [inst, tensors] : releases_) {
+        for (const std::uint32_t tensor : tensors) memory_.release(tensor);
+      }
+      releases_.clear();
+      return true;
+    }
     if (!all_wait && !complete) return false;
     meet(program_, cores);
   }

@@ -3,6 +3,9 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "isa/eval.hpp"
 #include "isa/program.hpp"
@@ -14,6 +17,8 @@ struct InterpretOptions {
   PrintSink print;
   /// Seed of stochastic rounding (isa/rounding.hpp); none: nearest even.
   std::optional<std::uint32_t> stochastic_rounding = {};
+  /// Called behind every instruction, except where cores meet.
+  std::function<void(const Inst&)> after = {};
   /// Called now and then with the dynamic instructions done; return false to stop early.
   std::function<bool(std::uint64_t)> progress;
 };
@@ -40,10 +45,16 @@ class Evaluation {
   /// waits for one that is not recorded that far, which is an Error located at its instruction if
   /// the others are `complete`, and also if options.progress asked to stop.
   bool advance(int core, bool complete);
+  /// Tensors that nothing beyond the instructions recorded so far can name, with the numbers of their
+  /// last uses: advance() releases each behind that instruction, which is in no loop, or at its end
+  /// (-1). For programs of one core.
+  void release_behind(const std::vector<std::pair<std::int64_t, std::uint32_t>>& last_uses);
 
  private:
   struct Cores;
   const Program& program_;
+  Memory& memory_;
+  std::unordered_map<const Inst*, std::vector<std::uint32_t>> releases_;  // null: at the end
   InterpretOptions options_;
   std::unique_ptr<Cores> cores_;
   std::uint64_t count_ = 0;

@@ -131,6 +131,16 @@ void Memory::load(std::uint32_t tensor, std::span<const std::byte> bytes) {
 std::vector<std::byte> Memory::read(std::uint32_t tensor) {
   const Tensor& t = program_.tensor(tensor);
   std::vector<std::byte> out(static_cast<std::size_t>(t.elements() * size_bytes(t.dtype)));
+  read(tensor, out);
+  return out;
+}
+
+void Memory::release(std::uint32_t tensor) {
+  if (tensor < tensors_.size()) tensors_[tensor].reset();
+}
+
+void Memory::read(std::uint32_t tensor, std::span<std::byte> out) {
+  const Tensor& t = program_.tensor(tensor);
   TensorRef ref{.tensor = tensor, .partition = t.partition, .space = t.space, .dtype = t.dtype};
   const Placement p = place(ref);
   const std::int64_t rows = t.space == Space::kHbm ? 1 : t.shape[0];
@@ -139,7 +149,6 @@ std::vector<std::byte> Memory::read(std::uint32_t tensor) {
     std::memcpy(out.data() + r * bytes, p.region->data() + p.start + r * p.pitch,
                 static_cast<std::size_t>(bytes));
   }
-  return out;
 }
 
 }  // namespace nkisim::isa

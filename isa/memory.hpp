@@ -55,6 +55,11 @@ class Memory {
   void load(std::uint32_t tensor, std::span<const std::byte> bytes);
   /// Copy of a tensor's bytes, row-major, partitions first for on-chip tensors.
   [[nodiscard]] std::vector<std::byte> read(std::uint32_t tensor);
+  /// The same into `out`, which must have the tensor's size.
+  void read(std::uint32_t tensor, std::span<std::byte> out);
+  /// Forgets the bytes of a tensor with a region of its own (HBM, virtual addresses), which nobody
+  /// reads any more.
+  void release(std::uint32_t tensor);
 
  private:
   Region& tensor_region(std::uint32_t tensor);

@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "compiler/analysis/lifetimes.hpp"
 #include "python/binding/bind.hpp"
 #include "src/config/config.hpp"
 #include "src/report/report.hpp"
@@ -32,15 +33,34 @@ InterpretOptions options_for(const Recorder& r, bool allow_unwritten, const py::
   return options;
 }
 
+// (Instruction, tensor) of the last use of each; -1 for what a loop uses, whose body runs again.
+std::vector<std::pair<std::int64_t, std::uint32_t>> last_uses(
+    const Program& program, const std::vector<std::uint32_t>& tensors) {
+  const auto lives = nkisim::compiler::lifetimes_of(program);
+  const auto loops = nkisim::compiler::loops_of(program);
+  std::vector<std::pair<std::int64_t, std::uint32_t>> out;
+  for (const std::uint32_t id : tensors) {
+    std::int64_t last = lives.at(id).last;
+    for (const auto& loop : loops) {
+      if (loop.begin <= last && last <= loop.end) last = -1;
+    }
+    out.emplace_back(last, id);
+  }
+  return out;
+}
+
 // Goes on with what is recorded so far, until `core` of `cores` has done all of it: false if it
-// waits for another core, whose program is not `complete`.
-bool evaluate(Recorder& r, int core, int cores, bool complete) {
+// waits for another core, whose program is not `complete`. `dead`: tensors that no further
+// instruction will name, whose values go behind their last use.
+bool evaluate(Recorder& r, int core, int cores, bool complete,
+              const std::vector<std::uint32_t>& dead) {
   Memory& memory = r.live_memory();
   if (r.evaluation == nullptr) {  // what device_print says belongs to the run
     r.evaluation =
         std::make_unique<Evaluation>(r.program, memory, cores, options_for(r, true, py::none()));
   }
   bool done = false;
+  if (!dead.empty()) r.evaluation->release_behind(last_uses(r.program, dead));
   {
     const py::gil_scoped_release release;
     done = r.evaluation->advance(core, complete);
@@ -180,9 +200,10 @@ void bind_running(py::class_<Recorder>& program) {
              r.live_memory().load(id, bytes_of(data.request()));
            })
       .def("read",
-           [](Recorder& r, std::uint32_t id) {
-             const auto bytes = r.live_memory().read(id);
-             return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+           [](Recorder& r, std::uint32_t id, const py::buffer& out) {
+             const py::buffer_info info = out.request(true);
+             r.live_memory().read(id, {static_cast<std::byte*>(info.ptr),
+                                       static_cast<std::size_t>(info.size * info.itemsize)});
            })
       .def("evaluate", &evaluate)
       .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)

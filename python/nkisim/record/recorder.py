@@ -103,6 +103,8 @@ class Recorder:
         self.began = {}           # storage -> whether it was written before the first of them
         self.identities = {}      # (core, rows, dtype) -> tile with ones on its diagonal
         self.printed = []
+        self.tiles = []           # on chip, perhaps held by the kernel; of the first storages_seen
+        self.storages_seen = 0
         self.ones = {}            # tiles of ones, by (core, instance, rows, dtype)
         self.broadcasts = []      # copies of a row repeated in PSUM to SBUF, by instruction
         self.transposes = set()   # (file, line) of matmuls that only transpose
@@ -402,13 +404,28 @@ class Recorder:
             raise Error("a tensor is used outside a kernel, which failed; it has no values")
         self.load_inputs()
         while not self.program.evaluate(self.core, self.instances.cores,
-                                        self.instances.complete()):
+                                        self.instances.complete(), self._unreachable()):
             self.instances.further()
             self.load_inputs()
 
+    def _unreachable(self):
+        """Tiles that the kernel holds no more, so that only what is recorded can read them. (Other
+        cores may read any: with several, all are kept.)"""
+        self.tiles += [st for st in self.storages[self.storages_seen:] if st.on_chip]
+        self.storages_seen = len(self.storages)
+        if self.instances.cores > 1:
+            return []
+        kept, dead = [], []
+        for st in self.tiles:  # references: the two lists', the loop's and the call's
+            (dead if sys.getrefcount(st) <= 4 else kept).append(st)
+        self.tiles = kept
+        return [st.id for st in dead]
+
     def read_view(self, view):
         st = view.st
-        raw = np.frombuffer(self.program.read(st.id), np.uint8)
+        raw = self._read(st)
+        if view.is_identity():
+            return raw.view(view.dtype.dtype).reshape(view.shape)
         n = view.dtype.itemsize
         offset = view.off + view.part * (st.pitch_bytes if st.on_chip else 0)
         words = raw[offset % n:raw.size - (raw.size - offset % n) % n].view(f"u{n}")[offset // n:]
@@ -416,9 +433,14 @@ class Recorder:
                                                writeable=False)
         return flat.copy().view(view.dtype.dtype)  # as_strided knows no fp8
 
+    def _read(self, st):
+        """The bytes of a whole tensor."""
+        raw = np.empty(st.pitch_bytes * (st.shape[0] if st.on_chip else 1), np.uint8)
+        self.program.read(st.id, raw)
+        return raw
+
     def read_storage(self, st):
-        data = np.frombuffer(self.program.read(st.id), np.uint8)
-        return data.view(st.dtype.dtype).reshape(st.shape)
+        return self._read(st).view(st.dtype.dtype).reshape(st.shape)
 
     def print(self, line):
         self.printed.append(line)
