@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::int64_t kSmall = 4;  // a tile of at most this part of the largest is small
 constexpr std::int64_t kBoundless = std::int64_t{1} << 62U;
-constexpr std::int64_t kBoundlessBanks = 64;
 
 // Bytes [begin, end) that a tensor takes.
 struct Interval {
@@ -75,8 +74,12 @@ std::optional<std::int64_t> gap_in_bank(const std::vector<Interval>& taken, std:
 std::optional<std::int64_t> find_bank(const std::vector<Interval>& taken, std::int64_t size,
                                       std::int64_t capacity, std::int64_t bank,
                                       std::int64_t pointer) {
-  const std::int64_t banks = capacity < kBoundless ? capacity / bank : kBoundlessBanks;
   const std::int64_t need = (size + bank - 1) / bank;
+  std::int64_t banks = capacity / bank;
+  if (capacity == kBoundless) {  // room behind all that is there
+    banks = need;
+    for (const Interval& i : taken) banks = std::max(banks, (i.end + bank - 1) / bank + need);
+  }
   if (need > banks) return std::nullopt;
   std::vector<bool> busy(static_cast<std::size_t>(banks + need), false);
   for (const Interval& i : taken) {

@@ -186,7 +186,7 @@ TEST_CASE("operators have the same bits on every host", "[alu]") {
     apply(op, a.data(), b.data(), out.data(), a.size());
     for (const float f : out) hash = (hash ^ bits(f)) * 0x100000001b3U;
   }
-  CHECK(hash == 0xfeabcf3cf0c77db0U);
+  CHECK(hash == 0xcc1df07ed39e1ec9U);
 }
 
 TEST_CASE("signed results follow the documents", "[alu]") {

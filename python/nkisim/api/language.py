@@ -349,7 +349,7 @@ class no_reorder:
 
 
 _INTERNAL = frozenset("""
-BUFFERS Buffer DType Expr KernelIndexError KernelTypeError KernelValueError MGrid Mask NlOp OPS ParDim
+BUFFERS Buffer Expr KernelIndexError KernelTypeError KernelValueError MGrid Mask NlOp OPS ParDim
 TOKENS AllocatedBuffer BlockTensor HBM all_full assign buffer_of current default_target fail hint
 kernel_frame plain_int product require_tensor resolve state token update
 """.split())

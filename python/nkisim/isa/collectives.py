@@ -40,12 +40,13 @@ _GIVE_REGISTERS = ("collective_permute_implicit_current_processing_rank_id", "ra
 def _one_rank(name, given):
     """The call in a group of one rank; an Error in any other."""
     if name in _COUNTED:
-        fail("groups of one rank are not among those the documents allow; call all_gather or "
-             "all_to_all", name, KernelValueError)
+        fail("replica_group has groups of one rank; one of the group sizes that the documents "
+             "allow is required (all_gather and all_to_all take one rank)", name, KernelValueError)
     groups = given.get("replica_group") or given.get("source_target_pairs") or [[0]]
     most = max(len(set(g)) for g in groups)
     if most > 1:
-        fail(f"a group of {most} ranks; one rank is simulated", name, KernelValueError)
+        fail(f"replica_group has a group of {most} ranks; one of one rank is required (other ranks "
+             "are not simulated)", name, KernelValueError)
     if name in _GIVE_REGISTERS:
         isa.register_move(given["dst"], 0)
     elif name == "collective_permute_implicit_reduce":

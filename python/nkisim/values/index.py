@@ -313,8 +313,9 @@ def _union(boxes):
             out = list(one)
             out[differ[0]] = (min(a, c), max(b, d))
             return out
-    fail("the mask is | of conditions that together leave no box of the tile, and one instruction "
-         "takes no other part (documented: comparisons joined with &); write one call for each",
+    fail("the mask is | of conditions that together leave no box of the tile; a box, which one "
+         "instruction can take, is required (documented: comparisons joined with &; write one call "
+         "for each condition)",
          kind=KernelValueError)
 
 
