@@ -45,8 +45,9 @@ class Evaluation {
   /// waits for one that is not recorded that far, which is an Error located at its instruction if
   /// the others are `complete`, and also if options.progress asked to stop.
   bool advance(int core, bool complete);
-  /// Tensors that nothing beyond the instructions recorded so far can name, with the numbers of their
-  /// last uses: advance() releases each behind that instruction, which is in no loop, or at its end
+  /// Tensors that nothing beyond the instructions recorded so far can name, with the numbers of
+  /// their last uses: advance() releases each behind that instruction, which is in no loop, or at
+  /// its end
   /// (-1). For programs of one core.
   void release_behind(const std::vector<std::pair<std::int64_t, std::uint32_t>>& last_uses);
 
