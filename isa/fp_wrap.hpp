@@ -13,10 +13,10 @@
 
 namespace nkisim::isa::fp {
 
-/// `x` minus the multiple of 2 pi that leaves -pi..pi, rounded to FP32 once; what lies there already
-/// comes back unchanged, infinity and NaN give NaN. x / 2 pi is a product of integers: the 24 bits
-/// of x and those 96 bits of 1 / 2 pi that decide the fraction (Payne and Hanek's method), whose
-/// error, 2^-72, is far below the least fraction of an FP32 argument.
+/// `x` minus the multiple of 2 pi that leaves -pi..pi, rounded to FP32 once; what lies there
+/// already comes back unchanged, infinity and NaN give NaN. x / 2 pi is a product of integers: the
+/// 24 bits of x and those 96 bits of 1 / 2 pi that decide the fraction (Payne and Hanek's method),
+/// whose error, 2^-72, is far below the least fraction of an FP32 argument.
 inline float wrap_pi(float x) {
   // 1 / 2 pi in binary, from the binary point on.
   constexpr std::array<std::uint64_t, 8> kInverse = {0x28be60dbU, 0x9391054aU, 0x7f09d5f4U,
@@ -42,8 +42,8 @@ inline float wrap_pi(float x) {
   const std::uint64_t middle = mantissa * word(1) + (low >> 32U);
   const std::uint64_t high = mantissa * word(0) + (middle >> 32U);
   const auto turns = static_cast<std::int64_t>(high << 32U | (middle & 0xffffffffU));
-  const double fraction = static_cast<double>(turns) * 0x1p-64 +
-                          static_cast<double>(low & 0xffffffffU) * 0x1p-96;
+  const double fraction =
+      static_cast<double>(turns) * 0x1p-64 + static_cast<double>(low & 0xffffffffU) * 0x1p-96;
   const auto rest = static_cast<float>(2.0 * kPi * fraction);
   return x < 0.0F ? -rest : rest;
 }
