@@ -18,13 +18,16 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 Dependences::Dependences(const isa::Program& program, QueueIndex first_unordered,
                          const Completions& completions)
     : program_(program), first_unordered_(first_unordered), completions_(completions) {
-  const isa::Machine& machine = program.machine();
+  std::int64_t sbuf = program.machine().sbuf_partition_bytes;
+  std::int64_t psum = program.machine().psum_partition_bytes;
+  for (const isa::Tensor& t : program.tensors()) {  // beyond where over-capacity was allowed
+    if (t.space == isa::Space::kSbuf) sbuf = std::max(sbuf, t.address + t.extent_bytes());
+    if (t.space == isa::Space::kPsum) psum = std::max(psum, t.address + t.extent_bytes());
+  }
   sbuf_ = {kSbufPitch, {}};
-  sbuf_.buckets.resize(
-      static_cast<std::size_t>(ceil_div(machine.sbuf_partition_bytes, kSbufPitch)));
+  sbuf_.buckets.resize(static_cast<std::size_t>(ceil_div(sbuf, kSbufPitch)));
   psum_ = {kPsumPitch, {}};
-  psum_.buckets.resize(
-      static_cast<std::size_t>(ceil_div(machine.psum_partition_bytes, kPsumPitch)));
+  psum_.buckets.resize(static_cast<std::size_t>(ceil_div(psum, kPsumPitch)));
 }
 
 Dependences::Arena Dependences::make_arena(std::int64_t bytes) const {

@@ -71,7 +71,7 @@ def _error(text):
     """The line that says why a test failed, with numbers left out so that like ones count as one."""
     if "Timeout" in text:
         return "time limit"
-    if re.search(r"allocate|MemoryError", text):
+    if re.search(r"[Uu]nable to allocate|can.t allocate|bad_alloc|MemoryError", text):
         return "the host's memory limit"
     lines = re.findall(r"^(?:E\s+)?(?:[\w.]*(?:Error|Exception)\b.*)$", text, re.M)
     line = (lines or text.strip().splitlines() or [""])[-1]

@@ -1,0 +1,146 @@
+"""What a run costs the host: memory of values nobody can read, time over capacity, recording.
+
+Times are the processor's, and limits are ratios of two runs in one process, so that a busy machine
+does not decide.
+"""
+
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import neuronxcc.nki.isa as oisa  # noqa: E402
+import neuronxcc.nki.language as onl  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+
+def test_values_looked_at_keep_no_others():
+    """2,000 products in tiles of their own, the last one's values asked for inside the kernel: what
+    the kernel holds no more has no memory (it was 0.5 GB here)."""
+    script = textwrap.dedent("""
+        import resource, numpy as np, nkisim
+        nkisim.install()
+        import nki.isa as nisa, nki.language as nl
+
+        def kernel(a, b):
+            out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+            x, y = nl.load(a), nl.load(b)
+            first = nl.add(y, 1.0)
+            for i in range(2000):
+                tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+                nisa.tensor_scalar(tile, y, op0=nl.multiply, operand0=float(i))
+                if i in (1000, 1999):
+                    assert tile.numpy()[3, 4] == i and first.numpy()[1, 1] == 2
+            nl.store(out, tile)
+            return out
+
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        ones = np.ones((128, 512), np.float32)
+        out = nkisim.run(kernel, ones, ones, timing=False).outputs
+        assert (out == 1999).all()
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 150
+
+
+def test_a_run_takes_three_times_its_tensors():
+    """Inputs and outputs exist in the caller's arrays, in the simulated HBM and once in between."""
+    script = textwrap.dedent("""
+        import resource, numpy as np, nkisim
+        nkisim.install()
+        import nki.isa as nisa, nki.language as nl
+
+        def kernel(a):
+            out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+            for i in range(a.shape[0]):
+                nl.store(out[i], nl.load(a[i]))
+            return out
+
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        a = np.ones((128, 128, 2048), np.float32)
+        assert (nkisim.run(kernel, a).outputs == a).all()
+        peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        print(peak / (2 * a.nbytes), peak / 2**20)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    ratio, mebibytes = map(float, done.stdout.split())
+    assert mebibytes < 3 * 2 * 128 * 128 * 2048 * 4 / 2 ** 20 + 200, ratio
+
+
+def seconds_of(function, *arrays, **options):
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = nkisim.run(function, *arrays, **options)
+    return (time.process_time() - begin) / result.instructions
+
+
+def sums(tiles, width=1024):
+    """Legacy sums of three columns each, into `tiles` tiles that all stay live."""
+    def kernel(x):
+        out = onl.ndarray((tiles, 128, width), dtype=x.dtype, buffer=onl.shared_hbm)
+        rows = onl.zeros((tiles, onl.par_dim(128), width + 2), dtype=x.dtype, buffer=onl.sbuf)
+        made = onl.zeros((tiles, onl.par_dim(128), width), dtype=x.dtype, buffer=onl.sbuf)
+        for i in range(tiles):
+            rows[i] = onl.load(x[i])
+        for i in range(tiles):
+            for j in range(0, width, 4):
+                made[i, :, j:j + 1] = oisa.tensor_reduce(np.add, rows[i, :, j:j + 3], axis=[1])
+        for i in range(tiles):
+            onl.store(out[i], value=made[i])
+        return out
+
+    return seconds_of(kernel, np.ones((tiles, 128, width + 2), np.float32), legacy=True)
+
+
+def test_over_capacity_costs_no_more_per_instruction():
+    sums(4)  # imports and caches
+    assert sums(80) < 4 * sums(12)
+
+
+def products(language, load, size):
+    """A tiled product; `load` is how the generation takes a tile of an operand."""
+    def kernel(a, b):
+        out = language.ndarray((size, size), dtype=nl.float32, buffer=language.shared_hbm)
+        for m in range(0, size, 128):
+            for n in range(0, size, 512):
+                total = language.zeros((128, 512), nl.float32, buffer=language.psum)
+                for k in range(0, size, 128):
+                    x, y = load(a, k, m, 128), load(b, k, n, 512)
+                    if language is onl:
+                        total += oisa.nc_matmul(x, y)
+                    else:
+                        nisa.nc_matmul(total, x, y)
+                language.store(out[m:m + 128, n:n + 512], language.copy(total))
+        return out
+
+    a = np.ones((size, size), np.float32)
+    return seconds_of(kernel, a, a, timing="only", legacy=language is onl)
+
+
+def by_index_tiles(tensor, row, column, width):
+    rows, columns = onl.arange(128)[:, None], onl.arange(width)[None, :]
+    return onl.load(tensor[row + rows, column + columns])
+
+
+def by_slices(tensor, row, column, width):
+    return nl.load(tensor[row:row + 128, column:column + width])
+
+
+@pytest.mark.parametrize("size", [1536])
+def test_index_tiles_record_about_as_fast_as_slices(size):
+    """They took 5 to 50 times as long: 4,000 instructions a second."""
+    products(onl, by_index_tiles, 512), products(nl, by_slices, 512)
+    assert products(onl, by_index_tiles, size) < 2.5 * products(nl, by_slices, size)
