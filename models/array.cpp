@@ -22,7 +22,8 @@ Array::Array(const Config& config)
       throttle_(config.throttle),
       rows_(config.pe_rows / config.array.tile),
       columns_(config.pe_columns / config.array.tile),
-      cells_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_)) {}
+      cells_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_)),
+      counted_to_(static_cast<std::size_t>(rows_), 0) {}
 
 bool Array::covers_all(const isa::Part& part) const {
   const auto all = [this](int start, int size, int cells) {
@@ -68,7 +69,26 @@ Array::Cell Array::latest(const isa::Part& part) const {
 Fs Array::earliest(const isa::Part& part, Fs at) const {
   const Cell cell = latest(part);
   const Fs lead = throttle_.rate(at) < 1 ? config_.lead_throttled : config_.lead;
-  return std::max(at, (is_load(part) ? cell.streaming_from : cell.streaming_to) - lead);
+  return std::max(at, (is_load(part) ? buffer_free(cell) : cell.streaming_to) - lead);
+}
+
+// For the limit a multiply counts with the rows that it uses, multiplies on the same rows and other
+// columns at the same time once.
+Fs Array::stream(const isa::Part& part, Fs from, Fs full_rate_fs) {
+  const Span span = cells_of(part.row_start, part.rows, config_.tile, rows_);
+  const int lines = rows_ * config_.tile;
+  const double rows = part.rows > 0 ? std::min(part.rows, lines) : lines;
+  active_.clear();
+  for (int i = span.first; i < span.last; ++i) {
+    active_.push_back(
+        {counted_to_[static_cast<std::size_t>(i)], rows / lines / (span.last - span.first)});
+  }
+  const Fs end = throttle_.finish(from, full_rate_fs, active_);
+  for (int i = span.first; i < span.last; ++i) {
+    Fs& to = counted_to_[static_cast<std::size_t>(i)];
+    to = std::max(to, end);
+  }
+  return end;
 }
 
 Array::Slot Array::run(const isa::Part& part, const Cost& cost, Fs at) {
@@ -77,12 +97,13 @@ Array::Slot Array::run(const isa::Part& part, const Cost& cost, Fs at) {
   const Fs bubble = throttle_.rate(at) < 1 ? config_.bubble_throttled : config_.bubble;
   Slot slot{.start = at};
   if (is_load(part)) {
-    slot.busy_from = std::max(at, cell.streaming_from + (cell.streaming_from > at ? bubble : 0));
-    slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, false);
+    const bool behind = config_.background_load && cell.streaming_from > at;
+    slot.busy_from = std::max(at, buffer_free(cell) + (behind ? bubble : 0));
+    slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, {});
     change(part, [&](Cell& c) { c.weights_at = slot.busy_to; });
   } else {
     slot.busy_from = std::max({at, cell.weights_at, cell.streaming_to}) + bubble;
-    slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, true);
+    slot.busy_to = stream(part, slot.busy_from, cost.stream);
     change(part, [&](Cell& c) {
       c.streaming_from = slot.busy_from;
       c.streaming_to = slot.busy_to;

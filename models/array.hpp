@@ -41,10 +41,18 @@ class Array {
   [[nodiscard]] static bool is_load(const isa::Part& part) {
     return part.unit == isa::Unit::kTensor;
   }
+  /// Streams a multiply from `from` on; returns its end.
+  Fs stream(const isa::Part& part, Fs from, Fs full_rate_fs);
+  /// When the next weights may be loaded.
+  [[nodiscard]] Fs buffer_free(const Cell& cell) const {
+    return config_.background_load ? cell.streaming_from : cell.streaming_to;
+  }
   const ArrayConfig& config_;
   Throttle throttle_;
   int rows_, columns_;
   std::vector<Cell> cells_;
+  std::vector<Fs> counted_to_;  // per row of cells: streaming counted for the limit so far
+  std::vector<Activity> active_;
   bool uniform_ = true;  // every cell is as the first: the rest is not kept up to date
 };
 

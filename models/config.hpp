@@ -61,14 +61,16 @@ struct EngineConfig {
 struct ArrayConfig {
   Fs lead = 0, lead_throttled = 0;  // start stamp before the array is free
   Fs bubble = 0, bubble_throttled = 0;
-  std::int32_t tile = 32;  // granularity of row and column tiling
+  bool background_load = true;  // weights load while the previous multiply streams
+  std::int32_t tile = 32;       // granularity of row and column tiling
 };
 
 /// Utilisation limit of the PE array: the rate of a window follows from the activity of the last.
 struct ThrottleConfig {
   bool enabled = false;
   Fs window = 0;
-  double threshold = 0;  // busy fraction of a window that lifts the limit for the next
+  double rise = 0;  // busy fraction of a slow window that lifts the limit for the next
+  double fall = 0;  // busy fraction of a fast window below which the limit returns
   double slow_rate = 1;
   Fs first_boundary = 0;  // after the first PE instruction
 };
@@ -82,7 +84,8 @@ struct DgeConfig {
   Fs interval_base = 0, interval_per_descriptor = 0;
   Fs wake_base = 0, wake_per_descriptor = 0;  // instead of wake, if it waited; 0 = wake
   Fs first_packet = 0;                        // trigger end to first packet
-  Fs queue_interval = 0;  // least time between the first packets of two transfers of a queue
+  Fs queue_interval = 0;         // least time between the first packets of two transfers of a queue
+  std::int64_t queue_bytes = 0;  // of a queue and engine, unfinished when a trigger ends; 0 = any
   std::int64_t packet_bytes = 0;      // descriptors are merged into packets of this size; 0 = no
   std::int64_t max_packet_bytes = 0;  // a descriptor is cut into packets of this size
 };
@@ -94,7 +97,7 @@ struct DmaConfig {
   Fs hbm_read_latency = 0;
   Fs store_floor = 0, load_floor = 0;  // least time per small element
   std::int64_t floor_max_bytes = 0;
-  double hbm_stall_fraction = 0;
+  double hbm_stall_fraction = 0, hbm_write_stall_fraction = 0;
   Fs hbm_stall_quantum = 0;
   Fs cold_penalty = 0, cold_idle = 0;
   std::int64_t cold_full_bytes = 1;

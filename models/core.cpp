@@ -33,6 +33,7 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
       eval_(std::make_unique<isa::EvalContext>(program, memory, *state_, options.unwritten)),
       ports_(config.ports) {
   eval_->print = options.print;
+  state_->checks_registers = options.unwritten == isa::Unwritten::kError;
   if (options.stochastic_rounding) isa::seed_rounding(*state_, *options.stochastic_rounding, id);
   for (int e = 0; e < isa::kEngineCount; ++e) {
     name_queue(static_cast<QueueIndex>(e),
@@ -170,6 +171,8 @@ void Core::start_dma(Operation& op, const DgeConfig& dge, Fs first_packet) {
 }
 
 int Core::outstanding(isa::DgeMode mode) const { return dma_->outstanding(mode); }
+
+Fs Core::room(QueueIndex queue, std::int64_t bytes) const { return dma_->room(queue, bytes); }
 
 bool Core::rendezvous(Operation& op, Fs now, Fs& since) {
   return device_.meet(id_, op, now, since);

@@ -21,6 +21,7 @@ class Core : public EngineHost {
   void post(const Operation& op, bool at_issue, Fs end) override;
   void start_dma(Operation& op, const DgeConfig& dge, Fs first_packet) override;
   [[nodiscard]] int outstanding(isa::DgeMode mode) const override;
+  [[nodiscard]] Fs room(QueueIndex queue, std::int64_t bytes) const override;
   bool rendezvous(Operation& op, Fs now, Fs& since) override;
 
   void wake_all();

@@ -33,6 +33,8 @@ Device::Device(const isa::Program& program, const Config& config, isa::Memory* m
   if (!evaluates_) {
     scratch_ = std::make_unique<isa::Memory>(program);
     memory = scratch_.get();
+  } else {
+    memory->begin_run();
   }
   for (int c = 0; c < program.cores(); ++c) {
     cores_.push_back(std::make_unique<Core>(c, program, config, costs_, session, *memory, options,
@@ -110,6 +112,9 @@ RunResult run(const isa::Program& program, const Config& config, isa::Memory* me
     device.check_finished();
     const RunResult result = device.result();
     observers.end({result.end, result.stopped});
+    if (memory != nullptr && !result.stopped && options.unwritten == isa::Unwritten::kError) {
+      isa::check_outputs(program, *memory, options.undefined_output);
+    }
     return result;
   } catch (isa::Error& e) {
     program.locate(e);

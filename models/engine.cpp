@@ -236,6 +236,11 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   const Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
   if (start > now) return sleep_until(start, now);
   Fs end = start + dge.trigger.at(static_cast<std::size_t>(id_));
+  if (dge.queue_bytes > 0) {
+    const Fs room = context_.host.room(op.queue, dge.queue_bytes);
+    if (room > now) return sleep_until(std::max(room, end), now);
+    end = std::max(end, now);
+  }
   if (dge.trigger_per_outstanding > 0) {
     end += context_.host.outstanding(op.dge) * dge.trigger_per_outstanding;
   }

@@ -25,6 +25,9 @@ class EngineHost {
   virtual void post(const Operation& op, bool at_issue, Fs end) = 0;
   virtual void start_dma(Operation& op, const DgeConfig& dge, Fs first_packet) = 0;
   [[nodiscard]] virtual int outstanding(isa::DgeMode mode) const = 0;
+  /// When no DMA engine has more than `bytes` of a queue left to begin: now, or a time at which to
+  /// ask again.
+  [[nodiscard]] virtual Fs room(QueueIndex queue, std::int64_t bytes) const = 0;
   /// True if all cores have reached this rendezvous; `since` is when the last did. Otherwise the
   /// engine is woken when they have.
   virtual bool rendezvous(Operation& op, Fs now, Fs& since) = 0;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "isa/eval.hpp"
+#include "isa/undefined.hpp"
 #include "models/config.hpp"
 #include "models/observer.hpp"
 
@@ -14,6 +14,7 @@ namespace nkisim::models {
 
 struct RunOptions {
   isa::Unwritten unwritten = isa::Unwritten::kError;
+  isa::UndefinedSink undefined_output = {};  // null: what is undefined in an output is thrown
   isa::PrintSink print = {};
   std::optional<std::uint32_t> stochastic_rounding = {};  // seed; none: nearest even
   /// Called now and then with the instructions finished and the simulated time; false stops.

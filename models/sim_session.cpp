@@ -1,6 +1,9 @@
 #include "models/sim_session.hpp"
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
+#include <thread>
 
 #include "isa/error.hpp"
 
@@ -13,7 +16,23 @@ void handle_report(const sc_core::sc_report& report, const sc_core::sc_actions&)
   throw isa::Error(isa::ErrorCode::kInternal, std::string("SystemC: ") + report.what());
 }
 
+std::mutex only_one;
+std::atomic<std::thread::id> running;
+
 }  // namespace
+
+SimSession::Turn::Turn() {
+  if (running == std::this_thread::get_id()) {
+    isa::fail("a simulation is started within another one; start it when that one is over");
+  }
+  only_one.lock();
+  running = std::this_thread::get_id();
+}
+
+SimSession::Turn::~Turn() {
+  running = std::thread::id();
+  only_one.unlock();
+}
 
 SimSession::SimSession() {
   setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);

@@ -8,8 +8,9 @@
 
 namespace nkisim::models {
 
-/// Declare it before the modules it runs, so that they are destroyed first. One at a time per
-/// process; afterwards another may be made.
+/// Declare it before the modules it runs, so that they are destroyed first. SystemC has one
+/// simulation per process: a session of another thread waits until this one is over, and one within
+/// it is an Error.
 class SimSession {
  public:
   SimSession();
@@ -28,6 +29,14 @@ class SimSession {
   [[nodiscard]] static sc_core::sc_time time(Fs fs);
 
  private:
+  class Turn {
+   public:
+    Turn();
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+  };
+  Turn turn_;
   std::exception_ptr error_;
   bool stopped_ = false;
 };

@@ -3,14 +3,12 @@
 #include <algorithm>
 
 namespace nkisim::models {
-namespace {
-constexpr std::size_t kWindowsKept = 64;
-}
 
 void Throttle::begin(Fs now) {
   if (begun_ || !config_.enabled) return;
   begun_ = true;
   phase_ = now + config_.first_boundary - config_.window;
+  first_ = window(now);
 }
 
 std::int64_t Throttle::window(Fs at) const {
@@ -18,30 +16,46 @@ std::int64_t Throttle::window(Fs at) const {
   return d >= 0 ? d / config_.window : -((-d + config_.window - 1) / config_.window);
 }
 
+// Whether the window after one with `busy` activity runs at full rate.
+bool Throttle::next(bool fast, double busy) const {
+  const double share = busy / static_cast<double>(config_.window);
+  return share >= (fast ? config_.fall : config_.rise);
+}
+
+bool Throttle::fast(std::int64_t w) const {
+  bool fast = first_fast_;
+  const std::int64_t known = first_ + static_cast<std::int64_t>(activity_.size());
+  for (std::int64_t i = first_; i < std::min(w, known); ++i) {
+    fast = next(fast, activity_[static_cast<std::size_t>(i - first_)]);
+  }
+  return w <= known ? fast : next(next(fast, 0), 0);  // nothing is counted for those between
+}
+
 double Throttle::rate(Fs at) const {
-  if (!config_.enabled) return 1;
-  const std::int64_t previous = window(at) - 1 - first_;
-  if (previous < 0 || previous >= static_cast<std::int64_t>(activity_.size())) {
-    return config_.slow_rate;
-  }
-  const auto busy = static_cast<double>(activity_[static_cast<std::size_t>(previous)]);
-  return busy >= config_.threshold * static_cast<double>(config_.window) ? 1 : config_.slow_rate;
+  return !config_.enabled || fast(window(at)) ? 1 : config_.slow_rate;
 }
 
-void Throttle::count(std::int64_t w, Fs busy) {
-  if (activity_.empty()) first_ = w;
-  while (first_ + static_cast<std::int64_t>(activity_.size()) <= w) {
-    activity_.push_back(0);
-    if (activity_.size() > kWindowsKept) {
-      activity_.pop_front();
-      ++first_;
-    }
-  }
-  if (w >= first_) activity_[static_cast<std::size_t>(w - first_)] += busy;
+// Forgets the windows before `w`: what starts from now on does not count for them.
+void Throttle::settle(std::int64_t w) {
+  if (w <= first_) return;
+  first_fast_ = fast(w);
+  const auto passed = static_cast<std::size_t>(w - first_);
+  activity_.erase(activity_.begin(), activity_.begin() + static_cast<std::ptrdiff_t>(
+                                                             std::min(passed, activity_.size())));
+  first_ = w;
 }
 
-Fs Throttle::finish(Fs start, Fs full_rate_fs, bool busy) {
+void Throttle::count(std::int64_t w, double busy) {
+  const std::int64_t i = std::max<std::int64_t>(0, w - first_);
+  if (static_cast<std::size_t>(i) >= activity_.size()) {
+    activity_.resize(static_cast<std::size_t>(i) + 1U, 0);
+  }
+  activity_[static_cast<std::size_t>(i)] += busy;
+}
+
+Fs Throttle::finish(Fs start, Fs full_rate_fs, std::span<const Activity> active) {
   if (!config_.enabled) return start + full_rate_fs;
+  settle(window(start));
   Fs at = start;
   auto left = static_cast<double>(full_rate_fs);
   while (left >= 0.5) {
@@ -49,10 +63,12 @@ Fs Throttle::finish(Fs start, Fs full_rate_fs, bool busy) {
     const Fs boundary = phase_ + (w + 1) * config_.window;
     const double r = rate(at);
     const Fs need = static_cast<Fs>(std::llround(left / r));
-    const Fs step = std::min(boundary - at, std::max<Fs>(need, 1));
-    if (busy) count(w, step);
-    left -= static_cast<double>(step) * r;
-    at += step;
+    const Fs end = at + std::min(boundary - at, std::max<Fs>(need, 1));
+    for (const Activity& a : active) {
+      count(w, a.weight * static_cast<double>(std::max<Fs>(0, end - std::max(at, a.from))));
+    }
+    left -= static_cast<double>(end - at) * r;
+    at = end;
   }
   return at;
 }

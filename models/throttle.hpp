@@ -1,32 +1,46 @@
 // The PE array's rate over time: a utilisation limit that follows past activity.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <span>
 
 #include "models/config.hpp"
 
 namespace nkisim::models {
 
-/// Time is cut into windows. A window in which the array was busy for at least `threshold` of the
-/// time lets the next run at full rate; otherwise the next runs at `slow_rate`.
+/// What a stretch of streaming adds to a window's activity: `weight` of its time from `from` on.
+struct Activity {
+  Fs from = 0;
+  double weight = 0;  // share of the array's rows
+};
+
+/// Time is cut into windows. A window in which the array was busy for at least `rise` of the time
+/// lets the following run at full rate, until one in which it was busy for less than `fall`: those
+/// behind it run at `slow_rate` again. The first window is slow.
 class Throttle {
  public:
   explicit Throttle(const ThrottleConfig& config) : config_(config) {}
   /// Fixes the window phase at the first PE instruction; later calls have no effect.
   void begin(Fs now);
+  /// The rate at `at`, by the activity counted so far; at the last start or later.
   [[nodiscard]] double rate(Fs at) const;
-  /// When `full_rate_fs` of streaming that starts at `start` is done. With `busy`, counts it as
-  /// activity. Calls must come in order of start.
-  [[nodiscard]] Fs finish(Fs start, Fs full_rate_fs, bool busy);
+  /// When `full_rate_fs` of streaming that starts at `start` is done; counts what `active` says of
+  /// it. Calls must come in order of start.
+  [[nodiscard]] Fs finish(Fs start, Fs full_rate_fs, std::span<const Activity> active);
 
  private:
   [[nodiscard]] std::int64_t window(Fs at) const;
-  void count(std::int64_t window, Fs busy);
+  [[nodiscard]] bool next(bool fast, double busy) const;
+  [[nodiscard]] bool fast(std::int64_t window) const;
+  void settle(std::int64_t window);
+  void count(std::int64_t window, double busy);
   const ThrottleConfig& config_;
   bool begun_ = false;
   Fs phase_ = 0;
-  std::int64_t first_ = 0;   // window of activity_.front()
-  std::deque<Fs> activity_;  // busy time per window
+  std::int64_t first_ = 0;       // window of activity_.front()
+  bool first_fast_ = false;      // whether that window runs at full rate
+  std::deque<double> activity_;  // weighted busy time per window, in fs
 };
 
 }  // namespace nkisim::models

@@ -6,6 +6,8 @@ from pathlib import Path
 import curve
 import text as words
 
+from nkisim_validation import profiles
+
 
 def figure(value):
     """Published ranges are [min, median, max]: the median counts."""
@@ -116,8 +118,14 @@ def write(rows, result, table, rates, folder):
                          f"{r['bound']} |")
         parts.append("")
     curve.plot(rates, folder / "dma.png")
-    parts += [curve.text(rates), missing(rows, table), public(), words.LIMITS]
+    parts += [replays(), curve.text(rates), missing(rows, table), public(), words.LIMITS]
     (folder / "accuracy.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def replays():
+    """The device profiles' section, from what `nkisim validate --replay --write` wrote."""
+    found = json.loads((Path(__file__).parent / "replay.json").read_text(encoding="utf-8"))
+    return words.REPLAYS + profiles.text(found) + "\n"
 
 
 def public():

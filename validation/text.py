@@ -14,7 +14,7 @@ from a screenshot, or a reference whose circumstances are partly inferred.
 
 [calibration.md](calibration.md) says how to fit a config to measurements of your own.
 
-What these numbers are worth: the trn2 configuration was calibrated on the two attention profiles,
+What these numbers are worth: the trn2 configuration was calibrated on four attention profiles,
 the software DMA constants on the vector additions, so these rows show fit. Nothing is fitted per
 kernel. There is no trn3 row: no trn3 latency is published with its kernel.
 """
@@ -54,6 +54,19 @@ kernel family only, so these latencies are partly a fit of the compiler's part:
 | Mamba: source order, tiles in 192 KiB per partition (trn2: 208 KiB less 8 bytes) by one general rule (`validation/programs/memory.py`): what is used last leaves, is stored if HBM does not hold it, and comes back before its next use | v2 with 8192 steps 34 % too fast |
 """
 
+REPLAYS = """## Replays of device profiles
+
+`nkisim validate --replay --leave-one-out --write`: the chip's own instruction streams of
+`validation/profiles/`, simulated with the config's numbers. *Own phase* takes the phase of the tensor
+engine's utilisation limit from the profile, all else the default. Engines: active time in points of
+the total, the engine that is furthest off. Packets: error of single durations.
+
+The tables of numbers found without a profile fit those of `validation/leave_one_out.json` anew, from
+the middle of their ranges; the other numbers stay, although they too were read from these profiles.
+They were found before `dma.store_floor` was set between its two measured values (28 to 23 ns).
+
+"""
+
 PUBLIC = """## Public kernels, unchanged, through the front end
 
 `validation/public --nki-autotune PATH --aws-neuron-sdk PATH --nki-library PATH --write` runs kernels
@@ -85,20 +98,25 @@ LIMITS = """## Limits
 What the table shows to be wrong, in order of weight:
 
 - **trn1 loads with short rows may be too fast.** The trn1 tutorial matmul's first three kernels move
-  100 B/ns on the chip, the model 98 (every tile loaded twice), 120 (-17 %) and 102, for reasons that
+  100 B/ns on the chip, the model 98 (every tile loaded twice), 117 (-15 %) and 98, for reasons that
   differ: 830 ns per transfer, taken from trn2's curve, and loads that wait for products.
+- **trn1 stores**: as slow as loads since NKIBench's bmm (251 GB/s, mostly stores), which makes Mamba v2
+  with 5120 steps 16 % slow and those with 7168 and 8192 steps right.
+- **trn2 loads of short rows through one queue** are too fast: 152 and 246 GB/s in rows of 1 and 2 KiB on
+  the chip, 188 and 340 here; and rows that conflict in HBM (448 MB in tiles of different width take
+  1,096 to 1,554 us on the chip, 4 % differences here).
 - **One-tile kernels**: the vector addition of one tile is 2.4 us fast, the published 32 KiB load over
-  16 queues 27 % fast: completion of software-generated DMAs is not understood in full.
-- **The 2048^3 kernels with the compiler's scheduling off** are 5 to 8 % slow. The chip spends 6 to 10 us
+  16 queues 15 % slow: completion of software-generated DMAs is not understood in full.
+- **The 2048^3 kernels with the compiler's scheduling off** are 4 to 7 % slow. The chip spends 6 to 10 us
   besides the products, the model 20 to 30: first loads (SyncE triggers one per 0.61 us), the first
   window at half rate, the last store. What the profile adds before and after a kernel, 15.35 us, is
   known from two other kernels only.
-- Shares off by more than 5 points: VectorE of Mamba v1 with 4096 channels (5.7 high), while v1 with
+- Shares off by more than 5 points: TensorE of the tutorial matmul v2 (5.7 low); VectorE of Mamba v1 with 4096 channels (5.7 high), while v1 with
   256 is 3.7 low. Its profile shows SBUF half full and VectorE waiting for loads; with 88 to 92 KiB of
   the 192 per partition the model's share falls from 97 to 87 % (measured 92), but nothing says how
   the compiler placed the tiles. Mamba's summed VectorE durations with 512 steps are 15 % low:
   operands in PSUM may have the long latency that is documented for SBUF.
-- DMA packet time of the tutorial matmuls, rows of 512 and 2048 bytes, is 5 to 11 % high.
+- DMA packet time of the tutorial matmuls, rows of 512 and 2048 bytes, is 6 to 12 % high.
 
 Not modelled: contention with the other core of a pair or with collectives, DRAM refresh and page
 effects beyond a mean read stall, instruction fetch, clock changes other than the tensor engine's

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace nkisim::models {
+namespace {
+
+constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
+
+}  // namespace
 
 Dma::Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Hbm& hbm,
          Client client)
@@ -95,6 +100,19 @@ int Dma::outstanding(isa::DgeMode mode) {
   catch_up(SimSession::now());
   wake_.notify();
   return outstanding_.at(static_cast<std::size_t>(mode));
+}
+
+Fs Dma::room(QueueIndex queue, std::int64_t bytes) {
+  const Fs now = SimSession::now();
+  for (Fs& look : planned_) look = std::min(look, now);
+  catch_up(now);
+  wake_.notify();
+  Fs at = now;
+  for (const DmaLane& lane : lanes_) {
+    const Fs room = lane.room(queue, bytes);
+    if (room > 0) at = std::max(at, std::max(room, now + kAskAgain));
+  }
+  return at;
 }
 
 void Dma::run_events(Fs now) {

@@ -40,6 +40,9 @@ class Dma : public sc_core::sc_module {
   void submit(Operation& op, const DgeConfig& dge, Fs first_packet);
   /// Transfers of a descriptor mode whose engines have not finished.
   [[nodiscard]] int outstanding(isa::DgeMode mode);
+  /// When no engine has more than `bytes` of a queue left to begin: now if that is so, else a time
+  /// at which to ask again.
+  [[nodiscard]] Fs room(QueueIndex queue, std::int64_t bytes);
 
  private:
   struct Event {

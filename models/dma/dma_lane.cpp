@@ -1,6 +1,7 @@
 #include "models/dma/dma_lane.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace nkisim::models {
 
@@ -25,6 +26,28 @@ bool DmaLane::push(const LaneItem& item) {
   if (q->items.size() > 1) return false;
   ++busy_;
   return true;
+}
+
+Fs DmaLane::room(QueueIndex queue, std::int64_t bytes) const {
+  const auto q = std::find_if(queues_.begin(), queues_.end(),
+                              [&](const Queue& x) { return x.index == queue; });
+  if (q == queues_.end()) return 0;
+  std::int64_t over = -bytes;
+  for (std::size_t i = 0; i < q->items.size(); ++i) over += q->items[i].bytes;
+  Fs at = free_;
+  for (std::size_t i = 0; i < q->items.size() && over > 0; ++i) {
+    const Active& a = q->items[i];
+    at = std::max(at, a.item.ready);
+    for (std::size_t r = a.run; r < a.item.load->runs.size(); ++r) {
+      const PacketRun& run = a.item.load->runs[r];
+      const std::int64_t left = run.count - (r == a.run ? a.packet : 0);
+      const std::int64_t needed = (over + run.bytes - 1) / run.bytes;
+      if (needed <= left) return at + (needed - 1) * run.interval;
+      over -= left * run.bytes;
+      at += left * run.interval;
+    }
+  }
+  return 0;
 }
 
 Fs DmaLane::earliest() const {
@@ -130,19 +153,18 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
       // Starts up to `limit`, but before another queue's head is ready.
       const Fs until = sole ? limit : std::min(limit, next_ready(start) - 1);
       const std::int64_t left = run.count - a.packet;
-      Fs extra = a.packets_to_cold > 0 ? load.cold : 0;
+      Fs extra = a.cold ? load.cold : 0;
       if (!is_semaphore && left > 1) extra += stall_ahead(a, left);
-      if (start + (left - 1) * run.interval + extra <= until && left >= a.packets_to_cold) {
+      if (start + (left - 1) * run.interval + extra <= until) {
         packets = left;
-        if (a.packets_to_cold > 0) a.packets_to_cold = 1;
-      } else if (a.packets_to_cold == 0) {
+      } else if (!a.cold) {
         const Fs span = until - start - extra;
         packets = std::clamp<std::int64_t>(span / std::max<Fs>(run.interval, 1) + 1, 1, left);
       }
     }
     Fs extra = 0;
     if (!is_semaphore) extra = stall(a, packets);
-    if (a.packets_to_cold > 0 && --a.packets_to_cold == 0) extra += load.cold;
+    if (std::exchange(a.cold, false)) extra += load.cold;
     if (!is_semaphore) extra += contention(a, start, packets, packets * run.interval + extra);
     free_ = start + packets * run.interval + extra;
     if (!is_semaphore) {
@@ -168,7 +190,7 @@ bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
   Active& a = queue.items.front();
   const LaneLoad& load = *a.item.load;
   const bool contended = hbm_ != nullptr && hbm_->limits() && load.hbm_passes > 0;
-  if (sink_ != nullptr || contended || a.first != kNever || a.packets_to_cold > 0) return false;
+  if (sink_ != nullptr || contended || a.first != kNever || a.cold) return false;
   const PacketRun& semaphore = load.runs.back();
   Fs end = free_ + load.work - semaphore.interval;
   double stalled = stalled_;
@@ -199,7 +221,7 @@ bool DmaLane::rounds(Fs limit) {
   for (const Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > free_) continue;
     const Active& a = q.items.front();
-    if (a.first == kNever || a.packets_to_cold > 0) return false;
+    if (a.first == kNever || a.cold) return false;
     fit = std::min(fit, a.item.load->runs[a.run].count - a.packet - 1);
     length += a.item.load->runs[a.run].interval;
     ++ready;
@@ -241,16 +263,14 @@ void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
       queue = pick(at);
     }
     Active& a = queue->items.front();
-    if (a.first == kNever && was_idle && a.item.load->cold > 0) {
-      a.packets_to_cold = a.total > 2 ? 2 : 1;  // the second payload packet pays, if there is one
-    }
+    if (a.first == kNever && was_idle && a.item.load->cold > 0) a.cold = true;
     if (!only || !whole(*queue, now, done)) step(*queue, now, only, done);
   }
 }
 
 // Delay that the idle engine certainly adds to the share it does next.
 Fs DmaLane::cold_ahead(const Active& a, Fs at) const {
-  if (a.packets_to_cold > 0) return a.item.load->cold;
+  if (a.cold) return a.item.load->cold;
   return a.first == kNever && at - free_ > config_.cold_idle ? a.item.load->cold : 0;
 }
 

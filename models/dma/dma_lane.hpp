@@ -23,7 +23,7 @@ struct PacketRun {
 /// What one engine moves for a transfer: payload packets and the semaphore write that ends them.
 /// Transfers that are alike share it.
 struct LaneLoad {
-  Fs cold = 0;         // delay of the second packet if the engine was idle
+  Fs cold = 0;         // delay of the first packet if the engine was idle
   double stall = 0;    // HBM stall per packet byte, in fs; collected into whole quanta
   int hbm_passes = 0;  // how often a byte crosses the HBM interface
   std::vector<PacketRun> runs;
@@ -71,6 +71,9 @@ class DmaLane {
   void advance(Fs now, std::vector<LaneDone>& done);
   /// A time at which to call advance() next: at most the next finish; kNever if idle.
   [[nodiscard]] Fs next() const;
+  /// When at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if that is
+  /// so already. As of the last advance().
+  [[nodiscard]] Fs room(QueueIndex queue, std::int64_t bytes) const;
 
  private:
   struct Active {
@@ -80,8 +83,8 @@ class DmaLane {
     std::int64_t total = 0;   // packets left
     Fs work = 0;              // time left without stalls
     Fs first = kNever, payload_end = 0;
-    std::int64_t bytes = 0;   // left
-    int packets_to_cold = 0;  // 1: the next packet pays the cold delay
+    std::int64_t bytes = 0;  // left
+    bool cold = false;       // the next packet pays the cold delay
   };
   struct Queue {
     QueueIndex index;

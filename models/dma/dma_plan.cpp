@@ -92,6 +92,8 @@ void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
     lane.load.cold = static_cast<Fs>(static_cast<double>(config.cold_penalty) * engines_share *
                                      std::min(1.0, share));
     lane.load.stall = config.hbm_stall_fraction / config.bytes_per_ns * kFsPerNs;
+  } else if (work.dst == isa::Space::kHbm) {
+    lane.load.stall = config.hbm_write_stall_fraction / config.bytes_per_ns * kFsPerNs;
   }
   lane.offset = static_cast<Fs>(offset);
 }

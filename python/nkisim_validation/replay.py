@@ -39,7 +39,7 @@ class Replays:
     def figures(self, rows, values):
         """Figures of the rows, in their order. values: {config path: number}."""
         programs = list(dict.fromkeys((r.program, r.metric == "") for r in rows))
-        sets = tuple(f"{path}={value:.6g}" for path, value in values.items())
+        sets = _sets(values)
         missing = [p for p in programs if (p, sets) not in self._known]
         results = on_threads(lambda p: self._run(*p, sets), missing, self.progress, self.jobs)
         self._known.update({(p, sets): r for p, r in zip(missing, results)})
@@ -49,9 +49,16 @@ class Replays:
     def _run(self, program, is_profile, sets):
         if not is_profile:
             return self.nkisim.summary(self._copy(program), self.config, sets)
+        return self._diff(program, sets)
+
+    def diff(self, profile, values, own_phase=False):
+        """`diff-profile --json` of a replay. own_phase: the profile's phase of the PE limit."""
+        return self._diff(profile, _sets(values), *["--throttle-from-profile"] * own_phase)
+
+    def _diff(self, profile, sets, *options):
         changes = [word for item in sets for word in ("--set", item)]
-        return json.loads(self.nkisim.call("diff-profile", self._import(program), program, "--json",
-                                           "--config", self.config, *changes))
+        return json.loads(self.nkisim.call("diff-profile", self._import(profile), profile, "--json",
+                                           "--config", self.config, *changes, *options))
 
     def _copy(self, program):
         """The trace itself, under a name in the scratch folder: summaries go beside it."""
@@ -66,6 +73,10 @@ class Replays:
             self.nkisim.call("import-profile", profile, "-o", trace)
             self._imported[profile] = trace
         return self._imported[profile]
+
+
+def _sets(values):
+    return tuple(f"{path}={value:.6g}" for path, value in values.items())
 
 
 def _figures(row, result):

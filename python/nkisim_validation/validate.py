@@ -13,12 +13,14 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+from . import profiles
 from .program import Failed, Program, Progress, on_threads
 
 EXAMPLES = """examples:
   nkisim validate                                  the table and its summary
   nkisim validate --only mamba                     measurements whose id contains "mamba"
   nkisim validate --config my_trn2.json            a config of your own, measurements of its target
+  nkisim validate --replay --leave-one-out         the device profiles, each also held out
   nkisim validate --max-mean 8 --max-worst 20      exit code 1 if kernel latencies are further off
 
 exit codes: 0 ok, 1 a limit is exceeded, 2 usage, 3 bad input
@@ -133,11 +135,21 @@ def parse(words):
                         help="exit code 1 if the mean latency error is larger")
     parser.add_argument("--max-worst", type=float, default=math.inf, metavar="PERCENT",
                         help="exit code 1 if any latency error is larger")
+    parser.add_argument("--replay", action="store_true",
+                        help="replay the device profiles: times, engines and DMA packets")
+    parser.add_argument("--leave-one-out", action="store_true",
+                        help="with --replay: also predict each profile, and each family of them, "
+                             "with numbers found without it (minutes; needs scipy)")
     parser.add_argument("--jobs", type=int, metavar="N", help="simulations at a time")
     parser.add_argument("--write", action="store_true",
-                        help="write docs/accuracy.md and its plots (source tree, whole table)")
+                        help="write docs/accuracy.md and its plots (source tree, whole table); with "
+                             "--replay, what that page says of replays")
     parser.add_argument("--nkisim", help="the program to validate; default: this one")
     args = parser.parse_args(words)
+    if args.leave_one_out and not args.replay:
+        parser.error("--leave-one-out goes with --replay")
+    if args.replay and (args.only or limited(args)):
+        parser.error("--replay takes the profiles of the table, all of them, without limits")
     if args.write and (args.only or args.config or args.set):
         parser.error("--write takes the whole table at its defaults")
     if args.write and not (folder().parent / "docs").is_dir():
@@ -155,8 +167,40 @@ def emit(args, rows, summary, report):
         Path(args.json).write_text(text, encoding="utf-8")
 
 
+def replays(args):
+    """--replay: the table of the profiles, on its own."""
+    nkisim = Program(args.nkisim)
+    config = args.config or config_of("trn2")
+    with tempfile.TemporaryDirectory() as scratch:
+        if args.set:  # becomes part of the config, so that a fit can change other numbers
+            changed = Path(scratch) / "config.json"
+            changed.write_text(json.dumps(nkisim.config(config, args.set)), encoding="utf-8")
+            config = changed
+        runs = profiles.Profiles(folder() / "profiles", nkisim, config, scratch,
+                                 Progress("simulating"), args.jobs)
+        result = {"replay": profiles.replay(runs)}
+        if args.leave_one_out:
+            found = profiles.leave_one_out(runs, profiles.ranges(folder()), nkisim.config(config))
+            result["leave_one_out"] = found
+    text = json.dumps(result, indent=1) + "\n"
+    if args.json == "-":
+        sys.stdout.write(text)
+    else:
+        print(profiles.text(result))
+    files = [Path(name) for name in (args.json,) if name not in (None, "-")]
+    files += [folder() / "replay.json"] * args.write
+    try:
+        for file in files:
+            file.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise Failed(f"{problem.filename}: {problem.strerror}") from None
+    return 0
+
+
 def main(words):
     args = parse(words)
+    if args.replay:
+        return replays(args)
     with tempfile.TemporaryDirectory() as scratch:
         simulator = Simulator(Program(args.nkisim), scratch, args.config, args.set)
         rows, table = evaluate(simulator, args.only, args.jobs)

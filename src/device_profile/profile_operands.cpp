@@ -11,7 +11,7 @@
 namespace nkisim {
 namespace {
 
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 40U;
+constexpr std::int64_t kMaxCount = isa::kMostElements;
 
 // Product of counts, saturating: the text comes from a file.
 std::int64_t product(const std::vector<std::int64_t>& counts) {

@@ -17,7 +17,8 @@ Config config(bool throttled) {
              .tile = 32};
   c.throttle = {.enabled = throttled,
                 .window = from_ns(1000),
-                .threshold = 0.5,
+                .rise = 0.5,
+                .fall = 0.3,
                 .slow_rate = 0.5,
                 .first_boundary = from_ns(600)};
   return c;
@@ -65,6 +66,20 @@ TEST_CASE("weights load while the previous multiply streams") {
   CHECK(m1.busy_from - m0.busy_from == from_ns(512 + 3));
 }
 
+TEST_CASE("without a second buffer weights load behind the previous multiply") {
+  Config machine = config(false);
+  machine.array.background_load = false;
+  Array array(machine);
+  array.run(load(), cost(32, 76), 0);
+  const auto m0 = array.run(multiply(), cost(512, 157), from_ns(2));
+  CHECK(m0.busy_to == from_ns(32 + 3 + 512));
+  CHECK(array.earliest(load(), from_ns(4)) == from_ns(547 - 8));
+  const auto l1 = array.run(load(), cost(32, 76), from_ns(539));
+  CHECK(l1.busy_from == from_ns(547));
+  const auto m1 = array.run(multiply(), cost(512, 157), array.earliest(multiply(), from_ns(541)));
+  CHECK(m1.busy_from == from_ns(547 + 32 + 3));
+}
+
 TEST_CASE("multiplies on disjoint row tiles overlap, on shared ones do not") {
   const auto machine = config(false);  // the array keeps a reference
   Array array(machine);
@@ -78,17 +93,49 @@ TEST_CASE("multiplies on disjoint row tiles overlap, on shared ones do not") {
   CHECK(c.busy_from >= b.busy_to);
 }
 
+constexpr std::array<Activity, 1> kAllRows = {{{.from = 0, .weight = 1}}};
+
 TEST_CASE("the limit lifts after a busy window and returns after an idle one") {
   const Config c = config(true);
   Throttle t(c.throttle);
   t.begin(0);
   // Windows: [-400, 600) slow, then by activity. 300 ns of work from 0 takes 600 ns at half rate.
   CHECK(t.rate(0) == 0.5);
-  CHECK(t.finish(0, from_ns(300), true) == from_ns(600));
+  CHECK(t.finish(0, from_ns(300), kAllRows) == from_ns(600));
   CHECK(t.rate(from_ns(600)) == 1);     // 60 % busy before
   CHECK(t.rate(from_ns(1600)) == 0.5);  // nothing since
   // Crossing a flip: 100 ns at full rate up to 1600, the rest at half.
-  CHECK(t.finish(from_ns(1500), from_ns(150), true) == from_ns(1700));
+  CHECK(t.finish(from_ns(1500), from_ns(150), kAllRows) == from_ns(1700));
+}
+
+TEST_CASE("less activity keeps the limit lifted than lifts it") {
+  const Config c = config(true);
+  Throttle t(c.throttle);
+  t.begin(0);
+  CHECK(t.finish(0, from_ns(200), kAllRows) == from_ns(400));
+  CHECK(t.rate(from_ns(600)) == 0.5);  // 40 % does not lift it
+  CHECK(t.finish(from_ns(600), from_ns(250), kAllRows) == from_ns(1100));
+  CHECK(t.rate(from_ns(1600)) == 1);  // 50 % does
+  CHECK(t.finish(from_ns(1600), from_ns(300), kAllRows) == from_ns(1900));
+  CHECK(t.rate(from_ns(2600)) == 1);  // 30 % keeps it so
+  CHECK(t.finish(from_ns(2600), from_ns(299), kAllRows) == from_ns(2899));
+  CHECK(t.rate(from_ns(3600)) == 0.5);  // 29.9 % does not
+  CHECK(t.rate(from_ns(1'000'000)) == 0.5);
+}
+
+TEST_CASE("activity that was counted for the same rows is not counted again") {
+  const Config c = config(true);
+  Throttle t(c.throttle);
+  t.begin(0);
+  CHECK(t.finish(0, from_ns(200), kAllRows) == from_ns(400));
+  const std::array<Activity, 1> later = {{{.from = from_ns(400), .weight = 1}}};
+  // 300 ns of work beside it, to 600 ns at half rate, is new from 400 ns on: 60 % in all.
+  CHECK(t.finish(0, from_ns(300), later) == from_ns(600));
+  CHECK(t.rate(from_ns(600)) == 1);
+  CHECK(t.finish(from_ns(600), from_ns(290), later) == from_ns(890));
+  CHECK(t.finish(from_ns(700), from_ns(190),
+                 std::array<Activity, 1>{{{.from = from_ns(890), .weight = 1}}}) == from_ns(890));
+  CHECK(t.rate(from_ns(1600)) == 0.5);  // 29 %, not 48
 }
 
 TEST_CASE("a cell that is used in part is taken whole") {
@@ -140,6 +187,28 @@ TEST_CASE("lead and bubble in a slow window are the throttled ones") {
   CHECK(array.earliest(multiply(), from_ns(610)) == from_ns(634.5 - 8));
   const auto next = array.run(multiply(), cost(10, 0), from_ns(626.5));
   CHECK(next.busy_from == from_ns(634.5 + 3));  // a fast window's bubble
+}
+
+TEST_CASE("a multiply counts with the rows that it uses, and these count once") {
+  const auto machine = config(true);
+  // 580 ns of the first window's 1000, on so many rows each; what 10 ns take in the next window
+  const auto next_takes = [&](std::initializer_list<isa::Part> parts) {
+    Array array(machine);
+    for (const isa::Part& part : parts) array.run(part, cost(290, 0), 0);
+    const auto m = array.run(multiply(), cost(10, 0), from_ns(610));
+    return to_ns(m.busy_to - m.busy_from);
+  };
+  isa::Part left = multiply(), right = multiply();
+  left.columns = right.columns = 64;
+  right.column_start = 64;
+  CHECK(next_takes({multiply(0, 128)}) == 10);                   // 58 %
+  CHECK(next_takes({multiply(0, 64)}) == 20);                    // 29 %
+  CHECK(next_takes({multiply(0, 64), multiply(64, 64)}) == 10);  // 58 %
+  CHECK(next_takes({multiply(0, 64), multiply(64, 32)}) == 20);  // 43.5 %
+  CHECK(next_takes({multiply(0, 100)}) == 20);                   // 45.3 %: rows, not cells
+  CHECK(next_takes({left, right}) == 10);                        // 58 %
+  left.rows = right.rows = 64;
+  CHECK(next_takes({left, right}) == 20);  // the same 64 rows: 29 %
 }
 
 TEST_CASE("loading weights is no activity that lifts the limit") {

@@ -153,10 +153,46 @@ TEST_CASE("bulk computation equals the packet-by-packet definition") {
   }
 }
 
-TEST_CASE("an idle engine pays the cold delay on the second packet") {
+TEST_CASE("an idle engine pays the cold delay on the first packet") {
   int id = 0;
   const auto done = simulate({item(5, 1'000'000, 4, 100, &id, 5000)}, {0});
   CHECK(done[0].semaphore_start == 1'000'000 + 400 + 5000);
+  const DmaConfig c = config();
+  std::vector<PacketTime> packets;
+  DmaLane lane(c);
+  lane.record(packets);
+  lane.push(item(5, 1'000'000, 3, 100, &id, 5000));
+  std::vector<LaneDone> ended;
+  lane.advance(2'000'000, ended);
+  REQUIRE(packets.size() == 3);
+  CHECK(packets[0].duration == 5103);
+  CHECK(packets[1].start == 1'005'100);
+  CHECK(packets[1].duration == 103);
+  CHECK(packets[2].duration == 103);
+}
+
+TEST_CASE("a queue has room when enough of its packets have begun") {
+  int a = 0, b = 0;
+  const DmaConfig c = config();
+  DmaLane lane(c);
+  lane.push(item(5, 0, 4, 100, &a));
+  lane.push(item(5, 0, 2, 100, &a));
+  lane.push(item(6, 1000, 3, 100, &b));
+  std::vector<LaneDone> done;
+  // 6 packets of 512 bytes and 2 semaphore writes of 4: at 0 to 300, 400, 406, 506, 606.
+  CHECK(lane.room(5, 6 * 512 + 8) == 0);
+  CHECK(lane.room(7, 0) == 0);
+  CHECK(lane.room(5, 3 * 512 + 8) == 200);  // the third has begun
+  CHECK(lane.room(5, 3 * 512 + 7) == 300);
+  CHECK(lane.room(5, 512 + 4) == 406);
+  CHECK(lane.room(6, 2 * 512 + 4) == 1000);  // ready only then
+  CHECK(lane.room(6, 0) == 1300);
+  lane.advance(250, done);  // packets at 0, 100 and 200
+  CHECK(lane.room(5, 3 * 512 + 8) == 0);
+  CHECK(lane.room(5, 2 * 512 + 8) == 300);
+  lane.advance(450, done);
+  CHECK(lane.room(5, 512 + 4) == 0);
+  CHECK(lane.room(5, 0) == 606);
 }
 
 TEST_CASE("HBM stalls come in whole quanta and are not lost between transfers") {

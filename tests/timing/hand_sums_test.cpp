@@ -241,6 +241,25 @@ TEST_CASE("hardware DMA triggers hold their sequencer") {
   CHECK(t.parts.at(2).start == from_ns(1220));
 }
 
+TEST_CASE("a hardware DMA trigger ends when its queue has room") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 512});
+  for (const char* name : {"a", "b"}) load(b, b.hbm(name, kFp32, {128, 512}), x, Engine::kSync);
+  test::Timeline t;
+  test::run(b, t, {"dma.hardware.queue_bytes=8200"});
+  // The first transfer: 8 packets of 2 KiB and a semaphore write of 4 B per engine. 8200 bytes are
+  // left when the fourth has begun, last on engine 15, 562 + 665 + 165 ns after the first trigger.
+  const Fs packet = from_ns(2048 / 27.2) + from_ns(4.7);
+  REQUIRE(t.transfers.size() == 2);
+  CHECK(t.parts.at(1).start == from_ns(610));
+  CHECK(t.parts.at(1).end == from_ns(562 + 665 + 165) + 3 * packet);
+  CHECK(t.transfers[1].trigger_end == t.parts[1].end);
+  CHECK(t.transfers[0].last_packet == from_ns(562 + 665 + 165) + 8 * packet + from_ns(3));
+  test::Timeline free;
+  test::run(b, free, {"dma.hardware.queue_bytes=0"});
+  CHECK(free.parts.at(1).end == from_ns(610 + 562));
+}
+
 TEST_CASE("software DMA triggers follow each other by their descriptors") {
   PB b;
   const auto x = b.sbuf("x", kFp32, {128, 16});

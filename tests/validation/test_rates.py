@@ -81,7 +81,8 @@ VECTOR_RATES = [
      repeated("tensor_tensor", "trn1", source="psum", tensor_op="add", engine="vector")),
     ("scan, trn1", "trn1", 2, scan("trn1")),
     ("scan, trn2", "trn2", 2, scan("trn2")),
-    ("reciprocal, trn1", "trn1", 8, repeated("reciprocal", "trn1")),
+    # NKIBench silu, trn1: at most 2.4 for an add, which takes 1, and a reciprocal
+    ("reciprocal, trn1", "trn1", 1.4, repeated("reciprocal", "trn1")),
     ("tensor_reduce fp32", "trn2", 1,
      repeated("tensor_reduce", tensor_op="add", axis=[1])),
     ("tensor_reduce bf16", "trn2", 0.5,
@@ -236,8 +237,10 @@ def test_row_tiles_multiply_side_by_side(total):
             return t
         return program
     one, four = interval(total, build(1)), interval(total, build(4))
-    assert one == pytest.approx(512 / 2.4, rel=0.1)
-    assert one / four == pytest.approx(4, rel=0.1)
+    # 32 rows are a quarter of the array: alone they never lift the utilisation limit (published
+    # products of few rows run at half rate), four beside each other do.
+    assert one == pytest.approx(2 * 512 / 2.4, rel=0.1)
+    assert four == pytest.approx(512 / 2.4 / 4, rel=0.1)
 
 
 @pytest.mark.parametrize("source, share", [("hbm", 0.9), ("sbuf", 0.5)])

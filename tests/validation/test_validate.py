@@ -57,3 +57,28 @@ def test_errors_as_json():
     error = json.loads(validate("--only", "xyz", "--json", code=2).stdout)
     assert not error["ok"] and error["exit_code"] == 2 and error["error"]["code"] == "usage"
     assert "no measurement has" in error["error"]["message"]
+
+
+def test_replays_of_the_profiles():
+    rows = json.loads(validate("--replay", "--json").stdout)["replay"]
+    assert len(rows) == 4
+    measured = {r["profile"]: r["measured_us"] for r in rows}  # of validation/profiles/README.md
+    assert measured == pytest.approx({
+        "attention_fused_bf16_s512": 20.555, "attention_fused_fp32_s1024": 57.693,
+        "attention_baseline_fp32_s512": 43.014, "attention_baseline_bf16_s1024": 87.259})
+    for r in rows:
+        assert r["error"] == pytest.approx(100 * (r["simulated_us"] / r["measured_us"] - 1))
+        assert abs(r["error"]) <= 6 and abs(r["engine_points"]) <= 3 and r["packet_median"] <= 10
+        assert r["packet_p90"] <= 20
+    assert sum(abs(r["error"]) for r in rows) / 4 <= 3
+    assert "baseline_bf16_s1024" in validate("--replay").stdout
+
+
+def test_replays_with_another_number():
+    slow = json.loads(validate("--replay", "--json", "--set", "dma.bytes_per_ns=5").stdout)["replay"]
+    assert all(r["error"] > 10 for r in slow)
+
+
+def test_replay_stands_alone():
+    assert "without limits" in validate("--replay", "--only", "x", code=2).stderr
+    assert "--leave-one-out goes with" in validate("--leave-one-out", code=2).stderr
