@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isa/check.hpp"
+#include "isa/eval_walk.hpp"
 
 namespace nkisim::isa {
 
@@ -15,7 +16,19 @@ std::int32_t CoreState::reg(std::int64_t id) const {
 void CoreState::set_reg(std::int64_t id, std::int32_t value) {
   const auto i = static_cast<std::size_t>(id);
   if (i >= registers.size()) registers.resize(i + 1);
+  if (i >= registers_set.size()) registers_set.resize(i + 1);
   registers[i] = value;
+  registers_set[i] = true;
+}
+
+bool CoreState::is_set(std::int64_t id) const {
+  const auto i = static_cast<std::size_t>(id);
+  return i < registers_set.size() && registers_set[i];
+}
+
+void CoreState::unset_reg(std::int64_t id) {
+  set_reg(id, 0);
+  registers_set[static_cast<std::size_t>(id)] = false;
 }
 
 namespace {
@@ -57,17 +70,6 @@ void blend(std::byte* out, const std::byte* in, const std::uint8_t* selected, st
 
 }  // namespace
 
-/// An operand with its dynamic offsets resolved: where each row and column really is.
-struct EvalContext::Access {
-  Placement place;
-  std::int64_t extent = 0;                   // bytes a row may use, from the tensor's row start
-  std::int64_t row_base = 0;                 // byte of row 0's tensor start inside the region
-  std::vector<std::int64_t> row_index{};     // kVector: source row per row, -1 = skipped
-  std::vector<std::int64_t> column_index{};  // kIndirect: column per column
-  std::int64_t row_stride = 0;               // kVector: bytes per index unit
-  std::int64_t column_stride = 0;            // kIndirect: bytes per index unit
-};
-
 EvalContext::EvalContext(const Program& program, Memory& memory, CoreState& state,
                          Unwritten unwritten)
     : program_(program), memory_(memory), state_(state), unwritten_(unwritten) {}
@@ -79,6 +81,10 @@ void EvalContext::locating(const Inst& inst, Fn&& fn) {
   skipped_.clear();
   skip_out_of_bounds_ = false;
   engine_ = inst.engine;
+  inst_ = &inst;
+  wrote_ = false;
+  replay_ = nullptr;
+  repeated_.clear();
   try {
     fn();
   } catch (Error& e) {
@@ -91,7 +97,23 @@ void EvalContext::locating(const Inst& inst, Fn&& fn) {
 void EvalContext::run(const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (op.eval == nullptr) return;
-  locating(inst, [&] { op.eval(inst, *this); });
+  locating(inst, [&] { evaluate(inst); });
+  if (!repeated_.empty()) mark_repeated();
+  memory_.done(inst);
+}
+
+// An eval that reads an undefined byte has changed nothing yet and is done anew, with care.
+void EvalContext::evaluate(const Inst& inst) {
+  const bool sent = received_ != nullptr && !received_->undefined.empty();
+  if (!sent && !state_undefined(inst)) {
+    try {
+      spec(inst).eval(inst, *this);
+      return;
+    } catch (const FoundUndefined&) {
+      if (wrote_) throw Error(ErrorCode::kInternal, "internal error: reads after it has written");
+    }
+  }
+  evaluate_undefined(inst);
 }
 
 void EvalContext::run(const Inst& inst, const Parcel* received) {
@@ -116,6 +138,7 @@ void* EvalContext::scratch(std::size_t bytes) {
   }
   if (block_ == blocks_.size()) {
     const std::size_t size = std::max(bytes, kBlock);
+    if (size > kBlock) memory_.require_room(static_cast<std::int64_t>(size), "an operand");
     // make_unique would zero the block; tiles are written before they are read.
     blocks_.push_back({std::unique_ptr<std::byte[]>(new std::byte[size + kAlign]), size});
     used_ = 0;
@@ -155,6 +178,9 @@ std::vector<std::int64_t> EvalContext::indices(const TensorRef& ref, const Dynam
              std::to_string(v), "an index in 0.." + std::to_string(d.limit - 1));
       }
       v = -1;
+    } else if (v < 0 && rows && !skip_out_of_bounds_) {
+      fail("index " + std::to_string(i) + " of tensor " + program_.tensor(ref).name,
+           std::to_string(v), "an index of 0 or more (or oob_mode skip)");
     }
     out.push_back(v);
   }
@@ -208,156 +234,35 @@ void EvalContext::fail_out_of_bounds(const TensorRef& ref, std::int64_t first, s
            (ref.on_chip() ? " per partition" : ""));
 }
 
-void EvalContext::fail_unwritten(const TensorRef& ref, std::int64_t byte,
-                                 std::int64_t partition) const {
-  const Tensor& t = program_.tensor(ref);
-  std::string where = "byte " + std::to_string(byte) + " of tensor " + t.name;
-  if (ref.on_chip()) where += " on partition " + std::to_string(partition);
-  if (t.line != 0 && t.file > 0 && t.file <= program_.files().size()) {
-    where += " (allocated at " + program_.files()[t.file - 1] + ":" + std::to_string(t.line) + ")";
-  }
-  fail("read of " + where + ", which was never written; write it first, or allow unwritten reads");
-}
-
 bool EvalContext::tracks_origin(Space space) const {
   return space == Space::kPsum && machine().generation < Generation::kV4;
 }
 
-void EvalContext::mark_written(Region& region, Space space, std::int64_t first,
-                               std::int64_t count) {
-  region.mark_written(first, count);
-  if (tracks_origin(space)) region.mark_foreign(first, count, engine_ != Engine::kTensor);
-}
-
-// Checks or marks the elements of a run inside `region`.
-void EvalContext::touch(const TensorRef& ref, Region& region, Touch how, const RunPlace& run) {
-  const bool check = how == Touch::kRead && unwritten_ == Unwritten::kError;
+void EvalContext::touch(const TensorRef& ref, const Placement& place, Touch how,
+                        const RunPlace& run) {
+  const bool check = how == Touch::kRead && unwritten_ == Unwritten::kError && replay_ == nullptr;
   if (!check && how != Touch::kWrite) return;
   const std::int64_t size = size_bytes(ref.dtype);
   const bool dense = run.step == size || run.count == 1;
-  if (how == Touch::kWrite && dense) {
-    mark_written(region, ref.space, run.byte, run.count * size);
-    return;
+  if (how == Touch::kWrite) {
+    wrote_ = true;
+    if (dense) return mark_written(ref, place, run.row, run.byte, run.count * size);
   }
-  // A spread-out run inside a fully written span needs no look at each element.
+  // A spread-out run inside a span that is all defined needs no look at each element.
   const std::int64_t last = run.byte + run.step * (run.count - 1);
   const std::int64_t lo = std::min(run.byte, last), hi = std::max(run.byte, last) + size;
-  const bool fresh = region.find_unwritten(lo, hi - lo) >= 0;
+  const bool fresh = place.bits->find_undefined(place.bit(lo, run.row), hi - lo) >= 0;
   if (how == Touch::kWrite) {
-    if (!fresh && !tracks_origin(ref.space)) return;
+    if (!fresh && !tracks_origin(ref.space) && replay_ == nullptr && !memory_.any_sharing()) return;
     for (std::int64_t i = 0; i < run.count; ++i) {
-      mark_written(region, ref.space, run.byte + i * run.step, size);
+      mark_written(ref, place, run.row, run.byte + i * run.step, size);
     }
     return;
   }
+  if (fresh && dense) throw FoundUndefined{};
   for (std::int64_t i = 0; i < run.count && fresh; ++i) {
-    const std::int64_t hole = region.find_unwritten(run.byte + i * run.step, size);
-    if (hole >= 0) fail_unwritten(ref, hole - run.row_start, ref.partition + run.row);
-  }
-}
-
-namespace {
-
-// The pattern of a row as an inner run of evenly spaced elements inside outer dimensions.
-struct RowShape {
-  Dim inner{1, 1};
-  std::vector<Dim> outer;
-  std::int64_t runs = 1;
-  std::int64_t row_step = 0;  // bytes between rows
-};
-
-RowShape row_shape(const TensorRef& ref, std::int64_t pitch) {
-  RowShape shape{.outer = ref.pattern->dims, .row_step = pitch};
-  std::vector<Dim>& dims = shape.outer;
-  if (!ref.on_chip() && dims.size() >= 2) {
-    shape.row_step = dims.front().step * size_bytes(ref.dtype);
-    dims.erase(dims.begin());
-  }
-  // Merge inner dimensions that continue each other, so that a row-major tile is one run.
-  while (!dims.empty()) {
-    const Dim d = dims.back();
-    if (shape.inner.num == 1) {
-      shape.inner = d;
-    } else if (d.step == shape.inner.step * shape.inner.num) {
-      shape.inner.num *= d.num;
-    } else if (d.num != 1) {
-      break;
-    }
-    dims.pop_back();
-  }
-  for (const Dim& d : dims) shape.runs *= d.num;
-  return shape;
-}
-
-// Steps an odometer over the outer dimensions; returns the byte offset change.
-std::int64_t advance(const std::vector<Dim>& dims, std::vector<std::int64_t>& at,
-                     std::int64_t size) {
-  std::int64_t moved = 0;
-  for (std::size_t d = dims.size(); d-- > 0;) {
-    moved += dims[d].step * size;
-    if (++at[d] < dims[d].num) break;
-    moved -= dims[d].step * dims[d].num * size;
-    at[d] = 0;
-  }
-  return moved;
-}
-
-}  // namespace
-
-// Calls fn(Run) for every maximal run of equally spaced elements, in element order, row by row.
-template <typename Fn>
-void EvalContext::walk(const TensorRef& ref, Touch how, Fn&& fn) {
-  const Access a = access(ref);
-  const std::int64_t size = size_bytes(ref.dtype), rows = ref.rows();
-  const RowShape shape = row_shape(ref, a.place.pitch);
-  const bool bounded = ref.dynamic != nullptr;
-  const std::int64_t pitch = ref.on_chip() ? a.place.pitch : 0;
-  Region& region = *a.place.region;
-  skipped_.clear();
-  if (!a.row_index.empty()) skipped_.assign(static_cast<std::size_t>(rows), false);
-
-  const auto skip_row = [&] {
-    for (std::int64_t o = 0; o < shape.runs; ++o) fn(Run{nullptr, shape.inner.num, size});
-  };
-  const auto emit = [&](std::int64_t r, std::int64_t byte, std::int64_t count, std::int64_t step) {
-    const std::int64_t row_start = a.row_base + r * pitch;
-    const std::int64_t last = byte + step * (count - 1);
-    const std::int64_t lo = std::min(byte, last), hi = std::max(byte, last) + size;
-    if (bounded && (lo < row_start || hi > row_start + a.extent)) {
-      fail_out_of_bounds(ref, lo - row_start, hi - row_start, a.extent);
-    }
-    touch(ref, region, how, {byte, count, step, row_start, r});
-    fn(Run{region.data() + byte, count, step});
-  };
-  const auto row_fits = [&](std::int64_t start) {  // of a gathered HBM row
-    const std::int64_t from = start - a.row_base;
-    const std::int64_t top = ref.pattern->dims.empty() ? 0 : ref.pattern->dims.front().step;
-    const std::int64_t rest = ref.pattern->last - top * (rows - 1);
-    return from >= 0 && from + (rest + 1) * size <= a.extent;
-  };
-
-  std::vector<std::int64_t> at(shape.outer.size(), 0);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const auto row = static_cast<std::size_t>(r);
-    std::int64_t byte = a.place.start + r * shape.row_step;
-    if (!a.row_index.empty()) {
-      byte = a.place.start + a.row_index[row] * a.row_stride;
-      const bool outside = skip_out_of_bounds_ && !row_fits(byte);
-      skipped_[row] = a.row_index[row] < 0 || outside;
-      if (skipped_[row]) {
-        skip_row();
-        continue;
-      }
-    }
-    if (!a.column_index.empty()) {
-      for (std::int64_t index : a.column_index) emit(r, byte + index * a.column_stride, 1, size);
-      continue;
-    }
-    std::fill(at.begin(), at.end(), 0);
-    for (std::int64_t o = 0; o < shape.runs; ++o) {
-      emit(r, byte, shape.inner.num, shape.inner.step * size);
-      byte += advance(shape.outer, at, size);
-    }
+    const std::int64_t at = place.bit(run.byte + i * run.step, run.row);
+    if (place.bits->find_undefined(at, size) >= 0) throw FoundUndefined{};
   }
 }
 
@@ -366,7 +271,7 @@ EvalContext::InPlace EvalContext::in_place(const TensorRef& ref, bool write) {
   const Placement place = memory_.place(ref);
   const std::int64_t row_base = place.start - ref.offset, count = ref.columns();
   for (std::int64_t r = 0; r < ref.rows(); ++r) {
-    touch(ref, *place.region, write ? Touch::kWrite : Touch::kRead,
+    touch(ref, place, write ? Touch::kWrite : Touch::kRead,
           {place.start + r * place.pitch, count, size_bytes(ref.dtype), row_base + r * place.pitch,
            r});
   }
@@ -388,9 +293,8 @@ std::int64_t EvalContext::find_foreign(const TensorRef& ref) {
   return (found - (place.start - ref.offset)) % place.pitch;
 }
 
-void EvalContext::for_each_run(const TensorRef& ref, bool write,
-                               const std::function<void(const Run&)>& fn) {
-  walk(ref, write ? Touch::kWrite : Touch::kRead, fn);
+void EvalContext::for_each_run(const TensorRef& ref, const std::function<void(const Run&)>& fn) {
+  walk(ref, Touch::kSome, fn);
 }
 
 Tile<std::byte> EvalContext::load_raw(const TensorRef& ref) {
@@ -422,14 +326,16 @@ void EvalContext::store_raw(const TensorRef& ref, const Tile<std::byte>& values)
 void EvalContext::store_raw_where(const TensorRef& ref, const Tile<std::byte>& values,
                                   const Tile<std::uint8_t>& mask) {
   const std::int64_t size = size_bytes(ref.dtype);
-  Region& region = *memory_.place(ref).region;
+  const Placement place = memory_.place(ref);
   const std::byte* in = values.data;
   const std::uint8_t* selected = mask.data;
   walk(ref, Touch::kSome, [&](const Run& run) {
+    wrote_ = true;
     if (run.data != nullptr) {
-      const std::int64_t at = run.data - region.data();
+      const std::int64_t at = run.data - place.region->data();
       const bool marked = run.step_bytes == size && !tracks_origin(ref.space) &&
-                          region.find_unwritten(at, run.count * size) < 0;
+                          replay_ == nullptr && !memory_.any_sharing() &&
+                          place.bits->find_undefined(place.bit(at, run.row), run.count * size) < 0;
       if (marked && size == 4) {
         blend<std::uint32_t>(run.data, in, selected, run.count);
       } else if (marked && size == 2) {
@@ -438,7 +344,7 @@ void EvalContext::store_raw_where(const TensorRef& ref, const Tile<std::byte>& v
         for (std::int64_t i = 0; i < run.count; ++i) {
           if (selected[i] == 0) continue;
           std::memcpy(run.data + i * run.step_bytes, in + i * size, static_cast<std::size_t>(size));
-          mark_written(region, ref.space, at + i * run.step_bytes, size);
+          mark_written(ref, place, run.row, at + i * run.step_bytes, size);
         }
       }
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -31,7 +32,9 @@ struct Xorwow {
 
 /// What a core remembers between instructions besides SBUF and PSUM.
 struct CoreState {
-  std::vector<std::int32_t> registers;                  // sequencer registers, grown on demand
+  std::vector<std::int32_t> registers;  // sequencer registers, grown on demand
+  std::vector<bool> registers_set;      // which of them the program has set
+  bool checks_registers = false;        // use of one never set is an error (isa/walker.cpp)
   std::array<float, kPartitions> vector_accumulator{};  // VectorE reduce registers
   std::array<float, kPartitions> scalar_accumulator{};  // ScalarE reduce registers
   std::array<std::uint32_t, kPartitions> vector_lfsr{};
@@ -39,19 +42,28 @@ struct CoreState {
   std::array<Xorwow, kPartitions> gpsimd_xorwow{};
   bool vector_seeded = false, gpsimd_seeded = false;
   std::vector<Xorwow> rounding;  // per engine and lane; empty: nearest even (isa/rounding.hpp)
+  // Lanes of the reduce registers that hold an undefined value, and where the last one came from.
+  std::bitset<kPartitions> vector_undefined, scalar_undefined;
+  std::uint32_t undefined_origin = 0;
   [[nodiscard]] std::int32_t reg(std::int64_t id) const;
   void set_reg(std::int64_t id, std::int32_t value);
+  [[nodiscard]] bool is_set(std::int64_t id) const;
+  /// Register `id` holds whatever it held: the program may not use it before it sets it.
+  void unset_reg(std::int64_t id);
 };
 
-/// What to do when an instruction reads bytes nobody wrote.
+/// What becomes of bytes that nobody wrote. kError: they are undefined, instructions carry that
+/// along by element, and it is an error when it reaches an output, an address, a register or a
+/// predicate. kAllow: they read as zeros, and nothing is tracked.
 enum class Unwritten : std::uint8_t { kError, kAllow };
 
 /// Text of device_print and the like; null where nobody listens.
 using PrintSink = std::function<void(const std::string&)>;
 
-/// Services for one instruction at a time. Reads apply dynamic offsets, check run-time bounds and
-/// report never-written bytes; writes mark bytes as written. Rows are partitions (on chip) or the
-/// first dimension (HBM); columns are the flattened rest.
+/// Services for one instruction at a time. Reads apply dynamic offsets and check run-time bounds;
+/// writes mark bytes as defined. An eval reads before it writes memory or state: where it meets an
+/// undefined byte it is given up and evaluated anew (isa/eval_undefined.cpp). Rows are partitions
+/// (on chip) or the first dimension (HBM); columns are the flattened rest.
 class EvalContext {
  public:
   EvalContext(const Program& program, Memory& memory, CoreState& state,
@@ -84,10 +96,21 @@ class EvalContext {
   /// Operand as raw elements: columns * size_bytes(dtype) bytes per row.
   Tile<std::byte> load_raw(const TensorRef& ref);
   void store_raw(const TensorRef& ref, const Tile<std::byte>& values);
+  /// What `send` hands over of an operand: its bytes, and which of them are undefined.
+  Parcel pack(const TensorRef& ref);
   /// As store_raw, but only the elements whose `mask` is not zero; others are not touched and not
-  /// marked as written.
+  /// marked as defined.
   void store_raw_where(const TensorRef& ref, const Tile<std::byte>& values,
                        const Tile<std::uint8_t>& mask);
+  /// For each row of an operand scattered through an index tensor, an earlier row with the same
+  /// index, -1 if there is none; empty where no index occurs twice.
+  [[nodiscard]] std::vector<std::int64_t> repeated_rows(const TensorRef& ref);
+  /// Elements that rows with equal indices give different values are undefined from now on: the
+  /// order in which a DMA writes them is not defined.
+  void undefine_repeated(const TensorRef& ref, const Tile<std::byte>& values);
+  /// The same where a DMA overwrites, with other values (`values` for dst), elements of its own
+  /// source that go to another place: the old or the new value may arrive there.
+  void undefine_overlap(const TensorRef& dst, const TensorRef& src, const Tile<std::byte>& values);
   /// dst = src, element for element, of the same dtype.
   void copy_raw(const TensorRef& dst, const TensorRef& src);
   /// Calls fn(row, inputs, out, columns) for each row: inputs as FP32, `out` to be filled with FP32
@@ -118,13 +141,15 @@ class EvalContext {
     return !skipped_.empty() && skipped_[static_cast<std::size_t>(r)];
   }
   /// The bytes [start, start+size) of an operand's flat element order, as runs, after dynamic
-  /// offsets: fn(byte pointer, elements, step in bytes). Checks and marks like load or store.
+  /// offsets.
   struct Run {
     std::byte* data = nullptr;  // null where the row was skipped
     std::int64_t count = 0;
     std::int64_t step_bytes = 0;
+    std::int64_t row = 0;
   };
-  void for_each_run(const TensorRef& ref, bool write, const std::function<void(const Run&)>& fn);
+  /// Only looks where the bytes are: neither checks nor marks them.
+  void for_each_run(const TensorRef& ref, const std::function<void(const Run&)>& fn);
   /// An on-chip operand whose rows are dense, reached in place; checks and marks like load or
   /// store. Null data if the operand is strided or dynamic: use load and store then.
   struct InPlace {
@@ -138,18 +163,33 @@ class EvalContext {
 
  private:
   struct Access;
-  // What a walk does to the elements: reads them (they must have been written), writes them all
-  // (marks them), or leaves both to the caller.
+  struct Replay;  // isa/eval_undefined.cpp
+  // What a walk does to the elements: reads them (which sees whether they are defined), writes them
+  // all (marks them), or leaves both to the caller.
   enum class Touch : std::uint8_t { kRead, kWrite, kSome };
   struct RunPlace {  // bytes inside a region; row_start: where the row's tensor begins
     std::int64_t byte, count, step, row_start, row;
   };
+  struct FoundUndefined {};  // thrown where an eval reads an undefined byte
   Access access(const TensorRef& ref);
   [[nodiscard]] std::int64_t offset_value(const DynamicOffset& d);
   std::vector<std::int64_t> indices(const TensorRef& ref, const DynamicOffset& d);
-  void touch(const TensorRef& ref, Region& region, Touch how, const RunPlace& run);
+  void touch(const TensorRef& ref, const Placement& place, Touch how, const RunPlace& run);
   [[nodiscard]] bool tracks_origin(Space space) const;
-  void mark_written(Region& region, Space space, std::int64_t first, std::int64_t count);
+  void mark_written(const TensorRef& ref, const Placement& place, std::int64_t row,
+                    std::int64_t first, std::int64_t count);
+  void evaluate(const Inst& inst);
+  void evaluate_undefined(const Inst& inst);
+  void mark_repeated();
+  void check_steering(const Inst& inst);
+  void collect(const Inst& inst, Replay& replay);
+  void collect(const TensorRef& ref, bool written, Replay& replay);
+  void replay_once(const Inst& inst, Replay& replay, int fill);
+  void conclude(const Inst& inst, Replay& replay);
+  void compare_state(Replay& replay) const;
+  [[nodiscard]] std::uint32_t origin_of(const TensorRef& ref, const Placement& place,
+                                        std::int64_t byte, std::int64_t row);
+  [[nodiscard]] bool state_undefined(const Inst& inst) const;
   [[noreturn]] void fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,
                                        std::int64_t extent) const;
   // Rows of an operand that are one run of bytes each, at fixed places; empty region otherwise.
@@ -162,9 +202,7 @@ class EvalContext {
   };
   [[nodiscard]] DenseRows dense_rows(const TensorRef& ref);
   static bool may_stream(const DenseRows& dst, const DenseRows& src);
-  void check_written(const TensorRef& ref, const DenseRows& dense, std::int64_t r);
-  [[noreturn]] void fail_unwritten(const TensorRef& ref, std::int64_t byte,
-                                   std::int64_t partition) const;
+  void check_defined(const DenseRows& dense) const;
   template <typename Fn>
   void walk(const TensorRef& ref, Touch how, Fn&& fn);
   // fn() with fresh scratch tiles; its errors carry the name and location of `inst`.
@@ -181,8 +219,19 @@ class EvalContext {
   Unwritten unwritten_;
   const Parcel* received_ = nullptr;
   bool skip_out_of_bounds_ = false;
+  bool wrote_ = false;               // the running instruction has begun to write
+  Replay* replay_ = nullptr;         // it is evaluated for what is undefined
+  const Inst* inst_ = nullptr;       // the running instruction
   Engine engine_ = Engine::kVector;  // the running instruction's
   std::vector<bool> skipped_;
+  struct Repeated {  // bytes written twice by the running instruction
+    Definedness* bits;
+    std::int64_t bit, size;
+    Origin origin;
+  };
+  std::vector<Repeated> repeated_;
+  // Where the elements of an operand are: their bytes, in element order; null where skipped.
+  [[nodiscard]] std::vector<std::byte*> element_places(const TensorRef& ref);
   struct Block {
     std::unique_ptr<std::byte[]> data;
     std::size_t size = 0;

@@ -24,12 +24,13 @@ bool EvalContext::may_stream(const DenseRows& dst, const DenseRows& src) {
          apart(dst.place.start % pitch, dst.row_bytes, src.place.start % pitch, src.row_bytes);
 }
 
-void EvalContext::check_written(const TensorRef& ref, const DenseRows& dense, std::int64_t r) {
-  if (unwritten_ == Unwritten::kAllow) return;
-  const std::int64_t at = dense.place.start + r * dense.place.pitch;
-  const std::int64_t hole = dense.place.region->find_unwritten(at, dense.row_bytes);
-  if (hole < 0) return;
-  fail_unwritten(ref, hole - at + ref.offset, ref.partition + r);
+void EvalContext::check_defined(const DenseRows& dense) const {
+  if (unwritten_ == Unwritten::kAllow || replay_ != nullptr) return;
+  const Placement& place = dense.place;
+  for (std::int64_t r = 0; r < dense.rows; ++r) {
+    const std::int64_t at = place.bit(place.start + r * place.pitch, r);
+    if (place.bits->find_undefined(at, dense.row_bytes) >= 0) throw FoundUndefined{};
+  }
 }
 
 void EvalContext::copy_raw(const TensorRef& dst, const TensorRef& src) {
@@ -37,10 +38,11 @@ void EvalContext::copy_raw(const TensorRef& dst, const TensorRef& src) {
   if (to.place.region == nullptr || from.place.region == nullptr || !may_stream(to, from)) {
     return store_raw(dst, load_raw(src));
   }
+  check_defined(from);
+  wrote_ = true;
   for (std::int64_t r = 0; r < to.rows; ++r) {
-    check_written(src, from, r);
     std::memmove(to.row(r), from.row(r), static_cast<std::size_t>(to.row_bytes));
-    mark_written(*to.place.region, dst.space, to.place.start + r * to.place.pitch, to.row_bytes);
+    mark_written(dst, to.place, r, to.place.start + r * to.place.pitch, to.row_bytes);
   }
 }
 
@@ -65,14 +67,15 @@ void EvalContext::map_rows(std::initializer_list<const TensorRef*> inputs, const
   };
   for (Input& i : in) {
     if (!stream) i.tile = load(*i.ref);
+    if (stream) check_defined(i.dense);
     if (stream && !in_place(*i.ref)) i.tile = make<float>(1, columns);
   }
   std::vector<const float*> rows(in.size());
   const Tile<float> out = make<float>(stream ? 1 : dst.rows(), columns);
   const auto n = static_cast<std::size_t>(columns);
+  wrote_ |= stream;
   for (std::int64_t r = 0; r < dst.rows(); ++r) {
     for (std::size_t k = 0; k < in.size(); ++k) {
-      if (stream) check_written(*in[k].ref, in[k].dense, r);
       if (in_place(*in[k].ref)) {
         rows[k] = reinterpret_cast<const float*>(in[k].dense.row(r));
       } else {
@@ -87,7 +90,7 @@ void EvalContext::map_rows(std::initializer_list<const TensorRef*> inputs, const
     const bool direct = in_place(dst);
     fn(r, rows.data(), direct ? reinterpret_cast<float*>(to.row(r)) : out.data, n);
     if (!direct) encode(dst.dtype, out.data, n, to.row(r));
-    mark_written(*to.place.region, dst.space, to.place.start + r * to.place.pitch, to.row_bytes);
+    mark_written(dst, to.place, r, to.place.start + r * to.place.pitch, to.row_bytes);
   }
   if (!stream) store(dst, out);
 }

@@ -18,6 +18,7 @@ struct Core {
   Core(const Program& program, Memory& memory, int id, const InterpretOptions& options)
       : walker(program, id, state), context(program, memory, state, options.unwritten) {
     context.print = options.print;
+    state.checks_registers = options.unwritten == Unwritten::kError;
     if (options.stochastic_rounding) seed_rounding(state, *options.stochastic_rounding, id);
   }
   CoreState state;
@@ -32,18 +33,22 @@ bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count)
   while (const auto step = core.walker.next()) {
     ++count;
     if (options.progress && count % kProgressEvery == 0 && !options.progress(count)) return false;
-    if (spec(*step->inst).rendezvous) {
+    const OpSpec& op = spec(*step->inst);
+    if (options.before && op.control == OpSpec::Control::kNone) {
+      options.before(*step->inst, core.context);
+    }
+    if (op.rendezvous) {
       core.waiting = step->inst;
       return true;
     }
-    core.context.run(*step->inst);
+    if (options.values || op.on_sequencer) core.context.run(*step->inst);
     if (options.after) options.after(*step->inst);
   }
   core.done = true;
   return true;
 }
 
-void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores) {
+void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores, bool values) {
   const Inst* first = nullptr;
   std::vector<const Inst*> met;
   for (const auto& core : cores) {
@@ -52,11 +57,12 @@ void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores) {
   }
   if (std::find(met.begin(), met.end(), nullptr) != met.end()) fail_alone(program, *first, nullptr);
   check_meeting(program, met);
+  for (const auto& core : cores) core->waiting = nullptr;
+  if (!values) return;
   std::vector<Parcel> parcels;
-  for (const auto& core : cores) parcels.push_back(core->context.send(*core->waiting));
+  for (std::size_t i = 0; i < cores.size(); ++i) parcels.push_back(cores[i]->context.send(*met[i]));
   for (std::size_t i = 0; i < cores.size(); ++i) {
     cores[i]->context.run(*met[i], cores.size() > 1 ? &parcels[partner_of(i)] : nullptr);
-    cores[i]->waiting = nullptr;
   }
 }
 
@@ -67,6 +73,7 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
   for (int c = 0; c < program.cores(); ++c) {
     cores.push_back(std::make_unique<Core>(program, memory, c, options));
   }
+  memory.begin_run();
   std::uint64_t count = 0;
   for (;;) {
     bool waiting = false;
@@ -74,9 +81,13 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
       if (!core->done && !run_core(*core, options, count)) return count;
       waiting |= core->waiting != nullptr;
     }
-    if (!waiting) return count;
-    meet(program, cores);
+    if (!waiting) break;
+    meet(program, cores, options.values);
   }
+  if (options.unwritten == Unwritten::kError) {
+    check_outputs(program, memory, options.undefined_output);
+  }
+  return count;
 }
 
 struct Evaluation::Cores {
@@ -126,7 +137,7 @@ bool Evaluation::advance(int core, bool complete) {
       return true;
     }
     if (!all_wait && !complete) return false;
-    meet(program_, cores);
+    meet(program_, cores, options_.values);
   }
 }
 

@@ -9,14 +9,22 @@
 
 #include "isa/eval.hpp"
 #include "isa/program.hpp"
+#include "isa/undefined.hpp"
 
 namespace nkisim::isa {
 
 struct InterpretOptions {
   Unwritten unwritten = Unwritten::kError;
+  /// Receives what is undefined in an output; null: it is thrown.
+  UndefinedSink undefined_output = {};
   PrintSink print;
   /// Seed of stochastic rounding (isa/rounding.hpp); none: nearest even.
   std::optional<std::uint32_t> stochastic_rounding = {};
+  /// False: only what the sequencers compute (registers), for looking at a program without data.
+  /// The program must load no register from memory.
+  bool values = true;
+  /// Called before every instruction but control flow, with the core's registers as it sees them.
+  std::function<void(const Inst&, EvalContext&)> before = {};
   /// Called behind every instruction, except where cores meet.
   std::function<void(const Inst&)> after = {};
   /// Called now and then with the dynamic instructions done; return false to stop early.

@@ -11,57 +11,9 @@ void Region::Free::operator()(void* p) const { std::free(p); }
 
 Region::Region(std::int64_t bytes) : size_(bytes) {
   // calloc maps zero pages lazily, so a large SBUF costs nothing until it is touched.
-  const auto n = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
-  data_.reset(static_cast<std::byte*>(std::calloc(n, 1)));
-  written_.reset(static_cast<std::uint64_t*>(std::calloc(n / 64 + 1, 8)));
-  if (data_ == nullptr || written_ == nullptr) throw std::bad_alloc();
-}
-
-namespace {
-
-// Sets or clears bits [first, first+count).
-void set_bits(std::uint64_t* words, std::int64_t first, std::int64_t count, bool on) {
-  const auto begin = static_cast<std::uint64_t>(first);
-  const auto end = static_cast<std::uint64_t>(first + count);
-  if (begin >= end) return;
-  const std::uint64_t head = begin / 64, tail = (end - 1) / 64;
-  const std::uint64_t head_mask = ~std::uint64_t{0} << (begin % 64);
-  const std::uint64_t tail_mask = ~std::uint64_t{0} >> (63 - (end - 1) % 64);
-  const auto apply = [&](std::uint64_t& word, std::uint64_t mask) {
-    word = on ? word | mask : word & ~mask;
-  };
-  if (head == tail) {
-    apply(words[head], head_mask & tail_mask);
-    return;
-  }
-  apply(words[head], head_mask);
-  std::memset(words + head + 1, on ? 0xff : 0, (tail - head - 1) * 8);
-  apply(words[tail], tail_mask);
-}
-
-// First bit in [first, first+count) that is `on`, or -1.
-std::int64_t find_bit(const std::uint64_t* words, std::int64_t first, std::int64_t count, bool on) {
-  const auto end = static_cast<std::uint64_t>(first + count);
-  for (auto at = static_cast<std::uint64_t>(first); at < end;) {
-    const std::uint64_t word = on ? words[at / 64] : ~words[at / 64];
-    const std::uint64_t found = word >> (at % 64);
-    if (found != 0) {
-      const std::uint64_t hit = at + static_cast<std::uint64_t>(__builtin_ctzll(found));
-      return hit < end ? static_cast<std::int64_t>(hit) : -1;
-    }
-    at = (at / 64 + 1) * 64;
-  }
-  return -1;
-}
-
-}  // namespace
-
-void Region::mark_written(std::int64_t first, std::int64_t count) {
-  set_bits(written_.get(), first, count, true);
-}
-
-std::int64_t Region::find_unwritten(std::int64_t first, std::int64_t count) const {
-  return find_bit(written_.get(), first, count, false);
+  data_.reset(static_cast<std::byte*>(
+      std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), 1)));
+  if (data_ == nullptr) throw std::bad_alloc();
 }
 
 void Region::mark_foreign(std::int64_t first, std::int64_t count, bool foreign) {
@@ -77,6 +29,8 @@ void Region::mark_foreign(std::int64_t first, std::int64_t count, bool foreign) 
 std::int64_t Region::find_foreign(std::int64_t first, std::int64_t count) const {
   return foreign_ == nullptr ? -1 : find_bit(foreign_.get(), first, count, true);
 }
+
+const std::vector<std::uint32_t> Memory::kNone;
 
 Memory::Memory(const Program& program) : program_(program) {
   const Machine& m = program.machine();
@@ -98,21 +52,50 @@ Region& Memory::tensor_region(std::uint32_t tensor) {
   std::unique_ptr<Region>& region = tensors_[tensor];
   if (region == nullptr) {
     const Tensor& t = program_.tensor(tensor);
-    region = std::make_unique<Region>(t.elements() * size_bytes(t.dtype));
+    const std::int64_t bytes = t.elements() * size_bytes(t.dtype);
+    require_room(bytes, "tensor " + t.name);
+    region = std::make_unique<Region>(bytes);
+    taken_ += bytes;
   }
   return *region;
 }
 
+void Memory::require_room(std::int64_t bytes, const std::string& what) const {
+  if (bytes <= limit_ - taken_) return;
+  fail("the memory that the run needs for " + what,
+       std::to_string(bytes) + " bytes beside the " + std::to_string(taken_) + " of other tensors",
+       "at most " + std::to_string(limit_) + " bytes together (--max-memory)");
+}
+
+Definedness& Memory::bits(std::uint32_t tensor) {
+  if (tensor >= bits_.size()) bits_.resize(program_.tensors().size());
+  std::unique_ptr<Definedness>& bits = bits_[tensor];
+  if (bits == nullptr) {
+    const Tensor& t = program_.tensor(tensor);
+    bits = std::make_unique<Definedness>(t.elements() * size_bytes(t.dtype));
+  }
+  return *bits;
+}
+
 Placement Memory::place(const TensorRef& ref) {
-  if (ref.space == Space::kHbm) return {&tensor_region(ref.tensor), ref.offset, 0};
+  if (ref.space == Space::kHbm) {
+    return {&tensor_region(ref.tensor), ref.offset, 0, &bits(ref.tensor)};
+  }
   const Tensor& t = program_.tensor(ref);
+  const std::int64_t extent = t.extent_bytes();
   if (program_.virtual_addresses()) {
-    const std::int64_t pitch = t.extent_bytes();
-    return {&tensor_region(ref.tensor), (ref.partition - t.partition) * pitch + ref.offset, pitch};
+    return {&tensor_region(ref.tensor), (ref.partition - t.partition) * extent + ref.offset, extent,
+            &bits(ref.tensor)};
   }
   Region& region = *(ref.space == Space::kSbuf ? sbuf_ : psum_).at(t.core);
   const std::int64_t pitch = region.size() / kPartitions;
-  return {&region, ref.partition * pitch + t.address + ref.offset, pitch};
+  const std::int64_t row = ref.partition * pitch + t.address;
+  return {&region,
+          row + ref.offset,
+          pitch,
+          &bits(ref.tensor),
+          (ref.partition - t.partition) * extent - row,
+          extent - pitch};
 }
 
 Region& Memory::hbm(std::uint32_t tensor) { return tensor_region(tensor); }
@@ -125,7 +108,7 @@ void Memory::load(std::uint32_t tensor, std::span<const std::byte> bytes) {
          std::to_string(region.size()) + " bytes in HBM");
   }
   std::memcpy(region.data(), bytes.data(), bytes.size());
-  region.mark_written(0, region.size());
+  bits(tensor).define(0, region.size());
 }
 
 std::vector<std::byte> Memory::read(std::uint32_t tensor) {
@@ -136,19 +119,40 @@ std::vector<std::byte> Memory::read(std::uint32_t tensor) {
 }
 
 void Memory::release(std::uint32_t tensor) {
-  if (tensor < tensors_.size()) tensors_[tensor].reset();
+  if (tensor < bits_.size()) bits_[tensor].reset();
+  if (tensor >= tensors_.size() || tensors_[tensor] == nullptr) return;
+  taken_ -= tensors_[tensor]->size();
+  tensors_[tensor].reset();
 }
 
-void Memory::read(std::uint32_t tensor, std::span<std::byte> out) {
-  const Tensor& t = program_.tensor(tensor);
+namespace {
+
+// Calls fn(row's bytes, row, bytes per row) for every row of the whole tensor.
+template <typename Fn>
+void each_row(Memory& memory, const Tensor& t, std::uint32_t tensor, Fn&& fn) {
   TensorRef ref{.tensor = tensor, .partition = t.partition, .space = t.space, .dtype = t.dtype};
-  const Placement p = place(ref);
+  const Placement p = memory.place(ref);
   const std::int64_t rows = t.space == Space::kHbm ? 1 : t.shape[0];
-  const std::int64_t bytes = t.extent_bytes();
   for (std::int64_t r = 0; r < rows; ++r) {
-    std::memcpy(out.data() + r * bytes, p.region->data() + p.start + r * p.pitch,
-                static_cast<std::size_t>(bytes));
+    fn(p.region->data() + p.start + r * p.pitch, r, t.extent_bytes());
   }
+}
+
+}  // namespace
+
+void Memory::read(std::uint32_t tensor, std::span<std::byte> out) {
+  each_row(*this, program_.tensor(tensor), tensor,
+           [&](const std::byte* row, std::int64_t r, std::int64_t bytes) {
+             std::memcpy(out.data() + r * bytes, row, static_cast<std::size_t>(bytes));
+           });
+}
+
+void Memory::write(std::uint32_t tensor, std::span<const std::byte> in) {
+  each_row(*this, program_.tensor(tensor), tensor,
+           [&](std::byte* row, std::int64_t r, std::int64_t bytes) {
+             std::memcpy(row, in.data() + r * bytes, static_cast<std::size_t>(bytes));
+           });
+  bits(tensor).define(0, static_cast<std::int64_t>(in.size()));
 }
 
 }  // namespace nkisim::isa

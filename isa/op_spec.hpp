@@ -93,6 +93,7 @@ struct Param {
   bool gather = false;    // may be addressed row by row through an index tensor (kVector, DMA only)
   bool one_bank = false;  // written by the tensor engine: within one PSUM bank before v4
   bool mx_scale = false;  // may also start 4, 8 or 12 partitions into a quadrant
+  bool steers = false;    // an index, a predicate, a bound, a seed: undefined values are an error
 };
 
 /// An engine an op may run on, from which generation on.
@@ -149,6 +150,11 @@ struct OpSpec {
   /// reduce_res.
   enum class State : std::uint8_t { kNone, kIfReducing, kAlways };
   State state = State::kNone;
+  /// How far an undefined element of an operand spreads in the result even where the result is the
+  /// same for all values that were tried (isa/eval_undefined.cpp): to the element at its place, if
+  /// an operator compares; always; to its whole row.
+  enum class Undefined : std::uint8_t { kNone, kIfComparing, kElements, kRows };
+  Undefined undefined = Undefined::kNone;
   /// Its operands are reached by the DMA engines, which know no start-partition rules; `engine`
   /// only triggers the transfer.
   bool dma = false;

@@ -108,7 +108,7 @@ struct Part {
   std::int32_t columns = 0;
   std::int32_t row_start = 0;  // PE tile position
   std::int32_t column_start = 0;
-  std::int64_t flops = 0;  // 2 * rows * columns * elements on the PE array, per pass share
+  std::int64_t flops = 0;  // 2 * rows * columns * elements on the PE array, in each pass
   std::int64_t sbuf_read_bytes = 0, sbuf_write_bytes = 0;
   std::int64_t psum_read_bytes = 0, psum_write_bytes = 0;
   std::uint32_t operands = 0;   // parameters this part touches, bit i = parameter i; 0 = all

@@ -34,13 +34,14 @@ std::int64_t partition_capacity(const Machine& m, Space space) {
 }
 
 void check_shape(const Tensor& t) {
-  constexpr std::int64_t kMaxElements = std::int64_t{1} << 40U;
   const auto what = [&] { return "tensor " + t.name; };
   if (t.shape.empty()) fail(what() + " has no shape; at least one dimension is required");
   std::int64_t n = 1;
   for (std::int64_t s : t.shape) {
     if (s < 1) fail(what(), "of shape with dimension " + std::to_string(s), "a size of at least 1");
-    if (s > kMaxElements / n) fail(what() + " is larger than any HBM");
+    if (s > kMostElements / n) {
+      fail(what(), "of more than 2^36 elements, larger than any HBM", "fewer elements");
+    }
     n *= s;
   }
   if (t.space == Space::kHbm) return;

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "isa/dtype.hpp"
+
 namespace nkisim::isa {
 
 struct Inst;
@@ -17,6 +19,9 @@ class Program;
 struct Parcel {
   std::vector<std::byte> bytes;
   std::int64_t rows = 0, row_bytes = 0;
+  Dtype dtype = Dtype::kUint8;            // of the elements
+  std::vector<std::uint8_t> undefined{};  // per element, 1: undefined; empty: none is
+  std::uint32_t origin = 0;  // where the first of them comes from (isa/definedness.hpp)
 };
 
 /// The core that core `id` of two meets.

@@ -40,6 +40,9 @@ struct Tensor {
   [[nodiscard]] std::int64_t extent_bytes() const;
 };
 
+/// Elements that a tensor or an operand may have: more than the HBM of any chip holds.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 36U;
+
 struct Dim {
   std::int64_t step = 1;  // elements
   std::int64_t num = 1;

@@ -1,5 +1,7 @@
 #include "isa/walker.hpp"
 
+#include "isa/undefined.hpp"
+
 namespace nkisim::isa {
 namespace {
 
@@ -94,12 +96,23 @@ std::size_t Walker::after_control(std::size_t i) {
   return i + 1;
 }
 
+void Walker::check(const Inst& inst) const {
+  try {
+    check_registers(inst, state_);
+  } catch (Error& e) {
+    e.at(spec(inst).name, inst.loc);
+    program_.locate(e);
+    throw;
+  }
+}
+
 std::optional<Step> Walker::next() {
   const auto& insts = program_.insts();
   while (at_ < insts.size() && insts[at_].core != core_) ++at_;
   if (at_ >= insts.size()) return std::nullopt;
   const Inst& inst = insts[at_];
   const OpSpec& op = spec(inst);
+  if (state_.checks_registers) check(inst);
   must_execute_ = op.loads_register || op.on_sequencer;
   at_ = op.control == Control::kNone ? at_ + 1 : after_control(at_);
   return Step{&inst, sequence_++};

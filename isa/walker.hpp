@@ -24,7 +24,8 @@ struct Step {
 class Walker {
  public:
   Walker(const Program& program, int core, CoreState& state);
-  /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0).
+  /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0), and, if the
+  /// state says so, where the step uses a register that was never set.
   std::optional<Step> next();
   /// True if the last step returned writes a register from memory: its result must be in `state`
   /// before next() is called again.
@@ -36,6 +37,7 @@ class Walker {
     std::int64_t stop = 0;
   };
   std::size_t after_control(std::size_t i);
+  void check(const Inst& inst) const;
   void find_blocks();
   [[nodiscard]] std::size_t match(std::size_t control);
 

@@ -8,15 +8,14 @@ enum { kData, kCores };
 constexpr std::array<EngineRule, 5> kEngines = {
     {{Engine::kGpSimd}, {Engine::kSync}, {Engine::kTensor}, {Engine::kVector}, {Engine::kScalar}}};
 
-constexpr Spaces kHbmOnly = {Space::kHbm};
-
 constexpr std::array<Param, 2> kParams = {{
     {.name = "data",
      .kind = ParamKind::kInOut,
-     .spaces = kHbmOnly,
+     .spaces = kHbmOrSbuf,
      .dtypes = kAnyDtype,
-     .doc = "what the cores communicate through: accesses before the barrier end before it, later "
-            "ones start after it"},
+     .doc = "what the cores communicate through, in shared HBM: accesses before the barrier end "
+            "before it, later ones start after it; of a tile in SBUF, which kernels of nki-library "
+            "name, those of its own core"},
     {.name = "cores", .kind = ParamKind::kIntList, .doc = "(0, 1)"},
 }};
 

@@ -125,6 +125,7 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
 
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,
                EvalContext& ctx) {
+  ctx.undefine_repeated(dst, raw);
   if (std::find(dropped.begin(), dropped.end(), true) == dropped.end()) {
     ctx.store_raw(dst, raw);
     return;
@@ -143,7 +144,9 @@ void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext
   ctx.set_skip_out_of_bounds(skip);
   if (src.dtype == dst.dtype) {
     const Tile<std::byte> raw = ctx.load_raw(src);
-    dma_store(dst, raw, ctx.skipped_rows(), ctx);
+    const std::vector<bool> dropped = ctx.skipped_rows();
+    ctx.undefine_overlap(dst, src, raw);
+    dma_store(dst, raw, dropped, ctx);
     return;
   }
   const Tile<float> values = ctx.load(src);

@@ -104,9 +104,23 @@ void check(const Inst& inst, const Machine& machine) {
   check_dge({.mode = mode_of(inst), .gather = is_gather(inst)}, inst.engine, machine);
 }
 
+// With a vector_offset each index may occur once: unique_indices must be true
+// (nki.isa.dma_compute).
+void check_unique(const TensorRef& dst, EvalContext& ctx) {
+  if (gathered(dst) == nullptr) return;
+  const std::vector<std::int64_t> earlier = ctx.repeated_rows(dst);
+  for (std::size_t r = 0; r < earlier.size(); ++r) {
+    if (earlier[r] < 0) continue;
+    fail("index " + std::to_string(r) + " of tensor " + ctx.program().tensor(dst).name,
+         "the same as index " + std::to_string(earlier[r]),
+         "an index of its own (unique_indices): each sum reads what was there before");
+  }
+}
+
 void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   ctx.set_skip_out_of_bounds(inst.integer(kOobMode) == 1);
+  check_unique(dst, ctx);
   Tile<float> sum;
   std::vector<bool> dropped;
   for (const TensorRef* src : sources(inst)) {

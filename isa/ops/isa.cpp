@@ -180,7 +180,7 @@ void expand_part(const Inst& inst, const Machine& machine, Expansion& out) {
 }
 
 void check(const Inst& inst, const Machine& /*machine*/) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 40U;
+  constexpr std::int64_t kMost = 4 * kMostElements;
   for (int i : {kElements, kPartitions, kRows, kColumns, kBytes, kElementBytes}) {
     const std::int64_t value = inst.integer(i);
     const std::int64_t limit = i == kElements || i == kBytes || i == kElementBytes ? kMost : 128;

@@ -55,6 +55,7 @@ const OpSpec spec_nc_find_index8 = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .undefined = OpSpec::Undefined::kRows,
 };
 
 }  // namespace nkisim::isa

@@ -76,6 +76,7 @@ const OpSpec spec_nc_match_replace8 = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .undefined = OpSpec::Undefined::kRows,
 };
 
 }  // namespace nkisim::isa

@@ -230,11 +230,9 @@ Tile<float> load_operand(const TensorRef& ref, EvalContext& ctx) {
 }
 
 // In double_row mode [K, 2, M] read row-major is [2K, M]: the pair of a row is added next to it.
-void multiply(const Inst& inst, float* out, std::int64_t stride, bool accumulate,
-              EvalContext& ctx) {
+void multiply(const Inst& inst, const Tile<float>& st, const Tile<float>& mv, float* out,
+              std::int64_t stride, bool accumulate) {
   const Shape s = shape_of(inst);
-  const Tile<float> st = load_operand(inst.tensor(kStationary), ctx);
-  const Tile<float> mv = load_operand(inst.tensor(kMoving), ctx);
   const bool wide = inst.tensor(kStationary).dtype == Dtype::kFloat32 ||
                     inst.tensor(kMoving).dtype == Dtype::kFloat32;
   const std::int64_t depth = is_double_row(inst) ? 2 * s.k : s.k;
@@ -256,17 +254,20 @@ void eval(const Inst& inst, EvalContext& ctx) {
     store_transposed(dst, inst.tensor(kStationary), identity_rows(inst.tensor(kMoving), ctx), ctx);
     return;
   }
+  const Tile<float> st = load_operand(inst.tensor(kStationary), ctx);
+  const Tile<float> mv = load_operand(inst.tensor(kMoving), ctx);
   if (dst.dtype == Dtype::kFloat32) {  // straight into PSUM where its rows are dense
     if (accumulate) (void)ctx.in_place(dst, false);
     const auto place = ctx.in_place(dst, true);
     if (place.data != nullptr && place.pitch_bytes % 4 == 0 &&
         reinterpret_cast<std::uintptr_t>(place.data) % alignof(float) == 0) {
-      multiply(inst, reinterpret_cast<float*>(place.data), place.pitch_bytes / 4, accumulate, ctx);
+      multiply(inst, st, mv, reinterpret_cast<float*>(place.data), place.pitch_bytes / 4,
+               accumulate);
       return;
     }
   }
   const Tile<float> sum = ctx.make<float>(dst.rows(), dst.columns());
-  multiply(inst, sum.data, sum.columns, false, ctx);
+  multiply(inst, st, mv, sum.data, sum.columns, false);
   if (accumulate) add_to(sum, dst, ctx);
   ctx.store(dst, sum);
 }
@@ -303,7 +304,6 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   }
   const bool two_passes = fp32 && !onezero && !moves_bits(inst, machine);
   if (two_passes) {
-    pass.flops = flops / 2;
     pass.features |= kFeatFp32LowPass;
     add_pass(pass, out);
     pass.features &= ~static_cast<std::uint32_t>(kFeatFp32LowPass);

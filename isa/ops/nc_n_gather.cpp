@@ -12,7 +12,11 @@ constexpr std::int64_t kGroup = 512;  // elements per instruction
 constexpr std::array<Param, 3> kParams = {{
     {.name = "dst", .kind = ParamKind::kOut, .spaces = kSbufOnly, .dtypes = kAnyDtype},
     {.name = "data", .kind = ParamKind::kIn, .spaces = kSbufOnly, .dtypes = kAnyDtype},
-    {.name = "indices", .kind = ParamKind::kIn, .spaces = kSbufOnly, .dtypes = {Dtype::kUint32}},
+    {.name = "indices",
+     .kind = ParamKind::kIn,
+     .spaces = kSbufOnly,
+     .dtypes = {Dtype::kUint32},
+     .steers = true},
 }};
 
 void check(const Inst& inst, const Machine& /*machine*/) {

@@ -115,7 +115,6 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   if (wide) pass.features |= kFeatFp32;
   if (size_bytes(data.dtype) == 1) pass.features |= kFeatFp8;
   if (wide && machine.generation < Generation::kV3) {
-    pass.flops /= 2;
     pass.features |= kFeatFp32LowPass;
     add_pass(pass, out);
     pass.features &= ~static_cast<std::uint32_t>(kFeatFp32LowPass);

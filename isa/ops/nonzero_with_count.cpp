@@ -46,8 +46,12 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   const auto offset = static_cast<std::uint32_t>(inst.integer(kIndexOffset));
   const auto padding = static_cast<std::uint32_t>(inst.integer(kPaddingVal, -1));
+  std::vector<Tile<float>> rows;
   for (std::int64_t r = 0; r < src.rows(); r += kCorePartitions) {
-    const auto x = ctx.load(core_row(src, r));
+    rows.push_back(ctx.load(core_row(src, r)));
+  }
+  for (std::int64_t r = 0; r < src.rows(); r += kCorePartitions) {
+    const Tile<float>& x = rows[static_cast<std::size_t>(r / kCorePartitions)];
     const auto out = ctx.make<std::uint32_t>(1, dst.columns());
     std::fill_n(out.data, out.columns, padding);
     std::uint32_t count = 0;
@@ -88,6 +92,7 @@ const OpSpec spec_nonzero_with_count = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .undefined = OpSpec::Undefined::kRows,
 };
 
 }  // namespace nkisim::isa

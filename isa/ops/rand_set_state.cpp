@@ -15,7 +15,8 @@ constexpr std::array<Param, 1> kParams = {{
      .kind = ParamKind::kIn,
      .spaces = kSbufOnly,
      .dtypes = {Dtype::kUint32},
-     .doc = "6 words per partition (gpsimd) or 24 (vector)"},
+     .doc = "6 words per partition (gpsimd) or 24 (vector)",
+     .steers = true},
 }};
 
 void check(const Inst& inst, const Machine& /*machine*/) {

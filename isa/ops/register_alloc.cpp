@@ -9,7 +9,9 @@ constexpr std::array<Param, 2> kParams = {{
 }};
 
 void eval(const Inst& inst, EvalContext& ctx) {
-  ctx.state().set_reg(inst.arg(0).integer, static_cast<std::int32_t>(ctx.value(inst.arg(1))));
+  const std::int64_t id = inst.arg(0).integer;
+  if (!inst.has(1)) return ctx.state().unset_reg(id);
+  ctx.state().set_reg(id, static_cast<std::int32_t>(ctx.value(inst.arg(1))));
 }
 
 }  // namespace
@@ -18,7 +20,8 @@ extern const OpSpec spec_register_alloc;
 const OpSpec spec_register_alloc = {
     .name = "register_alloc",
     .doc = "Names a sequencer register and optionally sets it.",
-    .semantics = "dst = x (0 if absent), 32 bits",
+    .semantics =
+        "dst = x, 32 bits; absent: dst holds whatever it held, and is to be set before it is used",
     .cost = "sequencer time per execution (config: sequencer)",
     .sources = "nki.isa.register_alloc",
     .engines = kAnySequencer,

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::array<Param, 2> kParams = {{
     {.name = "dst", .kind = ParamKind::kRegister},
-    {.name = "src", .kind = ParamKind::kIn, .spaces = kHbmOrSbuf},
+    {.name = "src", .kind = ParamKind::kIn, .spaces = kHbmOrSbuf, .steers = true},
 }};
 
 void check(const Inst& inst, const Machine& /*machine*/) {

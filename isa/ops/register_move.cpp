@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "isa/ops/common.hpp"
 
 namespace nkisim::isa {
@@ -7,6 +9,16 @@ constexpr std::array<Param, 2> kParams = {{
     {.name = "dst", .kind = ParamKind::kRegister},
     {.name = "src", .kind = ParamKind::kIntOrRegister},
 }};
+
+// Both readings of 32 bits: registers hold indices and bit patterns.
+void check(const Inst& inst, const Machine& /*machine*/) {
+  if (inst.arg(1).kind != Arg::Kind::kInt) return;
+  const std::int64_t value = inst.integer(1);
+  if (value < std::numeric_limits<std::int32_t>::min() ||
+      value > std::numeric_limits<std::uint32_t>::max()) {
+    fail("src", std::to_string(value), "an integer of 32 bits");
+  }
+}
 
 void eval(const Inst& inst, EvalContext& ctx) {
   ctx.state().set_reg(inst.arg(0).integer, static_cast<std::int32_t>(ctx.value(inst.arg(1))));
@@ -24,6 +36,7 @@ const OpSpec spec_register_move = {
     .engines = kAnySequencer,
     .params = kParams,
     .opcode = Opcode::kREGISTER_MOVE,
+    .check = check,
     .eval = eval,
     .on_sequencer = true,
 };

@@ -71,6 +71,7 @@ const OpSpec spec_scalar_tensor_tensor = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .undefined = OpSpec::Undefined::kIfComparing,
 };
 
 }  // namespace nkisim::isa

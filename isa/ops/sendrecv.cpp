@@ -81,10 +81,7 @@ void check_partner(const Inst& inst, const Inst& peer) {
   }
 }
 
-Parcel send(const Inst& inst, EvalContext& ctx) {
-  const Tile<std::byte> src = ctx.load_raw(inst.tensor(kSrc));
-  return {.bytes = {src.data, src.data + src.size()}, .rows = src.rows, .row_bytes = src.columns};
-}
+Parcel send(const Inst& inst, EvalContext& ctx) { return ctx.pack(inst.tensor(kSrc)); }
 
 // Both directions happen at once: what arrives is what the partner had when the two met.
 void eval(const Inst& inst, EvalContext& ctx) {

@@ -65,6 +65,7 @@ const OpSpec spec_sequence_bounds = {
     .opcode = Opcode::kSEQUENCE_BOUNDS,
     .check = check,
     .eval = eval,
+    .undefined = OpSpec::Undefined::kRows,
 };
 
 }  // namespace nkisim::isa

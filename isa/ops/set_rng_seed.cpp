@@ -10,7 +10,8 @@ constexpr std::array<Param, 1> kParams = {{
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
      .dtypes = {Dtype::kInt32, Dtype::kUint32, Dtype::kFloat32},
-     .doc = "[1,1], 32 bits"},
+     .doc = "[1,1], 32 bits",
+     .steers = true},
 }};
 
 void check(const Inst& inst, const Machine& /*machine*/) {

@@ -21,7 +21,8 @@ constexpr std::array<Param, 4> kParams = {{
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
      .dtypes = kPredicates,
-     .indirect = true},
+     .indirect = true,
+     .steers = true},
     {.name = "reverse_pred", .kind = ParamKind::kBool, .optional = true},
 }};
 

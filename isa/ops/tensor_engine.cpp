@@ -101,7 +101,7 @@ void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {
   if (dst.dynamic == nullptr || !has_bank_rule(ctx.program())) return;
   const Placement place = ctx.memory().place(dst);
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
-  ctx.for_each_run(dst, true, [&](const EvalContext::Run& run) {
+  ctx.for_each_run(dst, [&](const EvalContext::Run& run) {
     const std::int64_t begin = (run.data - place.region->data()) % place.pitch;
     const std::int64_t end = begin + run.step_bytes * (run.count - 1);
     first = std::min({first, begin, end});

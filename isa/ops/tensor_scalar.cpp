@@ -212,6 +212,7 @@ const OpSpec spec_tensor_scalar = {
     .opcode = Opcode::kTENSOR_SCALAR,
     .check = check,
     .eval = eval,
+    .undefined = OpSpec::Undefined::kIfComparing,
     .pick_engine = pick_engine,
 };
 

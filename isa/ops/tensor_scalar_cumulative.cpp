@@ -69,11 +69,13 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const AluOp op1 = op1_of(inst);
   const auto x = ctx.load(src);
   apply_stage(ctx, op0_of(inst), inst.arg(kImm0), false, x);
+  const float* init =
+      command(inst) == ReduceCmd::kLoadReduce ? ctx.column(inst.arg(kImm1), x.rows).data : nullptr;
   float* lanes = ctx.state().vector_accumulator.data() + src.partition;
   const auto rows = static_cast<std::size_t>(x.rows);
   if (command(inst) == ReduceCmd::kResetReduce) std::fill_n(lanes, rows, traits(op1).identity);
   if (command(inst) == ReduceCmd::kLoadReduce) {
-    std::copy_n(ctx.column(inst.arg(kImm1), x.rows).data, rows, lanes);
+    std::copy_n(init, rows, lanes);
   }
   const auto columns = transposed(ctx, x);
   for (std::int64_t i = 0; i < columns.rows; ++i) {
@@ -101,6 +103,7 @@ const OpSpec spec_tensor_scalar_cumulative = {
     .check = check,
     .eval = eval,
     .state = OpSpec::State::kAlways,
+    .undefined = OpSpec::Undefined::kIfComparing,
 };
 
 }  // namespace nkisim::isa

@@ -118,6 +118,7 @@ const OpSpec spec_tensor_scalar_reduce = {
     .eval = eval,
     .expand = expand_parts,
     .state = OpSpec::State::kAlways,
+    .undefined = OpSpec::Undefined::kIfComparing,
 };
 
 }  // namespace nkisim::isa

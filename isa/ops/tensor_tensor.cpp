@@ -97,6 +97,7 @@ const OpSpec spec_tensor_tensor = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .undefined = OpSpec::Undefined::kIfComparing,
     .pick_engine = pick_engine,
 };
 

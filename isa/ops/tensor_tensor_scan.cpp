@@ -62,6 +62,7 @@ const OpSpec spec_tensor_tensor_scan = {
     .opcode = Opcode::kTENSOR_TENSOR_SCAN,
     .check = check,
     .eval = eval,
+    .undefined = OpSpec::Undefined::kIfComparing,
 };
 
 }  // namespace nkisim::isa

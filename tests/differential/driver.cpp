@@ -3,13 +3,14 @@
 // With --timed every trace is also run in simulated time, which must leave the same bytes.
 //
 // Request: u32 length, trace text (JSON Lines); u32 count, then per tensor u32 id, u32 length and
-// that many bytes.
+// that many bytes. With --undefined the bytes of each tensor are followed by as many flags: 1 where
+// the byte is not written.
 //
 // Answer: u8 status (0 done, 1 rejected when read, 2 rejected when run, 3 any other exception), u32
-// length, message; if done: u32 count, then per tensor u32 length and that many bytes, then
-// u32 length and what was printed.
+// length, message; if done: u32 count, then per tensor u32 length and that many bytes (and with
+// --undefined as many flags: 1 where the byte is undefined), then u32 length and what was printed.
 //
-// Tensor bytes are row-major, partitions first; a tensor without initial bytes was never written.
+// Tensor bytes are row-major, partitions first.
 #include <malloc.h>
 
 #include <cstdio>
@@ -32,6 +33,7 @@ using nkisim::isa::Program;
 struct Init {
   std::uint32_t tensor = 0;
   std::vector<std::byte> bytes;
+  std::vector<std::uint8_t> undefined;
 };
 
 bool get(void* out, std::size_t size) { return std::fread(out, 1, size, stdin) == size; }
@@ -45,7 +47,7 @@ void put_u32(std::size_t value) {
   put(&v, sizeof v);
 }
 
-bool get_request(std::string& text, std::vector<Init>& inits) {
+bool get_request(std::string& text, std::vector<Init>& inits, bool flags) {
   std::uint32_t size = 0, count = 0;
   if (!get_u32(size)) return false;
   text.resize(size);
@@ -55,27 +57,27 @@ bool get_request(std::string& text, std::vector<Init>& inits) {
     if (!get_u32(init.tensor) || !get_u32(size)) return false;
     init.bytes.resize(size);
     if (!get(init.bytes.data(), size)) return false;
+    init.undefined.resize(flags ? size : 0);
+    if (!get(init.undefined.data(), init.undefined.size())) return false;
   }
   return true;
 }
 
 /// Puts initial bytes where the tensor lives, as if an instruction had written them.
-void fill(const Program& program, Memory& memory, const Init& init) {
-  const nkisim::isa::Tensor& tensor = program.tensor(init.tensor);
-  if (tensor.space == nkisim::isa::Space::kHbm) return memory.load(init.tensor, init.bytes);
-  nkisim::isa::TensorRef ref;
-  ref.tensor = init.tensor;
-  ref.space = tensor.space;
-  ref.dtype = tensor.dtype;
-  ref.partition = tensor.partition;
-  const nkisim::isa::Placement place = memory.place(ref);
-  const std::int64_t row = tensor.extent_bytes();
-  for (std::int64_t r = 0; r < tensor.shape[0]; ++r) {
-    const std::int64_t at = place.start + r * place.pitch;
-    std::memcpy(place.region->data() + at, init.bytes.data() + r * row,
-                static_cast<std::size_t>(row));
-    place.region->mark_written(at, row);
+void fill(Memory& memory, const Init& init) {
+  memory.write(init.tensor, init.bytes);
+  for (std::size_t i = 0; i < init.undefined.size(); ++i) {
+    if (init.undefined[i] != 0)
+      memory.bits(init.tensor).undefine(static_cast<std::int64_t>(i), 1, 0);
   }
+}
+
+void put_flags(const nkisim::isa::Definedness& bits, std::size_t size) {
+  std::vector<std::uint8_t> flags(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    flags[i] = bits.find_undefined(static_cast<std::int64_t>(i), 1) >= 0 ? 1 : 0;
+  }
+  put(flags.data(), flags.size());
 }
 
 void answer(int status, const std::string& message) {
@@ -89,7 +91,7 @@ void answer(int status, const std::string& message) {
 std::string differing_timed(const Program& program, const std::vector<Init>& inits,
                             Memory& expected) {
   Memory memory(program);
-  for (const Init& init : inits) fill(program, memory, init);
+  for (const Init& init : inits) fill(memory, init);
   nkisim::simulate(program, nkisim::load_config(std::string(program.machine().target)), &memory);
   for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
     if (memory.read(id) != expected.read(id)) return program.tensor(id).name;
@@ -97,17 +99,18 @@ std::string differing_timed(const Program& program, const std::vector<Init>& ini
   return {};
 }
 
-void execute(const std::string& text, const std::vector<Init>& inits, bool timed) {
+void execute(const std::string& text, const std::vector<Init>& inits, bool timed, bool flags) {
   int stage = 1;
   try {
     const nkisim::TraceFile trace = nkisim::read_trace_text(text, "case.jsonl");
     stage = 2;
     const Program& program = *trace.program;
     Memory memory(program);
-    for (const Init& init : inits) fill(program, memory, init);
+    for (const Init& init : inits) fill(memory, init);
     std::string printed;
     nkisim::isa::InterpretOptions options;
     options.print = [&](const std::string& line) { printed += line; };
+    if (flags) options.undefined_output = [](const nkisim::isa::Error&, bool) {};
     (void)nkisim::isa::interpret(program, memory, options);
     const std::string name = timed ? differing_timed(program, inits, memory) : "";
     if (!name.empty()) return answer(3, "the timed run leaves other bytes in " + name);
@@ -117,6 +120,7 @@ void execute(const std::string& text, const std::vector<Init>& inits, bool timed
       const std::vector<std::byte> bytes = memory.read(id);
       put_u32(bytes.size());
       put(bytes.data(), bytes.size());
+      if (flags) put_flags(memory.bits(id), bytes.size());
     }
     put_u32(printed.size());
     put(printed.data(), printed.size());
@@ -133,13 +137,14 @@ void execute(const std::string& text, const std::vector<Init>& inits, bool timed
 extern "C" int sc_main(int, char*[]) { return 0; }
 
 int main(int argc, char* argv[]) {
-  const bool timed = argc > 1 && std::strcmp(argv[1], "--timed") == 0;
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const bool timed = mode == "--timed", flags = mode == "--undefined";
   // Memory of each case mapped anew rather than recycled: only the pages it touches are cleared.
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
   std::string text;
   std::vector<Init> inits;
-  while (get_request(text, inits)) {
-    execute(text, inits, timed);
+  while (get_request(text, inits, flags)) {
+    execute(text, inits, timed, flags);
     std::fflush(stdout);
   }
   return 0;

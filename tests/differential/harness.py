@@ -18,8 +18,9 @@ OK, REJECTED_READING, REJECTED_RUNNING, CRASHED = 0, 1, 2, 3
 class Driver:
     """One driver process; started again when a case kills it."""
 
-    def __init__(self, path, timed=False):
-        self.command, self.process = [path] + ["--timed"] * timed, None
+    def __init__(self, path, timed=False, undefined=False):
+        self.command = [path] + ["--timed"] * timed + ["--undefined"] * undefined
+        self.flags, self.process = undefined, None
 
     def _start(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -36,30 +37,40 @@ class Driver:
 
     def run(self, case, text=None):
         """(status, message, bytes by tensor name)."""
+        return self.run_undefined(case, {}, text)[:3]
+
+    def run_undefined(self, case, holes, text=None):
+        """As run(), with flags by tensor name of bytes that are not written; and such flags of what
+        is undefined at the end (of a Driver(undefined=True))."""
         if self.process is None:
             self._start()
         text = (text or case.text()).encode()
         parts = [struct.pack("<I", len(text)), text, struct.pack("<I", len(case.tensors))]
         for i, tensor in enumerate(case.tensors):
             parts += [struct.pack("<II", i, tensor.data.nbytes), tensor.data.tobytes()]
+            if self.flags:
+                parts.append(holes.get(tensor.name, np.zeros_like(tensor.data)).tobytes())
         try:
             self.process.stdin.write(b"".join(parts))
             self.process.stdin.flush()
             status = self._read(1)[0]
             message = self._read(self._u32()).decode(errors="replace")
-            out = {}
+            out, undefined = {}, {}
             if status == OK:
                 for tensor in case.tensors[: self._u32()]:
                     data = np.frombuffer(self._read(self._u32()), np.uint8)
                     out[tensor.name] = data.reshape(tensor.data.shape)
+                    if self.flags:
+                        flags = np.frombuffer(self._read(tensor.data.nbytes), np.uint8)
+                        undefined[tensor.name] = flags.reshape(tensor.data.shape)
                 out[PRINTED] = self._read(self._u32()).decode()
-            return status, message, out
+            return status, message, out, undefined
         except (EOFError, BrokenPipeError):
             self.process.stdin.close()
             error = self.process.stderr.read().decode(errors="replace")[-2000:]
             code = self.process.wait()
             self.process = None
-            return CRASHED, f"the simulator died ({code}): {error}", {}
+            return CRASHED, f"the simulator died ({code}): {error}", {}, {}
 
     def close(self):
         if self.process:

@@ -84,7 +84,8 @@ TEST_CASE("nc_matmul reports undefined accumulation") {
   s.matmul({{"accumulate", PB::arg(true)}});
   s.b.set(s.st, pattern(16 * 8, 5, 2));
   s.b.set(s.mv, pattern(16 * 24, 3, 1));
-  CHECK_THAT(PB::error_of([&] { s.b.run(); }), Catch::Contains("never written"));
+  s.b.run();
+  CHECK(s.b.memory().bits(s.dst).find_undefined(0, 1) == 0);
 
   for (const char* target : {"trn1", "trn2", "trn3"}) {
     Setup f(target);
@@ -215,7 +216,8 @@ TEST_CASE("nc_matmul becomes passes of two parts") {
   Setup f32("trn2", Dtype::kFloat32, 128, 128, 512);
   e = f32.b.parts(f32.matmul());
   CHECK(opcodes(e) == "LDWEIGHTS MATMUL LDWEIGHTS MATMUL ");
-  CHECK(e.parts[1].flops == 128LL * 128 * 512);
+  CHECK(e.parts[1].flops == 2LL * 128 * 128 * 512);  // each pass, as the profiler counts
+  CHECK(e.parts[3].flops == 2LL * 128 * 128 * 512);
   CHECK((e.parts[0].features & kFeatFp32LowPass) != 0);
   CHECK((e.parts[2].features & kFeatFp32LowPass) == 0);
   CHECK(opcodes(f32.b.parts(f32.matmul({{"is_moving_onezero", PB::arg(true)}}))) ==

@@ -139,8 +139,10 @@ def cores():
     case("core_barrier", "other cores", data, {"data": "x", "cores": [0, 2]}, error="(0, 1)")
     case("core_barrier", "on trn1", data, {"data": "x", "cores": [0, 1]}, target="trn1",
          error="trn2 is the first")
-    case("core_barrier", "data in SBUF", {"x": out("float32", 1, 4)},
-         {"data": "x", "cores": [0, 1]}, error="data is in SBUF")
+    case("core_barrier", "data in SBUF", {"x": T("float32", [[1, 2, 3, 4]])},
+         {"data": "x", "cores": [0, 1]}, expect={"x": [[1, 2, 3, 4]]})
+    case("core_barrier", "data in PSUM", {"x": psum("float32", 1, 4)},
+         {"data": "x", "cores": [0, 1]}, error="data is in PSUM")
     op = "sendrecv"
     x = tile(421, 4, 6)
     std = {"x": T("float32", x), "y": out("float32", 4, 6)}

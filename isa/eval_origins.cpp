@@ -1,0 +1,160 @@
+// What is undefined apart from what instructions compute: rows that one DMA writes twice, what a
+// core hands to another; and where an undefined byte comes from.
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+#include "isa/eval_walk.hpp"
+#include "isa/undefined.hpp"
+
+namespace nkisim::isa {
+
+// Where the undefined byte `byte` (of the region) of an operand's row comes from.
+std::uint32_t EvalContext::origin_of(const TensorRef& ref, const Placement& place,
+                                     std::int64_t byte, std::int64_t row) {
+  const std::uint32_t known = place.bits->origin(place.bit(byte, row));
+  if (known != 0) return known;
+  const std::int64_t extent = program_.tensor(ref).extent_bytes();
+  const std::int64_t within = place.bit(byte, row);  // rows of `extent` bytes
+  return memory_.origins().root(
+      {.kind = Origin::Kind::kNeverWritten,
+       .tensor = ref.tensor,
+       .byte = ref.on_chip() ? within % extent : within,
+       .partition = ref.on_chip() ? ref.partition + static_cast<int>(row) : -1});
+}
+
+std::vector<std::int64_t> EvalContext::repeated_rows(const TensorRef& ref) {
+  const Access a = access(ref);
+  std::vector<std::int64_t> earlier(a.row_index.size(), -1);
+  std::map<std::int64_t, std::int64_t> seen;  // index -> the first row that has it
+  bool any = false;
+  for (std::size_t r = 0; r < a.row_index.size(); ++r) {
+    if (a.row_index[r] < 0) continue;
+    const auto [at, fresh] = seen.try_emplace(a.row_index[r], static_cast<std::int64_t>(r));
+    if (!fresh) earlier[r] = at->second;
+    any |= !fresh;
+  }
+  if (!any) earlier.clear();
+  return earlier;
+}
+
+void EvalContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>& values) {
+  if (ref.dynamic == nullptr || unwritten_ == Unwritten::kAllow) return;
+  const std::vector<std::int64_t> earlier = repeated_rows(ref);
+  if (earlier.empty()) return;
+  const std::int64_t size = size_bytes(ref.dtype);
+  const std::int64_t row_bytes = values.size() / static_cast<std::int64_t>(earlier.size());
+  const Placement place = memory_.place(ref);
+  std::int64_t element = 0;
+  walk(ref, Touch::kSome, [&](const Run& run) {
+    for (std::int64_t i = 0; i < run.count; ++i, ++element) {
+      const std::int64_t before = earlier[static_cast<std::size_t>(run.row)];
+      if (run.data == nullptr || before < 0) continue;
+      const std::byte* own = values.data + element * size;
+      const std::byte* other = own - (run.row - before) * row_bytes;
+      if (std::memcmp(own, other, static_cast<std::size_t>(size)) == 0) continue;
+      const std::int64_t byte = run.data + i * run.step_bytes - place.region->data();
+      repeated_.push_back({place.bits,
+                           place.bit(byte, run.row),
+                           size,
+                           {.kind = Origin::Kind::kWrittenTwice,
+                            .tensor = ref.tensor,
+                            .inst = inst_,
+                            .byte = byte}});
+    }
+  });
+}
+
+std::vector<std::byte*> EvalContext::element_places(const TensorRef& ref) {
+  std::vector<std::byte*> places;
+  places.reserve(static_cast<std::size_t>(ref.elements()));
+  walk(ref, Touch::kSome, [&](const Run& run) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      places.push_back(run.data == nullptr ? nullptr : run.data + i * run.step_bytes);
+    }
+  });
+  return places;
+}
+
+namespace {
+
+// Whether two operands of one tensor certainly share no byte, or are the same one.
+bool apart_or_same(const TensorRef& a, const TensorRef& b) {
+  if (a.dynamic != nullptr || b.dynamic != nullptr) return false;
+  if (a.offset == b.offset && a.partition == b.partition && a.pattern == b.pattern) return true;
+  const auto begin = [](const TensorRef& r) {
+    return r.offset + r.pattern->first * size_bytes(r.dtype);
+  };
+  const auto end = [](const TensorRef& r) {
+    return r.offset + (r.pattern->last + 1) * size_bytes(r.dtype);
+  };
+  if (begin(a) >= end(b) || begin(b) >= end(a)) return true;
+  return a.on_chip() &&
+         (a.partition >= b.partition + b.partitions || b.partition >= a.partition + a.partitions);
+}
+
+}  // namespace
+
+void EvalContext::undefine_overlap(const TensorRef& dst, const TensorRef& src,
+                                   const Tile<std::byte>& values) {
+  if (dst.tensor != src.tensor || unwritten_ == Unwritten::kAllow || dst.dtype != src.dtype) return;
+  if (apart_or_same(dst, src)) return;
+  const auto size = static_cast<std::size_t>(size_bytes(dst.dtype));
+  const std::vector<std::byte*> to = element_places(dst), from = element_places(src);
+  std::unordered_map<const std::byte*, std::size_t> source;  // place -> element
+  for (std::size_t j = 0; j < from.size(); ++j) source.emplace(from[j], j);
+  const Placement place = memory_.place(dst);
+  const std::int64_t columns = dst.columns();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto hit = to[i] == nullptr ? source.end() : source.find(to[i]);
+    if (hit == source.end() || hit->second == i) continue;
+    const std::size_t j = hit->second;
+    if (to[j] == nullptr || std::memcmp(values.data + i * size, to[i], size) == 0) continue;
+    const std::int64_t byte = to[j] - place.region->data();
+    repeated_.push_back({place.bits,
+                         place.bit(byte, static_cast<std::int64_t>(j) / columns),
+                         static_cast<std::int64_t>(size),
+                         {.kind = Origin::Kind::kReadAndWritten,
+                          .tensor = dst.tensor,
+                          .inst = inst_,
+                          .byte = byte - place.start}});
+  }
+}
+
+void EvalContext::mark_repeated() {
+  for (const Repeated& r : repeated_) {
+    r.bits->undefine(r.bit, r.size, memory_.origins().root(r.origin));
+  }
+  repeated_.clear();
+}
+
+// Undefined bytes go along; those that nobody wrote leave as their sentinel.
+Parcel EvalContext::pack(const TensorRef& ref) {
+  Parcel parcel{.bytes = {}, .rows = ref.rows(), .dtype = ref.dtype};
+  const std::int64_t size = size_bytes(ref.dtype);
+  parcel.row_bytes = ref.columns() * size;
+  parcel.bytes.resize(static_cast<std::size_t>(parcel.rows * parcel.row_bytes));
+  const Placement place = memory_.place(ref);
+  std::size_t element = 0;
+  walk(ref, Touch::kSome, [&](const Run& run) {
+    for (std::int64_t i = 0; i < run.count; ++i, ++element) {
+      std::byte* to = &parcel.bytes[element * static_cast<std::size_t>(size)];
+      const std::byte* from = run.data + i * run.step_bytes;
+      std::memcpy(to, from, static_cast<std::size_t>(size));
+      if (unwritten_ == Unwritten::kAllow) continue;
+      const std::int64_t byte = from - place.region->data();
+      const std::int64_t bit = place.bit(byte, run.row);
+      const std::int64_t hole = place.bits->find_undefined(bit, size);
+      if (hole < 0) continue;
+      parcel.undefined.resize(static_cast<std::size_t>(ref.elements()));
+      parcel.undefined[element] = 1;
+      if (memory_.origins().last(place.bits->origin(hole)) == nullptr) fill_sentinel(ref.dtype, to);
+      if (parcel.origin != 0) continue;
+      parcel.origin =
+          memory_.origins().computed(*inst_, origin_of(ref, place, byte + hole - bit, run.row));
+    }
+  });
+  return parcel;
+}
+
+}  // namespace nkisim::isa
