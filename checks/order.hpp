@@ -1,0 +1,73 @@
+// Happens-before of a program with explicit semaphores.
+#pragma once
+
+#include <array>
+#include <string>
+#include <unordered_map>
+
+#include "checks/semaphores.hpp"
+
+namespace nkisim::checks {
+
+/// An engine that never gets past an instruction when everything else goes as far as it can.
+struct Stuck {
+  const isa::Inst* inst = nullptr;
+  isa::SemaphoreWait wait;  // the first that is not met
+  bool meeting = false;     // it waits for the other core instead
+  std::int64_t value = 0;   // of the semaphore at the end
+  bool posted = false;      // whether anything in the program posts to it
+};
+
+/// Executes the stream against its semaphores, without time, and works out what is certain at the
+/// start of every step.
+class Order {
+ public:
+  Order(const isa::Program& program, const Stream& stream);
+
+  [[nodiscard]] const Clocks& clocks() const { return clocks_; }
+  /// Steps in an order that the semaphores allow: program order where that is one.
+  [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
+  [[nodiscard]] const std::vector<Stuck>& stuck() const { return stuck_; }
+  /// The semaphores a step raises when it ends, with the values they then have at least, if it is
+  /// the only agent to raise them.
+  [[nodiscard]] std::vector<isa::SemaphoreWait> proofs_of(std::uint32_t step) const;
+
+ private:
+  struct Lane {  // an engine of a core
+    std::vector<std::uint32_t> steps;
+    std::size_t next = 0;
+  };
+  void execute();
+  bool advance(std::size_t lane);
+  bool runnable(std::uint32_t step) const;
+  void run(std::uint32_t step);
+  void meet();
+  void post(std::uint32_t step);
+  void post_transfer(std::uint32_t step, std::uint16_t id, std::int64_t amount);
+  void apply(std::uint32_t step, const isa::SemaphorePost& post, std::uint32_t component,
+             std::uint32_t number);
+  bool improve();
+  bool begin(std::uint32_t step, Clock& known) const;
+  bool settle(std::uint32_t step);
+  bool settle_meeting(std::size_t at);
+  void note_stuck();
+  Semaphore& semaphore(std::uint8_t core, std::uint16_t id);
+  [[nodiscard]] const Semaphore& semaphore(std::uint8_t core, std::uint16_t id) const;
+  [[nodiscard]] std::size_t lane_of(const isa::Inst& inst) const {
+    return static_cast<std::size_t>(inst.core) * kLanes + static_cast<std::size_t>(inst.engine);
+  }
+
+  const isa::Program& program_;
+  const Stream& stream_;
+  Clocks clocks_;
+  std::vector<Semaphore> semaphores_;
+  std::unordered_map<std::uint32_t, std::uint32_t> ids_;  // core and number -> semaphores_
+  std::vector<Lane> lanes_;
+  std::vector<std::uint32_t> previous_;  // step before it on its engine
+  std::vector<bool> arrived_, done_;
+  std::vector<std::uint32_t> order_;
+  std::vector<Stuck> stuck_;
+  Clock known_;  // of the step being looked at
+};
+
+}  // namespace nkisim::checks

@@ -1,0 +1,22 @@
+// Which bytes two operands share, exactly.
+#pragma once
+
+#include <optional>
+
+#include "models/footprint.hpp"
+
+namespace nkisim::checks {
+
+/// Bytes [first, last) on partitions [partition, partition_end): within a partition on chip, within
+/// the tensor in HBM.
+struct Bytes {
+  std::int64_t first = 0, last = 0;
+  std::int32_t partition = 0, partition_end = 1;
+};
+
+/// The bounds of what two footprints share; empty if they share no byte. Footprints of more than
+/// some 100,000 runs are compared as models::may_overlap does.
+[[nodiscard]] std::optional<Bytes> shared_bytes(const models::Footprint& a,
+                                                const models::Footprint& b);
+
+}  // namespace nkisim::checks

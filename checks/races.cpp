@@ -1,0 +1,255 @@
+#include "checks/races.hpp"
+
+#include <map>
+#include <tuple>
+
+#include "checks/shadow.hpp"
+
+namespace nkisim::checks {
+namespace {
+
+// Looks at every access in an order that the semaphores allow.
+class Search {
+ public:
+  Search(const isa::Program& program, const Stream& stream, const Order* order)
+      : program_(program),
+        stream_(stream),
+        order_(order),
+        components_(static_cast<std::size_t>(program.cores()), stream.queues.size()),
+        shadow_(program) {
+    if (order == nullptr) {
+      derived_.emplace(stream, components_);
+      engines_.resize(static_cast<std::size_t>(program.cores()) * kLanes,
+                      Clock(components_.count(), 0));
+      done_.resize(engines_.size(), 0);
+      transfers_.resize(stream.queues.size(), 0);
+    }
+  }
+
+  RaceReport run() {
+    if (order_ != nullptr) {
+      for (const std::uint32_t step : order_->order()) visit(step);
+      report_.stuck = order_->stuck();
+    } else {
+      for (std::uint32_t step = 0; step < stream_.steps.size(); ++step) derive(step);
+    }
+    report_.steps = stream_.steps.size();
+    report_.unknown = stream_.unknown;
+    report_.cut = stream_.cut;
+    if (report_.cut) report_.stuck.clear();  // what they wait for may have come later
+    report_.pairs = found_.size();
+    for (auto& [key, race] : found_) report_.races.push_back(race);
+    std::sort(report_.races.begin(), report_.races.end(), [](const Race& a, const Race& b) {
+      return std::tie(a.second_step, a.first_step, a.hazard) <
+             std::tie(b.second_step, b.first_step, b.hazard);
+    });
+    if (report_.races.size() > kMostRaces) report_.races.resize(kMostRaces);
+    return std::move(report_);
+  }
+
+ private:
+  const Step& step_at(std::uint32_t step) const { return stream_.steps[step]; }
+  const Clocks& clocks() const { return order_ != nullptr ? order_->clocks() : *derived_; }
+  bool derives() const { return order_ == nullptr; }
+
+  void collect(std::uint32_t step) {
+    accesses_.clear();
+    const Step& s = step_at(step);
+    std::uint32_t dynamic = s.dynamic;
+    isa::for_each_tensor(*s.inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      const bool constant = !ref.on_chip() && !program_.tensor(ref).written;
+      if (ref.dynamic == nullptr) {
+        if (constant) return;
+        accesses_.push_back({{}, &ref, step, write});
+        models::find_footprint(ref, program_, kNoState, accesses_.back().bytes);
+        return;
+      }
+      for (const models::Footprint& f : stream_.places[dynamic++]) {
+        if (!constant) accesses_.push_back({f, &ref, step, write});
+      }
+    });
+  }
+
+  // With semaphores in the trace: a meeting touches nothing that its semaphores do not say.
+  void visit(std::uint32_t step) {
+    const isa::OpSpec& op = isa::spec(*step_at(step).inst);
+    if (op.rendezvous && op.eval == nullptr) return;
+    collect(step);
+    const Clock& start = clocks().start(step);
+    look(step, start, nullptr);
+  }
+
+  // Without: what the operands of one core require is what it waits for.
+  void derive(std::uint32_t step) {
+    const Step& s = step_at(step);
+    Clock& engine = engines_[lane(*s.inst)];
+    if (s.holder != kNone) join(engine, clocks().after(s.holder));
+    collect(step);
+    Clock learned = engine;
+    look(step, engine, &learned);
+    engine = std::move(learned);
+    const bool full = stops_core(*s.inst);
+    if (full) join_core(s.inst->core, engine);
+    done_[lane(*s.inst)] = s.number;
+    if (s.queue != kNone) transfers_[s.queue] = s.transfer;
+    const bool meets = isa::spec(*s.inst).rendezvous && program_.cores() > 1;
+    if (!meets) {
+      derived_->set_start(step, engine);
+      return;
+    }
+    meeting_.push_back(step);
+    if (meeting_.size() < static_cast<std::size_t>(program_.cores())) return;
+    Clock all(components_.count(), 0);
+    for (const std::uint32_t m : meeting_) join(all, engines_[lane(*step_at(m).inst)]);
+    for (const std::uint32_t m : meeting_) {
+      const isa::Inst& inst = *step_at(m).inst;
+      engines_[lane(inst)] = all;
+      derived_->set_start(m, all);
+      if (!stops_core(inst)) continue;
+      for (std::size_t e = 0; e < kLanes; ++e) join(engines_[inst.core * kLanes + e], all);
+    }
+    meeting_.clear();
+  }
+
+  // A barrier that names a tile says nothing of HBM; kernels of nki-library that do so mean all
+  // that their core has done and will do.
+  static bool stops_core(const isa::Inst& inst) {
+    const isa::OpSpec& op = isa::spec(inst);
+    return op.rendezvous && op.eval == nullptr && inst.is_tensor(0) && inst.tensor(0).on_chip();
+  }
+  void join_core(std::size_t core, Clock& clock) const {
+    for (std::size_t e = 0; e < kLanes; ++e) {
+      const auto engine = static_cast<isa::Engine>(e);
+      join(clock, engines_[core * kLanes + e]);
+      join(clock, Point{components_.finished(core, engine), done_[core * kLanes + e]});
+      join(clock, Point{components_.issued(core, engine), done_[core * kLanes + e]});
+    }
+    for (std::uint32_t q = 0; q < stream_.queues.size(); ++q) {
+      if (stream_.queues[q].core == core) {
+        join(clock, Point{components_.queue(q), transfers_[q]});
+      }
+    }
+  }
+
+  static std::size_t lane(const isa::Inst& inst) {
+    return static_cast<std::size_t>(inst.core) * kLanes + static_cast<std::size_t>(inst.engine);
+  }
+
+  void look(std::uint32_t step, const Clock& start, Clock* learned) {
+    const bool transfer = step_at(step).queue != kNone;
+    // Reads before writes: a write puts away what the reads still have to see.
+    for (const bool writes : {false, true}) {
+      for (const Access& access : accesses_) {
+        if (access.write != writes) continue;
+        const auto in_order = [&](const Access& earlier) {
+          if (earlier.step == step) return true;
+          const Step& e = step_at(earlier.step);
+          const bool same_engine = e.queue == kNone && !transfer && e.inst->core == core_of(step) &&
+                                   e.inst->engine == step_at(step).inst->engine;
+          return same_engine || knows(start, clocks().end(earlier.step));
+        };
+        shadow_.scan(
+            access,
+            [&](const Access& earlier) {
+              return meet(earlier, access, in_order(earlier), learned);
+            },
+            in_order);
+      }
+    }
+    for (const Access& access : accesses_) shadow_.insert(access);
+  }
+
+  std::uint8_t core_of(std::uint32_t step) const { return step_at(step).inst->core; }
+
+  // A barrier stands for the order of its operand, not for an access to it.
+  bool orders_only(std::uint32_t step) const {
+    const isa::OpSpec& op = isa::spec(*step_at(step).inst);
+    return op.rendezvous && op.eval == nullptr;
+  }
+
+  // True if the earlier access is out of the way.
+  bool meet(const Access& earlier, const Access& access, bool in_order, Clock* learned) {
+    if (in_order) return true;
+    if (learned != nullptr && core_of(earlier.step) == core_of(access.step)) {
+      join(*learned, clocks().after(earlier.step));
+      return true;
+    }
+    if (orders_only(earlier.step) || orders_only(access.step)) return false;
+    const std::optional<Bytes> bytes = shared_bytes(earlier.bytes, access.bytes);
+    if (!bytes) return false;
+    if (earlier.write && access.write && core_of(earlier.step) != core_of(access.step)) {
+      // Several cores may write the same values to the same place; without values nobody knows.
+      if (step_at(access.step).same) return true;
+      report_.unsure = true;
+      if (!stream_.values) return true;
+    }
+    note(earlier, access, *bytes);
+    return true;
+  }
+
+  void note(const Access& earlier, const Access& access, const Bytes& bytes) {
+    const Hazard hazard = !access.write   ? Hazard::kReadAfterWrite
+                          : earlier.write ? Hazard::kWriteAfterWrite
+                                          : Hazard::kWriteAfterRead;
+    const Step &a = step_at(earlier.step), &b = step_at(access.step);
+    Race& race = found_[std::tuple(b.inst, a.inst, hazard)];
+    if (race.count++ > 0) return;
+    race.hazard = hazard;
+    race.first_step = earlier.step;
+    race.second_step = access.step;
+    race.first = a.inst;
+    race.second = b.inst;
+    race.first_operand = earlier.ref;
+    race.second_operand = access.ref;
+    race.bytes = bytes;
+    race.transfers = a.queue != kNone && a.queue == b.queue;
+    if (order_ != nullptr && a.inst->core == b.inst->core)
+      race.waits = order_->proofs_of(earlier.step);
+  }
+
+  static inline const isa::CoreState kNoState{};
+  const isa::Program& program_;
+  const Stream& stream_;
+  const Order* order_;  // null: semaphores are derived from the operands
+  Components components_;
+  std::optional<Clocks> derived_;
+  std::vector<Clock> engines_;
+  std::vector<std::uint32_t> done_, transfers_;  // per engine and queue: how many so far
+  std::vector<std::uint32_t> meeting_;
+  Shadow shadow_;
+  std::vector<Access> accesses_;
+  std::map<std::tuple<const isa::Inst*, const isa::Inst*, Hazard>, Race> found_;
+  RaceReport report_;
+};
+
+RaceReport check(const isa::Program& program, const Stream& stream) {
+  if (!program.explicit_semaphores()) return Search(program, stream, nullptr).run();
+  const Order order(program, stream);
+  return Search(program, stream, &order).run();
+}
+
+}  // namespace
+
+bool may_race(const isa::Program& program) {
+  return program.explicit_semaphores() || program.cores() > 1;
+}
+
+RaceReport find_races(const isa::Program& program, const MakeMemory& load,
+                      const isa::InterpretOptions& options) {
+  using Unknown = Stream::Unknown;
+  const bool values = load != nullptr && !program.timing_only();
+  const Needs needs = needs_values(program);
+  if (!needs.control) {
+    const Unknown unknown = !needs.addresses ? Unknown::kNothing
+                            : values         ? Unknown::kWholeTensor
+                                             : Unknown::kLeftOut;
+    RaceReport report = check(program, record(program, nullptr, unknown, options));
+    const bool sure = report.clean() || unknown != Unknown::kWholeTensor;
+    if ((sure && !report.unsure) || !values) return report;
+  }
+  if (!values) isa::fail("control flow depends on values in memory, and the program has no data");
+  const std::unique_ptr<isa::Memory> memory = load();
+  return check(program, record(program, memory.get(), Unknown::kNothing, options));
+}
+
+}  // namespace nkisim::checks

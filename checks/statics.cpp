@@ -1,0 +1,218 @@
+#include "checks/statics.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "checks/words.hpp"
+
+namespace nkisim::checks {
+namespace {
+
+constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
+
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  return a > kEndless / b ? kEndless : a * b;
+}
+
+// How often the body of a loop runs at most.
+std::int64_t trips(const isa::Inst& begin) {
+  if (isa::spec(begin).control != isa::OpSpec::Control::kLoopBegin) return kEndless;
+  for (const int bound : {1, 2, 3}) {
+    if (begin.arg(bound).kind == isa::Arg::Kind::kRegister) return kEndless;
+  }
+  const std::int64_t step = std::max<std::int64_t>(begin.integer(3, 1), 1);
+  const std::int64_t span = begin.integer(2) - begin.integer(1);
+  return span <= 0 ? 0 : (span + step - 1) / step;
+}
+
+// What the posts to a semaphore can make of it.
+struct Reach {
+  std::int64_t up = 0, down = 0, highest_set = 0, lowest_set = 0;
+  bool posted = false;
+
+  void add(const isa::SemaphorePost& p, std::int64_t count) {
+    using enum isa::SemaphorePost::Action;
+    posted = true;
+    const std::int64_t by = p.action == kIncrement || p.action == kDecrement ? 1 : p.value;
+    if (p.action == kSet) {
+      highest_set = std::max(highest_set, by);
+      lowest_set = std::min(lowest_set, by);
+    } else if ((p.action == kIncrement || p.action == kAdd) == (by >= 0)) {
+      up = std::min(kEndless, up + times(std::abs(by), count));
+    } else {
+      down = std::min(kEndless, down + times(std::abs(by), count));
+    }
+  }
+  [[nodiscard]] std::int64_t highest() const { return std::min(kEndless, highest_set + up); }
+  [[nodiscard]] std::int64_t lowest() const { return std::max(-kEndless, lowest_set - down); }
+  [[nodiscard]] bool meets(const isa::SemaphoreWait& w) const {
+    using enum isa::SemaphoreWait::Compare;
+    switch (w.compare) {
+      case kGe:
+        return highest() >= w.value;
+      case kGt:
+        return highest() > w.value;
+      case kLe:
+        return lowest() <= w.value;
+      case kLt:
+        return lowest() < w.value;
+      case kEq:
+        return highest() >= w.value && lowest() <= w.value;
+    }
+    return true;
+  }
+};
+
+class Statics {
+ public:
+  Statics(const isa::Program& program, const isa::SemaphoreNames& names)
+      : program_(program), names_(names) {}
+
+  std::vector<Remark> run() {
+    if (program_.explicit_semaphores()) {
+      count_posts();
+      for (const isa::Inst& inst : program_.insts()) look_at_waits(inst);
+    }
+    if (!program_.timing_only()) look_at_reads();
+    return std::move(remarks_);
+  }
+
+ private:
+  static std::uint32_t key(std::uint8_t core, std::uint16_t id) {
+    return static_cast<std::uint32_t>(core) << 16U | id;
+  }
+  void remark(const isa::Inst& inst, std::string text, bool error) {
+    if (remarks_.size() < kMostRemarks) remarks_.push_back({&inst, std::move(text), error});
+  }
+
+  void count_posts() {
+    std::vector<std::vector<std::int64_t>> blocks(static_cast<std::size_t>(program_.cores()), {1});
+    for (const isa::Inst& inst : program_.insts()) {
+      auto& open = blocks.at(inst.core);
+      const std::int64_t count = open.back();
+      using Control = isa::OpSpec::Control;
+      const Control control = isa::spec(inst).control;
+      if (opens_loop(inst)) {
+        open.push_back(times(count, trips(inst)));
+      } else if (control == Control::kIfBegin) {
+        open.push_back(count);
+      } else if (control == Control::kLoopEnd || control == Control::kWhileEnd ||
+                 control == Control::kIfEnd) {
+        open.pop_back();
+      }
+      if (inst.sync != nullptr) {
+        for (const auto& p : inst.sync->posts) reach_[key(inst.core, p.semaphore)].add(p, count);
+      }
+      if (inst.dma == nullptr || inst.dma->semaphore < 0) continue;
+      const auto id = static_cast<std::uint16_t>(inst.dma->semaphore);
+      reach_[key(inst.core, id)].add(
+          {id, isa::SemaphorePost::Action::kAdd, false, inst.dma->increment}, count);
+    }
+  }
+
+  void look_at_waits(const isa::Inst& inst) {
+    if (inst.sync == nullptr) return;
+    for (const isa::SemaphoreWait& w : inst.sync->waits) {
+      const auto at = reach_.find(key(inst.core, w.semaphore));
+      const Reach reach = at == reach_.end() ? Reach() : at->second;
+      if (reach.meets(w)) continue;
+      std::string text = "waits for " + condition_text(w, names_);
+      if (!reach.posted) {
+        text += ", and nothing posts to that semaphore";
+      } else {
+        text += ", which is never reached: all posts together give " +
+                std::to_string(w.value > 0 ? reach.highest() : reach.lowest());
+      }
+      remark(inst, std::move(text), true);
+    }
+  }
+
+  // Within a loop, what its body writes counts from the beginning; of several cores, everything.
+  void look_at_reads() {
+    own_.assign(program_.tensors().size(), false);
+    said_ = wrote_ = own_;
+    const auto& insts = program_.insts();
+    std::size_t ahead = program_.cores() > 1 ? insts.size() : 0;
+    for (std::size_t i = 0; i < insts.size(); ++i) {
+      if (opens_loop(insts[i]) && ahead <= i) ahead = end_of_loop(i);
+      for (; noted_ < std::max(ahead, i); ++noted_) note_writes(insts[noted_]);
+      look_at_reads(insts[i]);
+    }
+  }
+
+  void look_at_reads(const isa::Inst& inst) {
+    if (isa::spec(inst).eval == nullptr) return;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& param, bool write) {
+      if (write || said_[ref.tensor] || defined(ref.tensor)) return;
+      said_[ref.tensor] = true;
+      remark(inst,
+             std::string(param.name) + " reads " + program_.tensor(ref).name +
+                 ", which nothing has written before",
+             false);
+    });
+  }
+
+  bool defined(std::uint32_t id) {
+    if (own_[id]) return true;
+    using enum isa::TensorRole;
+    const isa::Tensor& t = program_.tensor(id);
+    own_[id] = t.role == kInput || t.role == kInputOutput || t.role == kConstant;
+    if (t.space == isa::Space::kHbm || program_.virtual_addresses()) return own_[id];
+    own_[id] = own_[id] || std::any_of(on_chip_.begin(), on_chip_.end(), [&](std::uint32_t other) {
+                 return share(t, program_.tensor(other));
+               });
+    return own_[id];
+  }
+
+  static bool share(const isa::Tensor& a, const isa::Tensor& b) {
+    return a.space == b.space && a.core == b.core && a.address < b.address + b.extent_bytes() &&
+           b.address < a.address + a.extent_bytes() && a.partition < b.partition + b.shape.at(0) &&
+           b.partition < a.partition + a.shape.at(0);
+  }
+
+  static bool opens_loop(const isa::Inst& inst) {
+    using Control = isa::OpSpec::Control;
+    const Control control = isa::spec(inst).control;
+    return control == Control::kLoopBegin || control == Control::kWhileBegin;
+  }
+
+  std::size_t end_of_loop(std::size_t i) const {
+    using Control = isa::OpSpec::Control;
+    int open = 1;
+    for (++i; i < program_.insts().size() && open > 0; ++i) {
+      const Control control = isa::spec(program_.insts()[i]).control;
+      if (opens_loop(program_.insts()[i])) ++open;
+      if (control == Control::kLoopEnd || control == Control::kWhileEnd) --open;
+    }
+    return i;
+  }
+
+  void note_writes(const isa::Inst& inst) {
+    if (isa::spec(inst).eval == nullptr) return;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      if (!write || wrote_[ref.tensor]) return;
+      own_[ref.tensor] = wrote_[ref.tensor] = true;
+      if (ref.on_chip()) on_chip_.push_back(ref.tensor);
+    });
+  }
+
+  const isa::Program& program_;
+  const isa::SemaphoreNames& names_;
+  std::unordered_map<std::uint32_t, Reach> reach_;
+  std::vector<bool> own_;               // tensors known to hold something
+  std::vector<bool> wrote_;             // of which themselves
+  std::vector<bool> said_;              // those complained about
+  std::vector<std::uint32_t> on_chip_;  // those written themselves
+  std::size_t noted_ = 0;
+  std::vector<Remark> remarks_;
+};
+
+}  // namespace
+
+std::vector<Remark> static_remarks(const isa::Program& program, const isa::SemaphoreNames& names) {
+  return Statics(program, names).run();
+}
+
+}  // namespace nkisim::checks

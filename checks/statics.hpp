@@ -1,0 +1,26 @@
+// What is wrong with a program that shows without running it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "isa/disasm.hpp"
+
+namespace nkisim::checks {
+
+/// One remark on one instruction.
+struct Remark {
+  const isa::Inst* inst = nullptr;
+  std::string text;
+  bool error = true;  // false: it may be meant, as where the bytes are thrown away
+};
+
+/// Waits for a semaphore that nothing posts to, or for more than all posts of the program together
+/// can give (errors); operands that nothing has written (warnings). Branches count as taken, loops
+/// with bounds in registers as endless, so that only what never holds is named. At most
+/// kMostRemarks.
+[[nodiscard]] std::vector<Remark> static_remarks(const isa::Program& program,
+                                                 const isa::SemaphoreNames& names = {});
+inline constexpr std::size_t kMostRemarks = 100;
+
+}  // namespace nkisim::checks

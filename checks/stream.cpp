@@ -1,0 +1,207 @@
+#include "checks/stream.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <tuple>
+
+namespace nkisim::checks {
+namespace {
+
+bool in_memory(const isa::TensorRef& ref) {
+  for (const isa::DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->kind != isa::DynamicOffset::Kind::kRegister) return true;
+  }
+  return false;
+}
+
+// Bytes [first, last) on one row, put together with what is there already if it continues it.
+void add_run(Places& places, std::int32_t partition, std::int64_t first, std::int64_t last) {
+  if (!places.empty()) {
+    models::Footprint& f = places.back();
+    if (f.partition == partition && f.first <= first && first <= f.last) {
+      f.last = std::max(f.last, last);
+      f.run = f.last - f.first;
+      return;
+    }
+  }
+  models::Footprint f;
+  f.first = first;
+  f.last = last;
+  f.run = last - first;
+  f.partition = partition;
+  f.partition_end = partition + 1;
+  places.push_back(f);
+}
+
+class Recorder {
+ public:
+  Recorder(const isa::Program& program, bool values, Stream::Unknown unknown)
+      : program_(program), values_(values), cores_(static_cast<std::size_t>(program.cores())) {
+    out_.unknown = unknown;
+    out_.values = values;
+  }
+
+  void add(const isa::Inst& inst, isa::EvalContext& context) {
+    auto& core = cores_.at(inst.core);
+    Step step{.inst = &inst};
+    step.number = ++core.issued.at(static_cast<std::size_t>(inst.engine));
+    step.holder = core.holder;
+    isa::expand(inst, program_.machine(), expansion_);
+    if (expansion_.is_dma) {
+      step.queue = queue_of(inst);
+      step.transfer = ++transfers_[step.queue];
+    }
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+      if (ref.dynamic == nullptr) return;
+      if (step.dynamic == kNone) step.dynamic = static_cast<std::uint32_t>(out_.places.size());
+      out_.places.push_back(places(ref, context));
+    });
+    if (isa::spec(inst).loads_register) core.holder = static_cast<std::uint32_t>(out_.steps.size());
+    out_.steps.push_back(step);
+    keep(inst, context);
+  }
+
+  // After the instruction that was added last.
+  void finish() {
+    std::size_t at = 0;
+    bool same = !kept_.empty();
+    for (const auto& [place, size] : kept_) {
+      same = same && std::memcmp(place, old_.data() + at, size) == 0;
+      at += size;
+    }
+    if (same) out_.steps.back().same = true;
+    kept_.clear();
+  }
+  // What is in HBM where the instruction will write: several cores may write the same.
+  void keep(const isa::Inst& inst, isa::EvalContext& context) {
+    kept_.clear();
+    old_.clear();
+    if (!values_ || program_.cores() < 2 || isa::spec(inst).eval == nullptr) return;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      if (!write || ref.on_chip()) return;
+      const std::int64_t size = isa::size_bytes(ref.dtype);
+      context.set_skip_out_of_bounds(true);
+      context.for_each_run(ref, [&](const isa::EvalContext::Run& run) {
+        if (run.data == nullptr) return;
+        const std::int64_t dense = run.step_bytes == size ? run.count : 1;
+        for (std::int64_t i = 0; i < run.count; i += dense) {
+          const std::byte* place = run.data + i * run.step_bytes;
+          kept_.emplace_back(place, static_cast<std::size_t>(dense * size));
+          old_.insert(old_.end(), place, place + dense * size);
+        }
+      });
+    });
+  }
+
+  // Loops without end are looked at for so long only.
+  bool full() {
+    out_.cut = out_.steps.size() >= kMostSteps;
+    return out_.cut;
+  }
+  Stream take() { return std::move(out_); }
+
+ private:
+  struct Core {
+    std::array<std::uint32_t, isa::kEngineCount + 1> issued{};
+    std::uint32_t holder = kNone;
+  };
+
+  Places places(const isa::TensorRef& ref, isa::EvalContext& context) const {
+    Places found;
+    if (in_memory(ref) && out_.unknown == Stream::Unknown::kLeftOut) return found;
+    if (!in_memory(ref) || out_.unknown == Stream::Unknown::kWholeTensor) {
+      found.emplace_back();
+      models::find_footprint(ref, program_, context.state(), found.back());
+      return found;
+    }
+    const std::int64_t size = isa::size_bytes(ref.dtype);
+    const std::int64_t base = ref.on_chip() ? program_.tensor(ref).address : 0;
+    const isa::Placement place = context.memory().place(ref);
+    const std::byte* start =
+        place.region->data() + place.start - ref.offset;  // of the tensor's row
+    context.set_skip_out_of_bounds(true);  // whether they may be, the instruction says itself
+    context.for_each_run(ref, [&](const isa::EvalContext::Run& run) {
+      if (run.data == nullptr) return;
+      const std::int64_t byte = run.data - start;
+      const std::int64_t row = place.pitch > 0 ? byte / place.pitch : 0;
+      const std::int64_t at = base + byte - row * place.pitch;
+      const auto partition = static_cast<std::int32_t>(ref.on_chip() ? ref.partition + row : 0);
+      const std::int64_t dense = run.step_bytes == size ? run.count : 1;
+      for (std::int64_t i = 0; i < run.count; i += dense) {
+        add_run(found, partition, at + i * run.step_bytes, at + i * run.step_bytes + dense * size);
+      }
+    });
+    return found;
+  }
+
+  std::uint32_t queue_of(const isa::Inst& inst) {
+    const bool named = inst.dma != nullptr && inst.dma->queue_name < program_.queues().size();
+    const int name = named ? inst.dma->queue_name : -1;
+    const int mode = named ? 0 : static_cast<int>(expansion_.dma.dge);
+    const auto key = std::tuple(inst.core, inst.engine, mode, name);
+    const auto [at, fresh] = queue_ids_.emplace(key, out_.queues.size());
+    if (fresh) {
+      out_.queues.push_back({inst.core, inst.engine,
+                             named ? program_.queues()[inst.dma->queue_name] : std::string()});
+      transfers_.push_back(0);
+    }
+    return static_cast<std::uint32_t>(at->second);
+  }
+
+  const isa::Program& program_;
+  bool values_;
+  std::vector<std::pair<const std::byte*, std::size_t>> kept_;  // places in memory, sizes
+  std::vector<std::byte> old_;                                  // what was there
+  Stream out_;
+  std::vector<Core> cores_;
+  std::map<std::tuple<std::uint8_t, isa::Engine, int, int>, std::size_t> queue_ids_;
+  std::vector<std::uint32_t> transfers_;
+  isa::Expansion expansion_;
+};
+
+}  // namespace
+
+Needs needs_values(const isa::Program& program) {
+  Needs needs;
+  for (const isa::Inst& inst : program.insts()) {
+    needs.control |= isa::spec(inst).loads_register;
+    if (needs.addresses) continue;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+      needs.addresses |= in_memory(ref);
+    });
+  }
+  return needs;
+}
+
+Stream record(const isa::Program& program, isa::Memory* memory, Stream::Unknown unknown,
+              isa::InterpretOptions options) {
+  Recorder recorder(program, memory != nullptr,
+                    memory != nullptr ? Stream::Unknown::kNothing : unknown);
+  options.values = memory != nullptr;
+  options.unwritten = isa::Unwritten::kAllow;  // what is undefined, the run itself finds
+  options.before = [&](const isa::Inst& inst, isa::EvalContext& context) {
+    try {
+      recorder.add(inst, context);
+    } catch (isa::Error& e) {
+      e.at(isa::spec(inst).name, inst.loc);
+      program.locate(e);
+      throw;
+    }
+  };
+  options.after = [&](const isa::Inst&) { recorder.finish(); };
+  options.progress = [&recorder, asked = std::move(options.progress)](std::uint64_t n) {
+    return !recorder.full() && (!asked || asked(n));
+  };
+  std::unique_ptr<isa::Memory> scratch;
+  if (memory == nullptr) {
+    scratch = std::make_unique<isa::Memory>(program);
+    memory = scratch.get();
+  }
+  isa::interpret(program, *memory, options);
+  return recorder.take();
+}
+
+}  // namespace nkisim::checks

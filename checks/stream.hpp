@@ -1,0 +1,63 @@
+// What a program executes, instruction by instruction: what the check of hazards looks at.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "isa/interpreter.hpp"
+#include "models/footprint.hpp"
+
+namespace nkisim::checks {
+
+inline constexpr std::uint32_t kNone = 0xFFFFFFFFU;
+
+/// One execution of one instruction; control flow is left out.
+struct Step {
+  const isa::Inst* inst = nullptr;
+  std::uint32_t number = 0;     // among those of its engine, from 1
+  std::uint32_t queue = kNone;  // of a DMA: index in Stream::queues
+  std::uint32_t transfer = 0;   // of a DMA: number in its queue, from 1
+  std::uint32_t dynamic =
+      kNone;                     // first of its operands with run-time addresses, in Stream::places
+  bool same = false;             // what it wrote to HBM had been there before (with values only)
+  std::uint32_t holder = kNone;  // step that loaded the registers it was issued with
+};
+
+/// Where one operand with a run-time address was: several footprints for gathered rows.
+using Places = std::vector<models::Footprint>;
+
+/// A queue of DMAs: one engine triggers them, in its order.
+struct DmaQueue {
+  std::uint8_t core = 0;
+  isa::Engine engine = isa::Engine::kSync;
+  std::string name;  // empty: the engine's own
+};
+
+struct Stream {
+  std::vector<Step> steps;     // in program order; cores one after the other between meetings
+  std::vector<Places> places;  // operands with run-time addresses, in the order of their steps
+  std::vector<DmaQueue> queues;
+  /// What became of addresses that only memory knows.
+  enum class Unknown : std::uint8_t { kNothing, kWholeTensor, kLeftOut };
+  Unknown unknown = Unknown::kNothing;
+  bool values = false;  // whether they were computed
+  bool cut = false;     // at kMostSteps: what comes after was not executed
+};
+inline constexpr std::size_t kMostSteps = 20'000'000;
+
+/// Whether control flow depends on values in memory, and whether addresses do.
+struct Needs {
+  bool control = false, addresses = false;
+};
+[[nodiscard]] Needs needs_values(const isa::Program& program);
+
+/// Executes `program` and notes what it does. With `memory` (inputs already loaded) values are
+/// computed and every address is known; without, only registers are, which needs
+/// !needs_values().control, and `unknown` says what to do about addresses in memory. Throws Error
+/// as isa::interpret does.
+[[nodiscard]] Stream record(const isa::Program& program, isa::Memory* memory,
+                            Stream::Unknown unknown, isa::InterpretOptions options = {});
+
+}  // namespace nkisim::checks

@@ -1,0 +1,43 @@
+"""Every seeded bug is named for what it is, and no correct trace is."""
+
+import json
+import os
+import subprocess
+
+import pytest
+import races_engines
+import races_flow
+import races_transfers
+
+NKISIM = os.environ.get("NKISIM", "nkisim")
+CASES = {f"{group}: {c.name}": c
+         for module in (races_engines, races_transfers, races_flow)
+         for group, cases in module.CLASSES.items() for c in cases()}
+
+
+def findings(path):
+    done = subprocess.run([NKISIM, "check", path, "--races", "--json"], capture_output=True,
+                          text=True, timeout=60)
+    found = json.loads(done.stdout)
+    assert "error" not in found, found["error"]["text"]
+    assert done.returncode == (0 if found["ok"] else 3)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name, tmp_path):
+    wanted = CASES[name].hazards
+    path = tmp_path / "k.jsonl"
+    path.write_text(CASES[name].trace)
+    found = findings(path)
+    hazards = {r["hazard"] for r in found["races"]} | ({"stuck"} if found["stuck"] else set())
+    if wanted:
+        assert wanted <= hazards, f"{found}\n{CASES[name].trace}"
+    else:
+        assert not hazards, f"{found}\n{CASES[name].trace}"
+
+
+def test_the_corpus_is_large_enough():
+    bugs = sum(bool(c.hazards) for c in CASES.values())
+    assert bugs >= 100
+    assert len(CASES) - bugs >= 50
