@@ -1,8 +1,12 @@
 // nkisim check: reads and checks a trace without running it.
 #include <iostream>
 
+#include "checks/statics.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/compile_options.hpp"
 #include "src/cli/progress.hpp"
+#include "src/report/report.hpp"
+#include "src/run/run.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
@@ -14,9 +18,74 @@ void options(po::options_description& named, po::positional_options_description&
              po::options_description& hidden) {
   named.add_options()("target,t", po::value<std::string>(),
                       "check against this target instead of the trace's")(
-      "allow-over-capacity", "do not fail when SBUF or PSUM is exceeded");
+      "allow-over-capacity", "do not fail when SBUF or PSUM is exceeded")(
+      "strict", "also what the compiler of an SDK release refuses by its documents (docs/gate.md)")(
+      "sdk", po::value<std::string>()->default_value("2.32"), "that release, 2.28 to 2.32")(
+      "races", "also execute it and look for accesses that nothing orders (docs/hazards.md)")(
+      "inputs", po::value<std::string>(), "NPZ with input tensors, by name, for --races");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
+}
+
+// All refusals but the last are said here; the last one ends the command as any error does.
+void check_release(const isa::Program& program, const std::string& sdk) {
+  const std::vector<isa::Error> found = refusals(program, parse_release(sdk));
+  for (std::size_t i = 0; i + 1 < found.size(); ++i) std::cerr << found[i].what() << '\n';
+  if (!found.empty()) throw found.back();
+}
+
+checks::RaceReport races(const Args& args, TraceFile& trace) {
+  Progress progress("checking for races");
+  if (trace.open) cli::compile(args, trace, true);
+  const auto load = [&]() -> std::unique_ptr<isa::Memory> {
+    auto memory = std::make_unique<isa::Memory>(*trace.program);
+    LoadOptions inputs;
+    if (given(args, "inputs")) {
+      inputs.inputs = read_npz(text(args, "inputs"), input_room(*trace.program));
+    }
+    load_inputs(trace, *memory, inputs);
+    return memory;
+  };
+  isa::InterpretOptions options;
+  options.unwritten = isa::Unwritten::kAllow;
+  options.progress = [&](std::uint64_t n) {
+    progress.update(n, 0);
+    return true;
+  };
+  return checks::find_races(*trace.program, load, options);
+}
+
+// What is wrong, a line each on standard error; with --json one object.
+int report_races(const Args& args, const TraceFile& trace, const checks::RaceReport& found) {
+  const int code = found.clean() ? kOk : kBadInput;
+  if (wants_json(args)) {
+    nlohmann::ordered_json j = {{"ok", code == kOk}, {"exit_code", code}};
+    j.update(race_json(*trace.program, found, trace.semaphore_names));
+    std::cout << j.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  }
+  for (const std::string& line : race_lines(*trace.program, found, trace.semaphore_names)) {
+    std::cerr << "nkisim: " << line << '\n';
+  }
+  if (!wants_json(args) && code == kOk) {
+    std::cout << trace.program->trace_file() << ": no races in " << (found.cut ? "the first " : "")
+              << found.steps << " instructions executed\n";
+  }
+  return code;
+}
+
+// What shows without running it: warnings on standard error, errors too; true if there is an error.
+bool report_remarks(const TraceFile& trace, nlohmann::ordered_json& json) {
+  bool wrong = false;
+  json = nlohmann::ordered_json::array();
+  for (const checks::Remark& r : checks::static_remarks(*trace.program, trace.semaphore_names)) {
+    isa::Error error(isa::ErrorCode::kBadInput, r.text);
+    error.at(isa::spec(*r.inst).name, r.inst->loc);
+    trace.program->locate(error);
+    std::cerr << "nkisim: " << (r.error ? "" : "warning: ") << error.what() << '\n';
+    json.push_back({{"error", r.error}, {"line", r.inst->loc.trace_line}, {"text", error.what()}});
+    wrong = wrong || r.error;
+  }
+  return wrong;
 }
 
 int run(const Args& args) {
@@ -26,22 +95,29 @@ int run(const Args& args) {
                    .progress = [&progress](std::uint64_t done, std::uint64_t total) {
                      progress.update(done, total);
                    }};
-  const TraceFile trace = read_trace(required(args, "trace"), read);
+  TraceFile trace = read_trace(required(args, "trace"), read);
   progress.clear();
+  if (given(args, "races")) return report_races(args, trace, races(args, trace));
+  if (trace.open) cli::compile(args, trace, true);  // whether all that is live at once fits
   const isa::Program& p = *trace.program;
+  if (given(args, "strict")) check_release(p, text(args, "sdk"));
+  nlohmann::ordered_json remarks;
+  const bool wrong = report_remarks(trace, remarks);
   if (wants_json(args)) {
-    print_json({{"file", p.trace_file()},
+    print_json({{"ok", !wrong},
+                {"file", p.trace_file()},
                 {"target", p.machine().target},
                 {"tensors", p.tensors().size()},
                 {"instructions", p.insts().size()},
                 {"cores", p.cores()},
-                {"explicit_semaphores", p.explicit_semaphores()}});
-  } else {
+                {"explicit_semaphores", p.explicit_semaphores()},
+                {"remarks", remarks}});
+  } else if (!wrong) {
     std::cout << p.trace_file() << ": ok, " << p.insts().size() << " instructions, "
               << p.tensors().size() << " tensors, " << p.machine().target
               << (p.explicit_semaphores() ? ", explicit semaphores" : "") << '\n';
   }
-  return kOk;
+  return wrong ? kBadInput : kOk;
 }
 
 }  // namespace
@@ -51,7 +127,9 @@ const Command& check_command() {
       "check",
       "check a trace without running it",
       "nkisim check TRACE [options]",
-      "  nkisim check traces/softmax.jsonl\n  nkisim check k.nisa --target trn3\n",
+      "  nkisim check traces/softmax.jsonl\n  nkisim check k.nisa --target trn3\n"
+      "  nkisim check k.nisa --strict --sdk 2.29\n"
+      "  nkisim check traces/semaphores.jsonl --races\n",
       options,
       run};
   return kCommand;

@@ -6,10 +6,14 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
 #include "isa/error.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/interrupt.hpp"
+#include "src/cli/plain_text.hpp"
 #include "src/cli/python_command.hpp"
 #include "src/report/report.hpp"
 
@@ -109,6 +113,12 @@ int report(const isa::Error& error, int code, bool json) {
   return report(error_json(error), error.what(), code, json);
 }
 
+// What the host refuses is the input's fault: too large, or not to be read.
+int report_host(const std::string& message, bool json) {
+  const isa::Error error(isa::ErrorCode::kBadInput, message);
+  return report(error, kBadInput, json);
+}
+
 int report_interruption(int code, bool json) {
   const std::string message = "interrupted before anything was simulated";
   return report({{"code", "interrupted"}, {"message", message}}, message, code, json);
@@ -151,12 +161,19 @@ int main(int argc, char* argv[]) {
   setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
   const bool json = std::any_of(argv + 1, argv + std::max(argc, 1),
                                 [](const char* word) { return std::strcmp(word, "--json") == 0; });
+  const nkisim::cli::PlainText out(std::cout), err(std::cerr);
   try {
     return nkisim::cli::dispatch(argc, argv);
   } catch (const nkisim::isa::Error& e) {
     return nkisim::cli::report(e, nkisim::cli::exit_code(e.code()), json);
   } catch (const nkisim::cli::Interrupted& e) {
     return nkisim::cli::report_interruption(nkisim::cli::kSignalled + e.signal, json);
+  } catch (const std::bad_alloc&) {
+    return nkisim::cli::report_host("the input needs more memory than this process may have", json);
+  } catch (const std::length_error&) {
+    return nkisim::cli::report_host("the input needs more memory than any process may have", json);
+  } catch (const std::system_error& e) {
+    return nkisim::cli::report_host(e.what(), json);
   } catch (const std::exception& e) {
     const nkisim::isa::Error error(nkisim::isa::ErrorCode::kInternal,
                                    "internal error: " + std::string(e.what()));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "isa/error.hpp"
 
@@ -16,19 +17,38 @@ namespace fs = std::filesystem;
 
 constexpr int kNoInterpreter = 127;  // the shell's code for a missing program
 
+// Runs a module as `python -m` does, but never one of the working folder: that folder holds what is
+// looked at, and its files are no programs. argv[0] is the module, as its usage lines want it.
+constexpr const char* kStart =
+    "import sys; sys.path[:] = [p for p in sys.path if p]; sys.argv[:] = sys.argv[1:]; "
+    "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)";
+
 // The interpreter of the environment that pip installed the program into.
 fs::path beside(const fs::path& program) { return program.parent_path() / "python3"; }
+
+// Outside of an environment the interpreter is elsewhere; pip wrote it into the script beside us.
+std::string of_script(const fs::path& program) {
+  std::ifstream script(program.parent_path() / "nkisim-kernel");
+  std::string line;
+  if (!std::getline(script, line) || !line.starts_with("#!/")) return {};
+  line.erase(0, 2);
+  return line.find("python") != std::string::npos && fs::exists(line) ? line : std::string();
+}
 
 // The build tree has the package in ../../python and ./python; an installation needs no help.
 void prepend_python_path(const fs::path& program) {
   if (fs::exists(beside(program))) return;
-  std::string path;
+  std::string path;  // without an empty entry, which would be the working folder
   for (const fs::path& folder :
        {program.parent_path() / "python", fs::path(NKISIM_SOURCE_DIR) / "python"}) {
-    if (fs::exists(folder / "nkisim")) path += folder.string() + ":";
+    if (folder.is_absolute() && fs::exists(folder / "nkisim")) {
+      path += (path.empty() ? "" : ":") + folder.string();
+    }
   }
   if (path.empty()) return;
-  if (const char* old = std::getenv("PYTHONPATH")) path += old;
+  if (const char* old = std::getenv("PYTHONPATH"); old != nullptr && *old != '\0') {
+    path += std::string(":") + old;
+  }
   setenv("PYTHONPATH", path.c_str(), 1);
 }
 
@@ -36,18 +56,23 @@ std::string interpreter(const fs::path& program) {
   const char* chosen = std::getenv("NKISIM_PYTHON");
   if (chosen != nullptr && *chosen != '\0') return chosen;
   if (fs::exists(beside(program))) return beside(program).string();
+  if (std::string found = of_script(program); !found.empty()) return found;
   return fs::exists(NKISIM_PYTHON_EXECUTABLE) ? NKISIM_PYTHON_EXECUTABLE : "python3";
 }
 
 }  // namespace
 
 std::span<const PythonCommand> python_commands() {
-  static const std::array<PythonCommand, 7> kCommands = {{
+  static const std::array<PythonCommand, 11> kCommands = {{
+      {"demo", "write an example kernel here, run it, and say what to try next", "nkisim"},
+      {"doctor", "what is installed, which nki an import finds, what is missing", "nkisim"},
       {"kernel", "run a Python NKI kernel on generated arguments", "nkisim"},
       {"view", "a saved session as AWS's summary, JSON, CSV or Parquet tables", "nkisim_profile"},
       {"report", "a saved session as one HTML file", "nkisim_profile"},
       {"compare", "what changed between two runs, configs or generations", "nkisim_profile"},
       {"sweep", "the latency for every combination of settings", "nkisim_profile"},
+      {"evaluate", "judge candidate kernels: values, time, rules", "nkisim_evaluate"},
+      {"tune", "search a kernel's parameters for the fastest", "nkisim_evaluate"},
       {"validate", "simulate what has been measured on chips, and compare", "nkisim_validation"},
       {"calibrate", "fit numbers of a config to measurements", "nkisim_validation"},
   }};
@@ -62,7 +87,13 @@ namespace {
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   prepend_python_path(program);
   setenv("NKISIM_PROGRAM", program.c_str(), 1);
-  std::vector<std::string> all = {interpreter(program), "-m", module};
+  std::vector<std::string> all = {interpreter(program)};
+  const bool runs_kernels = module == "nkisim" || module == "nkisim_evaluate";
+  if (runs_kernels) {  // kernels are programs, which may import their neighbours
+    all.insert(all.end(), {"-m", module});
+  } else {
+    all.insert(all.end(), {"-c", kStart, module});
+  }
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());

@@ -9,6 +9,7 @@
 #include "src/cli/command.hpp"
 #include "src/cli/compile_options.hpp"
 #include "src/cli/interrupt.hpp"
+#include "src/cli/limits.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/run_reports.hpp"
 #include "src/cli/run_result.hpp"
@@ -30,7 +31,8 @@ void options(po::options_description& named, po::positional_options_description&
   add("inputs", po::value<std::string>(), "NPZ with input tensors, by name");
   add("functional", "values only, in program order, without time");
   add("timing-only", "time only, without values");
-  add("allow-unwritten", "reading memory nobody wrote gives zeros instead of an error");
+  add("allow-races", "a race is a warning instead of an error (docs/hazards.md)");
+  add("allow-unwritten", "what nobody wrote reads as zeros, and nothing is undefined");
   add_compiler_options(named);
   add("stochastic-rounding", po::value<std::uint32_t>(),
       "seed: round narrowing stores of the engines stochastically instead of to nearest even");
@@ -38,27 +40,39 @@ void options(po::options_description& named, po::positional_options_description&
       "do not fail when a placed trace exceeds SBUF or PSUM (--over-capacity does the same)");
   add_result_options(named);
   add_report_options(named);
+  add_limit_options(named);
   add("quiet,q", "print nothing but errors and differences");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
 
-TraceFile read(const Args& args, const std::string& target) {
+void go_on(Limits& limits) {
+  if (!limits.stop(0)) return;
+  if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
+  isa::fail(limits.reached() + " is reached before anything was simulated");
+}
+
+TraceFile read(const Args& args, const std::string& target, Limits& limits) {
   Progress progress("reading");
   return read_trace(
       required(args, "trace"),
       {.target = target,
        .allow_over_capacity = given(args, "allow-over-capacity") || given(args, "over-capacity"),
        .progress = [&](std::uint64_t done, std::uint64_t all) {
-         if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
+         go_on(limits);
          progress.update(done, all);
        }});
 }
 
-std::unique_ptr<isa::Memory> load_memory(const Args& args, const TraceFile& trace) {
+std::unique_ptr<isa::Memory> load_memory(const Args& args, const TraceFile& trace,
+                                         const Limits& limits) {
   auto memory = std::make_unique<isa::Memory>(*trace.program);
+  memory->limit(limits.memory_bytes());
   LoadOptions load;
-  if (given(args, "inputs")) load.inputs = read_npz(text(args, "inputs"));
+  for (const std::string& root : texts(args, "root")) load.roots.emplace_back(root);
+  if (given(args, "inputs")) {
+    load.inputs = read_npz(text(args, "inputs"), input_room(*trace.program));
+  }
   load_inputs(trace, *memory, load);
   return memory;
 }
@@ -74,30 +88,69 @@ std::optional<std::uint32_t> rounding_seed(const Args& args) {
 
 void print_line(const std::string& line) { std::cerr << line << '\n'; }
 
-// A recorded program is compiled like a kernel, any other only as the switches say.
-void compile(const Args& args, Outcome& out) {
-  out.moved = cli::compile(args, out.trace, out.trace.open).changed("schedule");
+// Undefined values in an output end the run; where only their order is undefined, it is said.
+void undefined_output(const isa::Error& error, bool warning) {
+  if (!warning) throw error;
+  print_line(std::string("warning: ") + error.what());
 }
 
-void run_functional(const Args& args, Outcome& out) {
+// A recorded program is compiled like a kernel, any other only as the switches say.
+void compile(const Args& args, Outcome& out) {
+  const compiler::Compiled done = cli::compile(args, out.trace, out.trace.open);
+  out.moved = done.changed("schedule");
+  out.peaks = done.peaks;
+}
+
+// Programs that wait for themselves, and those of several cores, are checked before they run.
+// Says what is wrong; throws the first race unless it is to be a warning.
+checks::RaceReport check_races(const Args& args, Limits& limits, const Outcome& out) {
+  const isa::Program& program = *out.trace.program;
+  if (!checks::may_race(program)) return {};
+  Progress progress("checking for races");
+  isa::InterpretOptions options;
+  options.unwritten = unwritten(args);
+  options.stochastic_rounding = rounding_seed(args);
+  bool stopped = false;  // then the run ends at once and says so
+  options.progress = [&](std::uint64_t n) {
+    progress.update(n, 0);
+    stopped = limits.stop(0);
+    return !stopped;
+  };
+  checks::RaceReport found = checks::find_races(
+      program, [&] { return load_memory(args, out.trace, limits); }, options);
+  progress.clear();
+  if (stopped) return {};
+  if (found.races.empty()) return found;
+  if (!given(args, "allow-races")) {
+    throw checks::race_error(program, found, out.trace.semaphore_names);
+  }
+  for (const std::string& line : race_lines(program, found, out.trace.semaphore_names)) {
+    std::cerr << "nkisim: warning: " << line << '\n';
+  }
+  return found;
+}
+
+void run_functional(const Args& args, Limits& limits, Outcome& out) {
   Progress progress("executing");
   out.result.instructions = isa::interpret(*out.trace.program, *out.memory,
                                            {.unwritten = unwritten(args),
+                                            .undefined_output = undefined_output,
                                             .print = print_line,
                                             .stochastic_rounding = rounding_seed(args),
                                             .progress = [&](std::uint64_t n) {
                                               progress.update(n, 0);
-                                              out.result.partial = Interrupts::signal() != 0;
+                                              out.result.partial = limits.stop(n);
                                               return !out.result.partial;
                                             }});
 }
 
-void run_timed(const Args& args, Outcome& out) {
+void run_timed(const Args& args, Limits& limits, Outcome& out) {
   const models::Config config = config_for(args, *out.trace.program);
   const std::uint64_t total = out.trace.program->insts().size();
   Progress progress("simulating");
   SimOptions sim{.timing_only = out.memory == nullptr,
                  .unwritten = unwritten(args),
+                 .undefined_output = undefined_output,
                  .print = print_line,
                  .stochastic_rounding = rounding_seed(args)};
   out.reports = std::make_unique<Reports>(report_files(args));
@@ -105,33 +158,42 @@ void run_timed(const Args& args, Outcome& out) {
   out.reports->observe(sim.observers);
   sim.progress = [&](std::uint64_t n, models::Fs) {
     progress.update(std::min(n, total), total);
-    return Interrupts::signal() == 0;
+    return !limits.stop(n);
   };
   out.result = simulate(*out.trace.program, config, out.memory.get(), sim);
   progress.clear();
+  if (out.result.partial) limits.calm();
   MakeMemory fresh;  // a timing-only run needs none
-  if (out.memory != nullptr) fresh = [&] { return load_memory(args, out.trace); };
-  out.changes = finish_reports(args, *out.reports, config, out.summary, out.result, fresh);
+  if (out.memory != nullptr) fresh = [&] { return load_memory(args, out.trace, limits); };
+  out.changes = finish_reports(args, *out.reports, config, out.summary, out.result, fresh, limits);
 }
 
-std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target) {
+std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Limits& limits) {
   std::vector<Budget> budgets;  // a bad one is said before the run
   for (const std::string& b : texts(args, "budget")) budgets.push_back(parse_budget(b));
   const auto started = std::chrono::steady_clock::now();
   auto out = std::make_unique<Outcome>();
-  out->trace = read(args, target);
+  out->trace = read(args, target, limits);
   compile(args, *out);
+  go_on(limits);
   const bool timing_only = given(args, "timing-only") || out->trace.program->timing_only();
   out->timed = !given(args, "functional");
   if (!out->timed && timing_only) {
     usage("--functional needs a trace with data and excludes --timing-only");
   }
   if (!out->timed && !budgets.empty()) usage("--budget needs time; drop --functional");
-  if (!timing_only) out->memory = load_memory(args, out->trace);
+  const checks::RaceReport found = check_races(args, limits, *out);
+  if (!timing_only) out->memory = load_memory(args, out->trace, limits);
   if (out->timed)
-    run_timed(args, *out);
+    run_timed(args, limits, *out);
   else
-    run_functional(args, *out);
+    run_functional(args, limits, *out);
+  out->stopped_by = limits.reached();
+  limits.calm();
+  // A timed run that gets stuck says so itself; this one came through by luck.
+  if (!found.stuck.empty() && !given(args, "allow-races") && !out->result.partial) {
+    throw checks::race_error(*out->trace.program, found, out->trace.semaphore_names);
+  }
   out->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   conclude(args, budgets, *out);
   return out;
@@ -145,7 +207,7 @@ void print_row(const std::string& target, const Outcome& out) {
             << bottleneck(out.summary) << '\n';
 }
 
-int run_targets(const Args& args) {
+int run_targets(const Args& args, Limits& limits) {
   for (const char* one : {"perfetto", "chrome", "session", "html", "accounting-json", "outputs",
                           "summary-json", "junit", "explain", "functional"}) {
     if (given(args, one)) usage("--targets prints one row per target; drop --" + std::string(one));
@@ -156,7 +218,7 @@ int run_targets(const Args& args) {
   if (!json) std::cout << "target   total_time      bottleneck\n";
   int code = kOk;
   for (std::string target; std::getline(list, target, ',');) {
-    const auto out = run_one(args, target);
+    const auto out = run_one(args, target, limits);
     if (json)
       rows.push_back(to_json(*out));
     else
@@ -166,17 +228,21 @@ int run_targets(const Args& args) {
     if (out->result.partial) break;
   }
   if (json)
-    std::cout << nlohmann::ordered_json{{"ok", code == kOk}, {"targets", rows}}.dump(1) << '\n';
+    std::cout << nlohmann::ordered_json{{"ok", code == kOk}, {"targets", rows}}.dump(
+                     1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+              << '\n';
   return code;
 }
 
 int run(const Args& args) {
   const Interrupts interrupts;
-  if (given(args, "targets")) return run_targets(args);
+  check_result_options(args);
+  Limits limits(args);
+  if (given(args, "targets")) return run_targets(args, limits);
   const std::string config = text(args, "config");
   std::string target = text(args, "target");
   if (target.empty() && !config.empty()) target = load_config(config).target;
-  const auto out = run_one(args, target);
+  const auto out = run_one(args, target, limits);
   print_result(args, *out);
   return exit_code(*out);
 }
@@ -195,7 +261,8 @@ const Command& run_command() {
       "  nkisim run k.nisa --budget 'total_time<=250us' --budget 'mfu_estimated_percent>=40%'\n"
       "  nkisim run k.nisa --targets trn1,trn2,trn3\n\n"
       "Ctrl-C ends a run early: every report is written of what ran until then, says that it is\n"
-      "partial, and the exit code is 130 (SIGTERM: 143). A second Ctrl-C ends at once.\n",
+      "partial, and the exit code is 130 (SIGTERM: 143). A second Ctrl-C ends at once. A run that\n"
+      "reaches --max-time, --max-instructions or --max-memory ends the same way, with code 3.\n",
       options,
       run};
   return kCommand;

@@ -1,9 +1,10 @@
 #include "src/cli/run_reports.hpp"
 
+#include <stdlib.h>
+
 #include <filesystem>
 
 #include "isa/error.hpp"
-#include "src/cli/interrupt.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/python_command.hpp"
 
@@ -13,12 +14,17 @@ namespace {
 namespace po = boost::program_options;
 
 std::vector<WhatIf> simulate_changes(const Accounting& accounting, const models::Config& config,
-                                     const SimResult& result, const MakeMemory& make_memory) {
+                                     const SimResult& result, const MakeMemory& make_memory,
+                                     Limits& limits) {
   Progress progress("what if");
   return what_if(accounting.program(), config, result.end, make_memory, [&](int n, int all) {
     progress.update(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(all));
-    return Interrupts::signal() == 0;
+    return !limits.stop(0);
   });
+}
+
+std::vector<std::filesystem::path> folders(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -44,27 +50,58 @@ ReportFiles report_files(const Args& args) {
           .chrome = text(args, "chrome"),
           .flows = args.count("perfetto-flows") != 0,
           .accounting = args.count("explain") != 0,
-          .events = args.count("html") != 0};
+          .events = args.count("html") != 0,
+          .sources = {.roots = folders(texts(args, "root"))}};
 }
+
+namespace {
+
+// A folder of its own for the events of a report that keeps none; gone at the end.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (std::filesystem::temp_directory_path() / "nkisim-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) isa::fail("no folder can be made as " + name);
+    folder_ = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] std::string file(const char* name) const { return (folder_ / name).string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+void write_html(const std::string& session, const std::string& html) {
+  const int code = call_python("nkisim_profile", {"report", session, "-o", html});
+  if (code != 0) isa::fail("cannot write " + html);
+}
+
+}  // namespace
 
 std::vector<WhatIf> finish_reports(const Args& args, Reports& reports, const models::Config& config,
                                    const Summary& summary, const SimResult& result,
-                                   const MakeMemory& make_memory) {
+                                   const MakeMemory& make_memory, Limits& limits) {
   reports.write_files();
   if (reports.accounting() == nullptr) return {};
   const std::string session = text(args, "session"), html = text(args, "html");
   std::vector<WhatIf> changes;
   if (!result.partial && (args.count("explain") != 0 || !html.empty())) {
-    changes = simulate_changes(*reports.accounting(), config, result, make_memory);
+    changes = simulate_changes(*reports.accounting(), config, result, make_memory, limits);
   }
+  limits.calm();
   if (!session.empty()) reports.write_session(session, summary, result, changes);
-  if (!html.empty()) {
-    const std::string events = session.empty() ? html + ".partial.npz" : session;
-    if (session.empty()) reports.write_session(events, summary, result, changes);
-    const int code = call_python("nkisim_profile", {"report", events, "-o", html});
-    std::error_code ignored;
-    if (session.empty()) std::filesystem::remove(events, ignored);
-    if (code != 0) throw isa::Error(isa::ErrorCode::kBadInput, "cannot write " + html);
+  if (html.empty()) return changes;
+  if (!session.empty() && std::filesystem::is_regular_file(session)) {
+    write_html(session, html);
+  } else {
+    const Scratch scratch;
+    reports.write_session(scratch.file("session.npz"), summary, result, changes);
+    write_html(scratch.file("session.npz"), html);
   }
   return changes;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/cli/command.hpp"
+#include "src/cli/limits.hpp"
 #include "src/report/report.hpp"
 
 namespace nkisim::cli {
@@ -12,10 +13,10 @@ void add_report_options(boost::program_options::options_description& named);
 [[nodiscard]] ReportFiles report_files(const Args& args);
 
 /// Writes what report_files asked for and simulates what would help if that is wanted (--explain,
-/// --html); a run that was interrupted gets no what-ifs.
+/// --html); a run that was stopped gets no what-ifs.
 [[nodiscard]] std::vector<WhatIf> finish_reports(const Args& args, Reports& reports,
                                                  const models::Config& config,
                                                  const Summary& summary, const SimResult& result,
-                                                 const MakeMemory& make_memory);
+                                                 const MakeMemory& make_memory, Limits& limits);
 
 }  // namespace nkisim::cli

@@ -45,6 +45,10 @@ void print_brief(const Summary& summary) {
             << '\n';
 }
 
+std::string describe_left_out(const std::string& name) {
+  return "output " + name + ": not compared, --expect has no array of this name";
+}
+
 // "output o: 3 of 64 elements differ (rtol ...; worst at ...)".
 std::string describe(const Args& args, const Comparison& row) {
   std::ostringstream text;
@@ -84,7 +88,14 @@ void write_text(const std::string& name, const std::string& bytes) {
 
 void write_junit(const Args& args, const Outcome& out) {
   std::vector<TestCase> cases;
-  if (out.result.partial) cases.push_back({"run", false, "the run was interrupted"});
+  if (out.result.partial) {
+    cases.push_back(
+        {"run", false,
+         out.stopped_by.empty() ? "the run was interrupted" : out.stopped_by + " was reached"});
+  }
+  for (const std::string& name : out.left_out) {
+    cases.push_back({"output " + name, given(args, "expect-subset"), describe_left_out(name)});
+  }
   for (const Comparison& row : out.outputs) {
     cases.push_back({"output " + row.tensor, row.mismatches == 0, describe(args, row)});
   }
@@ -97,12 +108,13 @@ void write_junit(const Args& args, const Outcome& out) {
 }
 
 void print_interruption(const Outcome& out) {
-  if (Interrupts::signal() == 0) return;
+  if (Interrupts::signal() == 0 && out.stopped_by.empty()) return;
+  const std::string how = out.stopped_by.empty() ? "interrupted" : "stopped by " + out.stopped_by;
   if (!out.result.partial) {
-    std::cerr << "nkisim: interrupted after the simulation; what-ifs may be missing\n";
+    std::cerr << "nkisim: " << how << " after the simulation; what-ifs may be missing\n";
     return;
   }
-  std::cerr << "nkisim: interrupted after " << out.result.instructions << " instructions"
+  std::cerr << "nkisim: " << how << " after " << out.result.instructions << " instructions"
             << (out.timed ? ", " + short_number(models::to_ns(out.result.end) / 1e3) +
                                 " us of simulated time; every report is of this part"
                           : "")
@@ -116,6 +128,7 @@ void print_outputs(const Args& args, const Outcome& out, bool quiet) {
     else if (!quiet)
       std::cout << describe(args, row) << '\n';
   }
+  for (const std::string& name : out.left_out) std::cerr << describe_left_out(name) << '\n';
 }
 
 void print_budgets(const Outcome& out, bool quiet) {
@@ -133,7 +146,8 @@ void add_result_options(po::options_description& named) {
   auto add = named.add_options();
   add("outputs", po::value<std::string>(), "write the output tensors to this NPZ");
   add("expect", po::value<std::string>(),
-      "compare the outputs with this NPZ; exit 1 if they differ");
+      "compare the outputs with this NPZ; exit 1 if they differ or one has no array in it");
+  add("expect-subset", "outputs that --expect has no array for are only named");
   add("rtol", po::value<double>()->default_value(1e-5), "relative tolerance of --expect");
   add("atol", po::value<double>()->default_value(1e-8), "absolute tolerance of --expect");
   add("budget", po::value<std::vector<std::string>>(),
@@ -170,6 +184,16 @@ std::string bottleneck(const Summary& summary) {
   return text.str();
 }
 
+void check_result_options(const Args& args) {
+  for (const char* name : {"rtol", "atol"}) {
+    const double tolerance = args[name].as<double>();
+    if (!std::isfinite(tolerance) || tolerance < 0) {
+      usage("--" + std::string(name) + " is " + short_number(tolerance) +
+            "; a number of at least 0 is required");
+    }
+  }
+}
+
 void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out) {
   if (!out.result.partial && given(args, "outputs")) {
     if (out.memory == nullptr) usage("--outputs needs values; drop --timing-only");
@@ -177,19 +201,26 @@ void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out
   }
   if (!out.result.partial && given(args, "expect")) {
     if (out.memory == nullptr) usage("--expect needs values; drop --timing-only");
-    out.outputs = compare(*out.trace.program, *out.memory, read_npz(text(args, "expect")),
-                          args["rtol"].as<double>(), args["atol"].as<double>());
+    const auto golden = read_golden(*out.trace.program, text(args, "expect"));
+    out.outputs = compare(*out.trace.program, *out.memory, golden, args["rtol"].as<double>(),
+                          args["atol"].as<double>());
+    out.subset = given(args, "expect-subset");
+    out.left_out = left_out(*out.trace.program, golden);
   }
   if (out.timed) {
     const Json summary = out.summary.json();
     for (const Budget& b : budgets) out.budgets.push_back(check_budget(b, summary));
-    if (given(args, "summary-json")) write_text(text(args, "summary-json"), summary.dump(1) + "\n");
+    if (given(args, "summary-json"))
+      write_text(text(args, "summary-json"),
+                 summary.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   if (given(args, "junit")) write_junit(args, out);
 }
 
 int exit_code(const Outcome& out) {
   if (Interrupts::signal() != 0) return kSignalled + Interrupts::signal();
+  if (!out.stopped_by.empty()) return kBadInput;
+  if (!out.left_out.empty() && !out.subset) return kDiffers;
   const bool kept = std::all_of(out.budgets.begin(), out.budgets.end(),
                                 [](const BudgetResult& b) { return b.kept; });
   return all_match(out.outputs) && kept ? kOk : kDiffers;
@@ -202,7 +233,14 @@ Json to_json(const Outcome& out) {
             {"partial", out.result.partial},
             {"target", out.trace.program->machine().target},
             {"instructions", out.result.instructions}};
+  if (!out.stopped_by.empty()) j["stopped_by"] = out.stopped_by;
   if (out.timed) j["summary"] = out.summary.json();
+  for (const compiler::Peak& p : out.peaks) {
+    j["peaks"].push_back({{"core", p.core},
+                          {"space", p.space == isa::Space::kSbuf ? "SBUF" : "PSUM"},
+                          {"partition_bytes", p.bytes}});
+  }
+  if (!out.left_out.empty()) j["not_compared"] = out.left_out;
   if (!out.outputs.empty()) {
     j["outputs"] = Json::array();
     for (const Comparison& row : out.outputs) j["outputs"].push_back(to_json(row));
@@ -223,7 +261,7 @@ void print_result(const Args& args, const Outcome& out) {
       j["verdict"] = verdict(*accounting, out.changes);
       j["accounting"] = accounting_json(*accounting);
     }
-    std::cout << j.dump(1) << '\n';
+    std::cout << j.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
     print_interruption(out);
     print_failures(args, out);
     return;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "compiler/unit.hpp"
 #include "isa/memory.hpp"
 #include "src/cli/command.hpp"
 #include "src/report/report.hpp"
@@ -21,13 +22,19 @@ struct Outcome {
   SimResult result = {};
   std::unique_ptr<Reports> reports = nullptr;
   std::vector<WhatIf> changes = {};
-  std::vector<Comparison> outputs = {};  // --expect
+  std::string stopped_by = {};             // the limit that ended the run early
+  std::vector<Comparison> outputs = {};    // --expect
+  std::vector<std::string> left_out = {};  // outputs that --expect has no array for
+  bool subset = false;                     // which is no failure
   std::vector<BudgetResult> budgets = {};
   double seconds = 0;     // of wall time
   std::size_t moved = 0;  // instructions that --schedule list issues before earlier ones
+  std::vector<compiler::Peak> peaks = {};  // of memory that the compiler placed
 };
 
 void add_result_options(boost::program_options::options_description& named);
+/// A tolerance that lets everything pass is a usage Error.
+void check_result_options(const Args& args);
 /// Compares outputs and budgets, writes --outputs, --summary-json and --junit. An interrupted run
 /// has no outputs to compare or write.
 void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out);
@@ -38,7 +45,8 @@ void print_failures(const Args& args, const Outcome& out);
 /// What the run is bound by, in words: "TensorEngine (93 % active)".
 [[nodiscard]] std::string bottleneck(const Summary& summary);
 [[nodiscard]] nlohmann::ordered_json to_json(const Outcome& out);
-/// 128 + signal after an interruption, kDiffers if outputs differ or a budget is broken, else kOk.
+/// 128 + signal after an interruption, kBadInput after a limit, kDiffers if outputs differ or were
+/// left out or a budget is broken, else kOk.
 [[nodiscard]] int exit_code(const Outcome& out);
 
 }  // namespace nkisim::cli

@@ -7,6 +7,7 @@
 
 #include "isa/error.hpp"
 #include "src/config/embedded_configs.hpp"
+#include "src/files/files.hpp"
 
 namespace nkisim {
 namespace {
@@ -15,10 +16,18 @@ using nlohmann::json;
 
 constexpr int kMaxInheritance = 8;
 
+constexpr int kMaxDepth = 32;  // ours have 6 levels
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{16} << 20U;
+
+// Copying and destroying a value recurses: its depth is limited as it is read.
 json parse_text(const std::string& text, const std::string& where) {
+  const auto shallow = [&where](int depth, json::parse_event_t, json&) {
+    if (depth > kMaxDepth) isa::fail("config " + where + ": nesting is deeper than 32 levels");
+    return true;
+  };
   try {
-    return json::parse(text);
-  } catch (const json::parse_error& e) {
+    return json::parse(text, shallow);
+  } catch (const json::exception& e) {  // also a number beyond every double
     isa::fail("config " + where + ": " + e.what());
   }
 }
@@ -26,6 +35,10 @@ json parse_text(const std::string& text, const std::string& where) {
 json read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) isa::fail("config " + path + ": cannot be read");
+  std::error_code ec;
+  if (std::filesystem::file_size(path, ec) > kMaxBytes || ec) {
+    isa::fail("config " + path + ": of more than 16 MiB");
+  }
   std::ostringstream text;
   text << in.rdbuf();
   return parse_text(text.str(), path);
@@ -43,7 +56,8 @@ json load_one(const std::string& name_or_path, const std::filesystem::path& rela
   }
   std::filesystem::path path(name_or_path);
   if (path.is_relative() && !relative_to.empty()) path = relative_to / path;
-  if (!std::filesystem::is_regular_file(path)) {
+  std::error_code ec;
+  if (!std::filesystem::is_regular_file(path, ec)) {
     isa::fail("config " + name_or_path + ": neither a file nor one of " + known_names());
   }
   return read_file(path.string());
@@ -94,8 +108,14 @@ void merge(json& base, const json& child) {
   }
 }
 
+bool is_embedded(const std::string& name) {
+  const auto all = embedded_configs();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const EmbeddedConfig& c) { return c.name == name; });
+}
+
 json load_inherited(const std::string& name_or_path, const std::filesystem::path& folder,
-                    int depth) {
+                    const Reach& reach, int depth) {
   if (depth > kMaxInheritance) isa::fail("config " + name_or_path + ": inherits itself");
   json own = load_one(name_or_path, folder);
   if (!own.is_object()) isa::fail("config " + name_or_path + ": an object is required");
@@ -103,7 +123,12 @@ json load_inherited(const std::string& name_or_path, const std::filesystem::path
   if (!own["inherits"].is_string())
     isa::fail("config " + name_or_path + ": /inherits: text is required");
   const std::filesystem::path path = folder / name_or_path;
-  json base = load_inherited(own["inherits"].get<std::string>(), path.parent_path(), depth + 1);
+  const auto inherited = own["inherits"].get<std::string>();
+  if (!is_embedded(inherited) && !reach.find(path.parent_path() / inherited)) {
+    isa::fail("config " + name_or_path + ": /inherits", inherited,
+              "a config's name, or a file below the folder of the first one or the working folder");
+  }
+  json base = load_inherited(inherited, path.parent_path(), reach, depth + 1);
   own.erase("inherits");
   merge(base, own);
   return base;
@@ -120,6 +145,10 @@ json* find_member(json& at, const std::string& key) {
 }
 
 json parse_value(std::string_view text) {
+  if (std::count(text.begin(), text.end(), '[') + std::count(text.begin(), text.end(), '{') >
+      kMaxDepth) {
+    isa::fail("override", "a value of more than 32 lists and objects", "a simpler one");
+  }
   json v = json::parse(text, nullptr, false);
   return v.is_discarded() ? json(std::string(text)) : v;
 }
@@ -134,7 +163,8 @@ std::vector<std::string> config_names() {
 }
 
 json load_config_json(const std::string& name_or_path) {
-  return load_inherited(name_or_path, {}, 0);
+  const Reach reach({std::filesystem::path(name_or_path).parent_path(), "."});
+  return load_inherited(name_or_path, {}, reach, 0);
 }
 
 void apply_override(json& config, std::string_view path, std::string_view value) {

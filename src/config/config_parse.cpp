@@ -109,6 +109,7 @@ models::ArrayConfig array_config(ConfigReader in) {
   a.lead_throttled = in.time("lead_throttled");
   a.bubble = in.time("bubble");
   a.bubble_throttled = in.time("bubble_throttled");
+  a.background_load = in.flag("background_load");
   a.tile = static_cast<std::int32_t>(in.integer("tile"));
   if (a.tile < 1 || a.tile > isa::kPartitions) in.fail("tile/value", "1 to 128 is required");
   in.finish();
@@ -119,10 +120,12 @@ models::ThrottleConfig throttle(ConfigReader in) {
   models::ThrottleConfig t;
   t.enabled = in.flag("enabled");
   t.window = in.time("window");
-  t.threshold = in.number("threshold");
+  t.rise = in.number("rise");
+  t.fall = in.number("fall");
   t.slow_rate = in.number("slow_rate");
   t.first_boundary = in.time("first_boundary");
   if (t.enabled && t.window <= 0) in.fail("window/value", "more than 0 ns is required");
+  if (t.fall > t.rise) in.fail("fall/value", "at most rise is required");
   if (t.slow_rate <= 0 || t.slow_rate > 1) in.fail("slow_rate/value", "(0, 1] is required");
   in.finish();
   return t;
@@ -146,6 +149,7 @@ models::DgeConfig dge(ConfigReader in) {
   d.first_packet = in.time("first_packet");
   d.packet_bytes = in.integer("packet_bytes");
   d.queue_interval = in.time("queue_interval");
+  d.queue_bytes = in.integer("queue_bytes");
   d.max_packet_bytes = in.integer("max_packet_bytes");
   in.finish();
   return d;
@@ -170,6 +174,7 @@ void dma_rates(ConfigReader& in, models::DmaConfig& d) {
   d.load_floor = in.time("load_floor");
   d.floor_max_bytes = in.integer("floor_max_bytes");
   d.hbm_stall_fraction = in.number("hbm_stall_fraction");
+  d.hbm_write_stall_fraction = in.number("hbm_write_stall_fraction");
   d.hbm_stall_quantum = in.time("hbm_stall_quantum");
   if (d.hbm_stall_quantum <= 0) in.fail("hbm_stall_quantum/value", "more than 0 is required");
   d.cold_penalty = in.time("cold_penalty");

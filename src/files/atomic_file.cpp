@@ -1,9 +1,11 @@
 #include "src/files/atomic_file.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -11,14 +13,43 @@
 
 namespace nkisim {
 
+namespace {
+
+constexpr int kAttempts = 1000;
+
+// Names below /dev and /proc stand for something open, whatever is behind them (/dev/stdout).
+bool is_special(const std::filesystem::path& target) {
+  const std::string name = target.lexically_normal().string();
+  return name.starts_with("/dev/") || name.starts_with("/proc/");
+}
+
+// A file nobody else has, beside the target; never one that was there, nor through a link.
+std::FILE* open_new(const std::filesystem::path& target, std::filesystem::path& written) {
+  static std::atomic<unsigned> number{0};
+  for (int i = 0; i < kAttempts; ++i) {
+    written = target;
+    written += ".part" + std::to_string(::getpid()) + "-" + std::to_string(number++);
+    const int fd = ::open(written.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd >= 0) return ::fdopen(fd, "wb");
+    if (errno != EEXIST) return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
   std::error_code ec;
   const auto status = std::filesystem::status(target_, ec);
   if (std::filesystem::is_directory(status)) fail("is a directory; a file is required");
-  const bool direct = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-  written_ = target_;
-  if (!direct) written_ += ".part" + std::to_string(::getpid());
-  file_.reset(std::fopen(written_.c_str(), "wb"));
+  const bool direct = is_special(target_) || (std::filesystem::exists(status) &&
+                                              !std::filesystem::is_regular_file(status));
+  if (direct) {
+    written_ = target_;
+    file_.reset(std::fopen(written_.c_str(), "wb"));
+  } else {
+    file_.reset(open_new(target_, written_));
+  }
   if (!file_) fail("cannot be written: " + std::string(std::strerror(errno)));
 }
 

@@ -9,8 +9,10 @@
 
 namespace nkisim {
 
-/// Writes beside the target and renames on commit(); without it the target stays as it was.
-/// Targets that are not regular files (a pipe, /dev/null) are written directly.
+/// Writes a new file beside the target and renames it on commit(); without it the target stays as
+/// it was, and of two that write the same target each commits a whole file. A link to a file is
+/// replaced, not followed. Targets that are not regular files (a pipe, /dev/null, /dev/stdout) are
+/// written directly.
 class AtomicFile {
  public:
   /// Throws isa::Error if the folder cannot be written.

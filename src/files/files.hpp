@@ -5,6 +5,7 @@
 //   AtomicFile, GzipWriter           a file that appears when it is complete, and its compression
 //   read_npy, read_npz, write_npz... NumPy's arrays, and their elements as tensor bytes
 //   append_json_string, ...          JSON written piece by piece
+//   Reach                            which files an input may name
 //
 // Within: zip_file is the container of .npz files.
 #pragma once
@@ -13,3 +14,4 @@
 #include "src/files/byte_reader.hpp"
 #include "src/files/json_text.hpp"
 #include "src/files/npy.hpp"
+#include "src/files/reach.hpp"

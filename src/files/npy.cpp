@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <limits>
 
 #include "isa/error.hpp"
 #include "src/files/byte_reader.hpp"
@@ -238,11 +239,21 @@ NpyArray parse_npy(std::string_view bytes, const std::string& name) {
 
 namespace {
 
-std::string read_whole(const std::filesystem::path& path) {
+void check_room(const std::string& what, std::uint64_t size, std::uint64_t most) {
+  if (size <= most) return;
+  fail_file(what, "has " + std::to_string(size) + " bytes; at most " + std::to_string(most) +
+                      " are required for the tensor of this name");
+}
+
+std::string read_whole(const std::filesystem::path& path, std::uint64_t most) {
   std::error_code ec;
+  if (!std::filesystem::is_regular_file(path, ec)) {
+    fail_file(path.string(), "cannot be opened as a regular file");
+  }
   const auto size = std::filesystem::file_size(path, ec);
   std::ifstream in(path, std::ios::binary);
   if (ec || !in) fail_file(path.string(), "cannot be opened");
+  check_room(path.string(), size, most);
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));
   if (!in) fail_file(path.string(), "cannot be read");
@@ -256,28 +267,52 @@ std::string key_of(const ZipMember& member) {
 
 }  // namespace
 
-NpyArray read_npy(const std::filesystem::path& path) {
-  return parse_npy(read_whole(path), path.string());
+NpyArray read_npy(const std::filesystem::path& path, std::uint64_t most) {
+  return parse_npy(read_whole(path, most), path.string());
 }
 
-NpyArray read_npz(const std::filesystem::path& path, const std::string& key) {
+namespace {
+
+NpyArray read_member(ZipReader& zip, const ZipMember& member, const std::string& file,
+                     std::uint64_t most) {
+  const std::string what = file + "[" + key_of(member) + "]";
+  check_room(what, std::max(member.size, member.packed), most);
+  return parse_npy(zip.read(member), what);
+}
+
+}  // namespace
+
+NpyArray read_npz(const std::filesystem::path& path, const std::string& key, std::uint64_t most) {
   ZipReader zip(path);
   std::string keys;
   for (const ZipMember& member : zip.members()) {
-    if (key_of(member) == key) return parse_npy(zip.read(member), path.string() + "[" + key + "]");
+    if (key_of(member) == key) return read_member(zip, member, path.string(), most);
     keys += (keys.empty() ? "" : ", ") + key_of(member);
   }
   fail_file(path.string(), "has no array " + key + "; it holds " + (keys.empty() ? "none" : keys));
 }
 
-std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path) {
+std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path, const NpyRoom& room) {
   ZipReader zip(path);
   std::map<std::string, NpyArray> arrays;
   for (const ZipMember& member : zip.members()) {
     const std::string key = key_of(member);
-    arrays.emplace(key, parse_npy(zip.read(member), path.string() + "[" + key + "]"));
+    const auto most = room(key);
+    if (most) arrays.insert_or_assign(key, read_member(zip, member, path.string(), *most));
   }
   return arrays;
+}
+
+std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path) {
+  return read_npz(path, [](const std::string&) -> std::optional<std::uint64_t> {
+    return std::numeric_limits<std::uint64_t>::max();
+  });
+}
+
+std::uint64_t npy_bytes(std::int64_t elements, Dtype dtype) {
+  constexpr std::uint64_t kHeader = 1U << 16U, kWidest = 8;
+  const std::uint64_t lanes = isa::is_packed(dtype) ? 4 : 1;
+  return static_cast<std::uint64_t>(elements) * lanes * kWidest + kHeader;
 }
 
 namespace {
@@ -324,6 +359,19 @@ void write_npz(const std::filesystem::path& path,
   for (const auto& [name, array] : arrays) zip.add(name + ".npy", format_npy(array));
   zip.commit();
 }
+
+NpzWriter::NpzWriter(const std::filesystem::path& path) : zip_(std::make_unique<ZipWriter>(path)) {}
+NpzWriter::~NpzWriter() = default;
+
+void NpzWriter::begin(const std::string& key, std::string_view descr,
+                      std::vector<std::int64_t> shape) {
+  zip_->begin(key + ".npy");
+  zip_->write(npy_header({std::string(descr), std::move(shape), {}}));
+}
+
+void NpzWriter::write(std::string_view bytes) { zip_->write(bytes); }
+void NpzWriter::end() { zip_->end(); }
+void NpzWriter::commit() { zip_->commit(); }
 
 std::optional<Dtype> dtype_of(const NpyArray& array) {
   for (int i = 0; i < isa::kDtypeCount; ++i) {

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,16 +28,44 @@ struct NpyArray {
 
 /// Readers throw isa::Error naming the file; nothing is allocated beyond what the file can hold.
 [[nodiscard]] NpyArray parse_npy(std::string_view bytes, const std::string& name);
-[[nodiscard]] NpyArray read_npy(const std::filesystem::path& path);
-/// One member of an .npz by its key.
-[[nodiscard]] NpyArray read_npz(const std::filesystem::path& path, const std::string& key);
+/// `most`: bytes that the file (or the member of an .npz by its key) may have.
+[[nodiscard]] NpyArray read_npy(const std::filesystem::path& path, std::uint64_t most);
+[[nodiscard]] NpyArray read_npz(const std::filesystem::path& path, const std::string& key,
+                                std::uint64_t most);
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path);
+/// The members that `room` wants: it gives the most bytes a key's member may have, or throws for a
+/// key that does not belong; none: the member is not read. Nothing is unpacked beyond that.
+using NpyRoom = std::function<std::optional<std::uint64_t>(const std::string& key)>;
+[[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
+                                                       const NpyRoom& room);
+/// The most bytes that an .npy file with the values of `elements` of `dtype` may have, whatever
+/// number type NumPy stored them in.
+[[nodiscard]] std::uint64_t npy_bytes(std::int64_t elements, isa::Dtype dtype);
 
 /// Writers replace the file only once everything is written.
 [[nodiscard]] std::string format_npy(const NpyArray& array);
 void write_npy(const std::filesystem::path& path, const NpyArray& array);
 void write_npz(const std::filesystem::path& path,
                const std::vector<std::pair<std::string, NpyArray>>& arrays);
+
+class ZipWriter;
+
+/// An .npz written array by array and piece by piece, compressed; it appears on commit().
+class NpzWriter {
+ public:
+  explicit NpzWriter(const std::filesystem::path& path);
+  ~NpzWriter();
+  NpzWriter(const NpzWriter&) = delete;
+  NpzWriter& operator=(const NpzWriter&) = delete;
+  /// The bytes of array `key` follow by write(), row-major, up to end().
+  void begin(const std::string& key, std::string_view descr, std::vector<std::int64_t> shape);
+  void write(std::string_view bytes);
+  void end();
+  void commit();
+
+ private:
+  std::unique_ptr<ZipWriter> zip_;
+};
 
 /// The array's elements as `dtype`, rounded as the hardware would if the array holds another number
 /// type. Raw 'V' and unsigned arrays of the same width count as the dtype's own bits where NumPy

@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 
 #include "isa/error.hpp"
 
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50;
 constexpr std::uint32_t kEndMagic = 0x06054b50, kEnd64Magic = 0x06064b50;
+constexpr std::uint32_t kDescriptorMagic = 0x08074b50;
+constexpr std::uint16_t kDeflated = 8, kSizesFollow = 1U << 3U;  // method and flag
 constexpr std::size_t kEndSize = 22, kCentralSize = 46, kLocalSize = 30;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // "look in the zip64 record"
 constexpr std::uint64_t kMaxRatio = 1032;    // of deflate
@@ -55,6 +58,7 @@ bool apply_zip64(std::string_view extra, ZipMember& m) {
 ZipReader::ZipReader(const std::filesystem::path& path)
     : name_(path.string()), in_(path, std::ios::binary) {
   std::error_code ec;
+  if (!std::filesystem::is_regular_file(path, ec)) fail("cannot be opened as a regular file");
   file_size_ = std::filesystem::file_size(path, ec);
   if (!in_ || ec) fail("cannot be opened");
   read_directory();
@@ -118,7 +122,7 @@ std::string ZipReader::read(const ZipMember& m) {
   std::string out;
   if (m.method == 0) {
     out = std::move(packed);
-  } else if (m.method == 8) {
+  } else if (m.method == kDeflated) {
     if (m.size > m.packed * kMaxRatio + 64) fail("is corrupt: impossible size of " + m.name);
     out.resize(m.size);
     z_stream s{};
@@ -154,24 +158,35 @@ void ZipReader::fail(const std::string& what) const {
   throw isa::Error(isa::ErrorCode::kBadInput, name_ + " " + what);
 }
 
-ZipWriter::ZipWriter(const std::filesystem::path& path) : out_(path) {}
-
-void ZipWriter::add(const std::string& name, std::string_view bytes) {
-  constexpr std::uint64_t kLimit = kIn64;
-  if (bytes.size() >= kLimit || offset_ >= kLimit) {
-    isa::fail(name + " makes the .npz larger than 4 GiB; use .npy files for arrays of this size");
+struct ZipWriter::Deflater {
+  z_stream stream{};
+  std::array<char, 1U << 16U> output{};
+  Deflater() {
+    constexpr int kLevel = 1;  // columns of integers compress well at any
+    if (deflateInit2(&stream, kLevel, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+      throw isa::Error(isa::ErrorCode::kInternal, "zlib cannot start");
+    }
   }
-  ZipMember m{.name = name,
-              .method = 0,
-              .crc = crc_of(bytes),
-              .packed = bytes.size(),
-              .size = bytes.size(),
-              .offset = offset_};
+  ~Deflater() { deflateEnd(&stream); }
+  Deflater(const Deflater&) = delete;
+  Deflater& operator=(const Deflater&) = delete;
+};
+
+ZipWriter::ZipWriter(const std::filesystem::path& path) : out_(path) {}
+ZipWriter::~ZipWriter() = default;
+
+void ZipWriter::check_room(const std::string& name, std::uint64_t more) const {
+  constexpr std::uint64_t kLimit = kIn64;
+  if (more < kLimit && offset_ < kLimit - more) return;
+  isa::fail(name + " makes the .npz larger than 4 GiB; use .npy files for arrays of this size");
+}
+
+void ZipWriter::put_head(const ZipMember& m, std::uint16_t flags) {
   std::string head;
   put(head, kLocalMagic, 4);
   put(head, 20, 2);  // version needed: 2.0
-  put(head, 0, 2);
-  put(head, 0, 2);  // stored
+  put(head, flags, 2);
+  put(head, m.method, 2);
   put(head, 0, 2);  // time and date: 1980-01-01, so that equal arrays give equal files
   put(head, 0x21, 2);
   put(head, m.crc, 4);
@@ -181,9 +196,67 @@ void ZipWriter::add(const std::string& name, std::string_view bytes) {
   put(head, 0, 2);
   head += m.name;
   out_.write(head);
+  offset_ += head.size();
+}
+
+void ZipWriter::add(const std::string& name, std::string_view bytes) {
+  check_room(name, bytes.size());
+  ZipMember m{.name = name,
+              .method = 0,
+              .crc = crc_of(bytes),
+              .packed = bytes.size(),
+              .size = bytes.size(),
+              .offset = offset_};
+  put_head(m, 0);
   out_.write(bytes);
-  offset_ += head.size() + bytes.size();
+  offset_ += bytes.size();
   members_.push_back(std::move(m));
+}
+
+void ZipWriter::begin(const std::string& name) {
+  if (deflater_ == nullptr) deflater_ = std::make_unique<Deflater>();
+  deflateReset(&deflater_->stream);
+  check_room(name, 0);
+  members_.push_back({.name = name, .method = kDeflated, .offset = offset_});
+  put_head(members_.back(), kSizesFollow);
+}
+
+void ZipWriter::write(std::string_view bytes) {
+  ZipMember& m = members_.back();
+  m.crc = static_cast<std::uint32_t>(
+      crc32_z(m.crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  m.size += bytes.size();
+  deflate(bytes, false);
+}
+
+void ZipWriter::end() {
+  deflate({}, true);
+  const ZipMember& m = members_.back();
+  check_room(m.name, m.size);
+  std::string sizes;
+  put(sizes, kDescriptorMagic, 4);
+  put(sizes, m.crc, 4);
+  put(sizes, m.packed, 4);
+  put(sizes, m.size, 4);
+  out_.write(sizes);
+  offset_ += sizes.size();
+}
+
+void ZipWriter::deflate(std::string_view bytes, bool last) {
+  z_stream& s = deflater_->stream;
+  auto& output = deflater_->output;
+  // zlib never writes through next_in; its type predates const.
+  s.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  s.avail_in = static_cast<uInt>(bytes.size());
+  do {
+    s.next_out = reinterpret_cast<Bytef*>(output.data());
+    s.avail_out = static_cast<uInt>(output.size());
+    ::deflate(&s, last ? Z_FINISH : Z_NO_FLUSH);
+    const std::size_t made = output.size() - s.avail_out;
+    out_.write({output.data(), made});
+    members_.back().packed += made;
+    offset_ += made;
+  } while (s.avail_out == 0);
 }
 
 void ZipWriter::commit() {
@@ -192,8 +265,8 @@ void ZipWriter::commit() {
     put(directory, kCentralMagic, 4);
     put(directory, 20, 2);
     put(directory, 20, 2);
-    put(directory, 0, 2);
-    put(directory, 0, 2);
+    put(directory, m.method == kDeflated ? kSizesFollow : 0, 2);
+    put(directory, m.method, 2);
     put(directory, 0, 2);
     put(directory, 0x21, 2);
     put(directory, m.crc, 4);

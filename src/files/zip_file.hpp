@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,14 +46,26 @@ class ZipReader {
   std::vector<ZipMember> members_;
 };
 
-/// Writes stored members.
+/// Writes stored members, or deflated ones piece by piece.
 class ZipWriter {
  public:
   explicit ZipWriter(const std::filesystem::path& path);
+  ~ZipWriter();
+  ZipWriter(const ZipWriter&) = delete;
+  ZipWriter& operator=(const ZipWriter&) = delete;
   void add(const std::string& name, std::string_view bytes);
+  /// A deflated member; its sizes follow it, so that nothing goes back.
+  void begin(const std::string& name);
+  void write(std::string_view bytes);
+  void end();
   void commit();
 
  private:
+  struct Deflater;
+  void put_head(const ZipMember& member, std::uint16_t flags);
+  void check_room(const std::string& name, std::uint64_t more) const;
+  void deflate(std::string_view bytes, bool last);
+  std::unique_ptr<Deflater> deflater_;
   AtomicFile out_;
   std::vector<ZipMember> members_;
   std::uint64_t offset_ = 0;

@@ -62,11 +62,11 @@ void Accounting::on_queue(const models::QueueName& queue) {
   queues[queue.index].name = queue.name;
 }
 
-// A transfer loses this much of its time to the memory (DmaConfig::hbm_stall_fraction is a
-// surcharge).
-Fs Accounting::hbm_share(Fs time, bool reads_hbm) const {
-  const double f = config_.dma.hbm_stall_fraction;
-  return reads_hbm ? static_cast<Fs>(static_cast<double>(time) * f / (1 + f)) : 0;
+// A transfer loses this much of its time to the memory (the stall fractions are surcharges).
+Fs Accounting::hbm_share(Fs time, const TransferRecord& t) const {
+  const double writes = t.writes_hbm ? config_.dma.hbm_write_stall_fraction : 0;
+  const double f = t.reads_hbm ? config_.dma.hbm_stall_fraction : writes;
+  return static_cast<Fs>(static_cast<double>(time) * f / (1 + f));
 }
 
 void Accounting::charge(Engine& engine, PartRecord& part, Charge charge, Fs until) {
@@ -93,7 +93,7 @@ void Accounting::charge_transfer(const Core& c, Engine& engine, PartRecord& part
   charge(engine, part, {Cause::kDmaEngines, kNoQueue}, std::min(until, t.first_packet));
   const Fs last = std::min(until, t.last_packet);
   const Fs moving = std::max<Fs>(0, last - engine.charged);
-  charge(engine, part, {Cause::kHbm, kNoQueue}, engine.charged + hbm_share(moving, t.reads_hbm));
+  charge(engine, part, {Cause::kHbm, kNoQueue}, engine.charged + hbm_share(moving, t));
   charge(engine, part, {Cause::kWaitDma, q}, last);
   charge(engine, part, {Cause::kSemaphore, kNoQueue}, until);
 }
@@ -163,7 +163,8 @@ void Accounting::on_event(const models::DmaEvent& event) {
                    .last_packet = event.last_packet,
                    .visible = event.visible,
                    .bytes = event.work->bytes,
-                   .reads_hbm = event.work->src == isa::Space::kHbm};
+                   .reads_hbm = event.work->src == isa::Space::kHbm,
+                   .writes_hbm = event.work->dst == isa::Space::kHbm};
   if (event.packets == 0) t.first_packet = t.last_packet = t.visible;
   t.ready = std::min(t.first_packet,
                      t.trigger_end + dge.first_packet + (t.reads_hbm ? dma.hbm_read_latency : 0));
@@ -192,7 +193,7 @@ void Accounting::charge_queue(Queue& queue) const {
     add(t.first_packet, t.last_packet, kMoving);
     add(t.last_packet, t.visible, kLatency);
     moving += t.last_packet - t.first_packet;
-    hbm += hbm_share(t.last_packet - t.first_packet, t.reads_hbm);
+    hbm += hbm_share(t.last_packet - t.first_packet, t);
     last = std::max(last, t.visible);
   }
   std::sort(changes.begin(), changes.end(),

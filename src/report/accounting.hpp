@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -52,7 +53,7 @@ struct TransferRecord {
   models::Fs trigger_start = 0, trigger_end = 0, ready = 0, first_packet = 0, last_packet = 0,
              visible = 0;
   std::int64_t bytes = 0;
-  bool reads_hbm = false;
+  bool reads_hbm = false, writes_hbm = false;
 };
 
 /// A cause and the engine or queue it names (models::kNoQueue if none).
@@ -62,7 +63,7 @@ using Charges = std::map<Charge, models::Fs>;
 class Accounting : public models::Observer {
  public:
   struct Engine {
-    std::vector<PartRecord> parts;  // in start order
+    std::deque<PartRecord> parts;  // in start order; grows without copies
     Charges total;
     models::Fs charged = 0, cover = 0;
   };
@@ -97,7 +98,7 @@ class Accounting : public models::Observer {
   void charge_wait(Core& c, Engine& engine, PartRecord& part);
   void charge_transfer(const Core& c, Engine& engine, PartRecord& part, models::Fs until);
   void charge_queue(Queue& queue) const;
-  [[nodiscard]] models::Fs hbm_share(models::Fs time, bool reads_hbm) const;
+  [[nodiscard]] models::Fs hbm_share(models::Fs time, const TransferRecord& t) const;
 
   const isa::Program* program_ = nullptr;
   models::Config config_;

@@ -7,11 +7,22 @@ namespace {
 // Tried in this order: the special before the general. "operand" takes every other message of the
 // form "X is Y; Z is required".
 const std::vector<ErrorEntry> kErrors = {
+    {"race",
+     {"race (RAW)", "race (WAR)", "race (WAW)"},
+     "Two instructions touch the same bytes, one of them writes, and nothing orders them.",
+     "A wait is missing, asks for too little, or is right in a loop's first iteration only; two "
+     "cores "
+     "share HBM without a core_barrier.",
+     "Add the wait that the message names (docs/hazards.md). --allow-races runs all the same."},
     {"unwritten",
-     {"never written"},
-     "An instruction reads bytes that no instruction and no input has written.",
-     "A load is missing, reads a part of the tile only, or comes later in the program.",
-     "Write the whole operand first (nisa.memset, a load). --allow-unwritten reads zeros."},
+     {"never written", "is undefined", "was never set"},
+     "A value that depends on memory which nobody wrote, or on a register that was never set, "
+     "reaches an output, an address, a register or a predicate.",
+     "A load is missing, reads a part of the tile only, or comes later; another tensor overwrote "
+     "the "
+     "tile; a part of the output is never stored.",
+     "Follow the message from the allocation to the output; docs/undefined.md. --allow-unwritten "
+     "reads zeros."},
     {"deadlock",
      {"deadlock:", "waits here for another core", "which sends to core"},
      "Engines wait for each other, or for a semaphore, and nothing is left that could wake them.",
@@ -26,7 +37,7 @@ const std::vector<ErrorEntry> kErrors = {
      "same."},
     {"internal",
      {"SystemC: ", "zlib cannot start", "a run with data needs a memory", "internal error",
-      "is used before it is allocated"},
+      "is used before it is allocated", "is started within another one"},
      "nkisim itself has a bug or met something it did not expect.",
      "Not the trace or the kernel.",
      "Please report it with the trace and the command."},
@@ -50,7 +61,8 @@ const std::vector<ErrorEntry> kErrors = {
      "Choose another --target, or what the message names; nkisim isa show NAME lists what each "
      "generation has."},
     {"not_simulated",
-     {"is not supported", "not simulated", "was removed in NKI", "in the order of NKI 0.2"},
+     {"is not supported", "in one tile first", "not simulated", "was removed in NKI",
+      "in the order of NKI 0.2"},
      "nkisim or this version of NKI does not have the function or argument.",
      "A call of another NKI release, or one that is not modelled.",
      "docs/instructions.md and docs/python.md list what there is."},
@@ -93,7 +105,7 @@ const std::vector<ErrorEntry> kErrors = {
      "The file was written by hand or by another program.",
      "docs/trace-format.md describes every line; docs/trace.schema.json checks it."},
     {"timing_only",
-     {"timing-only"},
+     {"timing-only", "and the program has no data"},
      "The run needs values, but it was asked for time only.",
      "Control flow or addresses of the program come from memory.",
      "Drop --timing-only and give the inputs."},
@@ -105,8 +117,8 @@ const std::vector<ErrorEntry> kErrors = {
      "A load into SBUF is missing, or a matmul's result is not in PSUM.",
      "Move it first: nisa.dma_copy between HBM and SBUF, nisa.tensor_copy out of PSUM."},
     {"bounds",
-     {"out of bounds", "an index in 0..", "an address within", "an index within", "indices for",
-      "is empty; at least one index"},
+     {"out of bounds", "are beyond the region", "an index in 0..", "an address within",
+      "an index within", "indices for", "is empty; at least one index"},
      "An index, slice or address lies outside its tensor.",
      "A loop runs too far, or an index tensor holds a wrong number.",
      "Compare the number found with the size in the message."},

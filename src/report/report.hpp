@@ -6,6 +6,7 @@
 //   metrics, find_metric, find_error what metrics and errors mean
 //   op_json, catalogue_json, ...     the instruction table as documents
 //   error_json                       an error for programs
+//   race_lines, race_json            what the check for races found
 //
 // Within: each report is an observer (summary, accounting, session, timeline, occupancy); timelines
 // go through a TimelineWriter per file format, and what_if runs again with another config.
@@ -16,4 +17,6 @@
 #include "src/report/explain.hpp"
 #include "src/report/glossary.hpp"
 #include "src/report/isa_catalogue.hpp"
+#include "src/report/race_report.hpp"
 #include "src/report/reports.hpp"
+#include "src/report/sources.hpp"

@@ -80,7 +80,7 @@ void Reports::write_session(const std::string& file, const Summary& summary,
   for (const WhatIf& w : changes) {
     facts["what_if"].push_back({{"change", w.change}, {"end_fs", w.end}, {"gain", w.gain}});
   }
-  session_->save(file, *accounting_, std::move(facts));
+  session_->save(file, *accounting_, files_.sources, std::move(facts));
 }
 
 }  // namespace nkisim

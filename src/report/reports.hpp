@@ -19,9 +19,10 @@ namespace nkisim {
 /// is compressed.
 struct ReportFiles {
   std::string accounting_json = {}, session = {}, perfetto = {}, chrome = {};
-  bool flows = false;       // arrows in the timelines
-  bool accounting = false;  // keep the accounting for the caller
-  bool events = false;      // keep all events, for write_session
+  bool flows = false;        // arrows in the timelines
+  bool accounting = false;   // keep the accounting for the caller
+  bool events = false;       // keep all events, for write_session
+  SourceRules sources = {};  // of the session
 };
 
 /// Observers of one run. Files appear complete or not at all, also those of a run that was stopped:

@@ -1,8 +1,6 @@
 #include "src/report/session.hpp"
 
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "isa/disasm.hpp"
@@ -11,22 +9,14 @@ namespace nkisim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Arrays = std::vector<std::pair<std::string, NpyArray>>;
 
 constexpr int kSessionVersion = 1;
 
-NpyArray integers(const std::vector<std::int64_t>& values) {
-  NpyArray a{"<i8", {static_cast<std::int64_t>(values.size())}, {}};
-  a.data.resize(values.size() * sizeof(std::int64_t));
-  if (!values.empty()) std::memcpy(a.data.data(), values.data(), a.data.size());
-  return a;
-}
-
-NpyArray bytes(const std::string& text) {
-  NpyArray a{"|u1", {static_cast<std::int64_t>(text.size())}, {}};
-  a.data.resize(text.size());
-  if (!text.empty()) std::memcpy(a.data.data(), text.data(), text.size());
-  return a;
+void write_bytes(NpzWriter& out, const std::string& key, std::string_view text) {
+  constexpr std::size_t kPiece = std::size_t{1} << 26U;
+  out.begin(key, "|u1", {static_cast<std::int64_t>(text.size())});
+  for (std::size_t at = 0; at < text.size(); at += kPiece) out.write(text.substr(at, kPiece));
+  out.end();
 }
 
 std::string_view name(isa::TensorRole role) {
@@ -45,20 +35,6 @@ std::int64_t signed_number(std::uint64_t n) { return static_cast<std::int64_t>(n
 
 }  // namespace
 
-Columns::Columns(std::string table, std::initializer_list<std::string_view> names)
-    : table_(std::move(table)), names_(names.begin(), names.end()), data_(names.size()) {}
-
-void Columns::add(std::initializer_list<std::int64_t> row) {
-  auto column = data_.begin();
-  for (const std::int64_t value : row) (column++)->push_back(value);
-}
-
-void Columns::save(Arrays& arrays) const {
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    arrays.emplace_back(table_ + "." + names_[i], integers(data_[i]));
-  }
-}
-
 std::int64_t Texts::add(std::string_view text) {
   const auto [at, is_new] = ids_.try_emplace(std::string(text), signed_number(ends_.size()));
   if (is_new) {
@@ -68,9 +44,9 @@ std::int64_t Texts::add(std::string_view text) {
   return at->second;
 }
 
-void Texts::save(Arrays& arrays) const {
-  arrays.emplace_back("texts.bytes", bytes(bytes_));
-  arrays.emplace_back("texts.ends", integers(ends_));
+void Texts::save(NpzWriter& out) const {
+  write_bytes(out, "texts.bytes", bytes_);
+  write_integers(out, "texts.ends", ends_.size(), [this](std::size_t i) { return ends_[i]; });
 }
 
 Session::Session()
@@ -122,11 +98,10 @@ std::int64_t Session::inst_row(const isa::Inst& inst) {
   insts_.add({texts_.add(isa::spec(inst).name), static_cast<std::int64_t>(inst.engine), inst.core,
               inst.loc.trace_line, texts_.add(known ? files[file - 1] : std::string()),
               inst.loc.kernel_line, texts_.add(inst.label != nullptr ? *inst.label : "")});
-  std::vector<std::int64_t> texts;
   for (const std::string& line : isa::disasm_parts(*program_, inst)) {
-    texts.push_back(texts_.add(line));
+    operand_texts_.push_back(static_cast<std::int32_t>(texts_.add(line)));
   }
-  operand_texts_.push_back(std::move(texts));
+  first_text_.push_back(operand_texts_.size());
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
     if (ref.tensor < program_->tensors().size()) uses_.add({at->second, ref.tensor, write});
   });
@@ -134,10 +109,11 @@ std::int64_t Session::inst_row(const isa::Inst& inst) {
 }
 
 std::int64_t Session::operands(const models::PartEvent& event, std::int64_t row) {
-  const auto& texts = operand_texts_[static_cast<std::size_t>(row)];
+  const std::size_t first = first_text_[static_cast<std::size_t>(row)];
+  const std::size_t end = first_text_[static_cast<std::size_t>(row) + 1];
   if (event.part_index < 0) return opcode_text(event.part->opcode);  // added for it
-  const auto part = static_cast<std::size_t>(event.part_index);
-  return part < texts.size() ? texts[part] : texts_.add("");
+  const std::size_t part = first + static_cast<std::size_t>(event.part_index);
+  return part < end ? operand_texts_[part] : texts_.add("");
 }
 
 std::int64_t Session::opcode_text(isa::Opcode opcode) {
@@ -226,28 +202,22 @@ Json Session::describe_machine() const {
           {"cores", program_->cores()}};
 }
 
-void Session::save(const std::filesystem::path& path, const Accounting& accounting,
-                   Json facts) const {
-  Arrays arrays;
-  for (const Columns* table :
-       {&insts_, &parts_, &transfers_, &lanes_, &semaphores_, &queues_, &tensors_, &uses_}) {
-    table->save(arrays);
-  }
-  texts_.save(arrays);
-  // The charges of part i, one column per cause; parts of an engine come in the same order.
-  std::vector<std::vector<std::int64_t>> charged(kCauseCount);
-  std::vector<std::array<std::size_t, isa::kEngineCount>> next(accounting.cores().size());
-  for (std::size_t i = 0; i < parts_.rows(); ++i) {
-    const auto core = static_cast<std::size_t>(parts_.column(2)[i]);
-    const auto engine = static_cast<std::size_t>(parts_.column(25)[i]);
-    const auto& part =
-        accounting.cores()[core].engines.at(engine).parts.at(next[core].at(engine)++);
-    for (std::size_t c = 0; c < kCauseCount; ++c) charged[c].push_back(part.charged.at(c));
-  }
+// The charges of part i, one column per cause; parts of an engine come in the same order.
+void Session::save_charges(NpzWriter& out, const Accounting& accounting) const {
+  constexpr std::size_t kCore = 2, kEngine = 25;  // columns of parts
   for (std::size_t c = 0; c < kCauseCount; ++c) {
-    arrays.emplace_back("charged." + std::string(nkisim::name(static_cast<Cause>(c))),
-                        integers(charged[c]));
+    std::vector<std::array<std::size_t, isa::kEngineCount>> next(accounting.cores().size());
+    write_integers(out, "charged." + std::string(nkisim::name(static_cast<Cause>(c))),
+                   parts_.rows(), [&](std::size_t i) {
+                     const auto core = static_cast<std::size_t>(parts_.column(kCore)[i]);
+                     const auto engine = static_cast<std::size_t>(parts_.column(kEngine)[i]);
+                     const auto& parts = accounting.cores()[core].engines.at(engine).parts;
+                     return parts.at(next[core].at(engine)++).charged.at(c);
+                   });
   }
+}
+
+void Session::save_path(NpzWriter& out, const Accounting& accounting) const {
   Columns critical("path", {"core", "from", "to", "cause", "where", "inst", "sequence"});
   for (std::size_t c = 0; c < accounting.cores().size(); ++c) {
     for (const PathItem& item : critical_path(accounting, static_cast<int>(c))) {
@@ -257,19 +227,26 @@ void Session::save(const std::filesystem::path& path, const Accounting& accounti
                     signed_number(item.sequence)});
     }
   }
-  critical.save(arrays);
+  critical.save(out);
+}
+
+void Session::save(const std::filesystem::path& path, const Accounting& accounting,
+                   const SourceRules& rules, Json facts) const {
+  NpzWriter out(path);
+  for (const Columns* table :
+       {&insts_, &parts_, &transfers_, &lanes_, &semaphores_, &queues_, &tensors_, &uses_}) {
+    table->save(out);
+  }
+  texts_.save(out);
+  save_charges(out, accounting);
+  save_path(out, accounting);
   facts["session_version"] = kSessionVersion;
   facts["trace"] = program_->trace_file();
   facts["machine"] = describe_machine();
   facts["accounting"] = accounting_json(accounting);
-  Json sources = Json::object();
-  for (const std::string& file : program_->files()) {
-    std::ifstream in(file);
-    if (in) sources[file] = std::string(std::istreambuf_iterator<char>(in), {});
-  }
-  facts["sources"] = sources;
-  arrays.emplace_back("facts", bytes(facts.dump(-1, ' ', false, Json::error_handler_t::replace)));
-  write_npz(path, arrays);
+  facts["sources"] = read_sources(program_->files(), program_->trace_file(), rules);
+  write_bytes(out, "facts", facts.dump(-1, ' ', false, Json::error_handler_t::replace));
+  out.commit();
 }
 
 }  // namespace nkisim

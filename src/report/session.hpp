@@ -11,29 +11,16 @@
 
 #include "src/files/npy.hpp"
 #include "src/report/accounting.hpp"
+#include "src/report/columns.hpp"
+#include "src/report/sources.hpp"
 
 namespace nkisim {
-
-/// Integer columns of one table; saved as `<table>.<column>`.
-class Columns {
- public:
-  Columns(std::string table, std::initializer_list<std::string_view> names);
-  void add(std::initializer_list<std::int64_t> row);
-  [[nodiscard]] std::size_t rows() const { return data_.empty() ? 0 : data_.front().size(); }
-  [[nodiscard]] const std::vector<std::int64_t>& column(std::size_t i) const { return data_[i]; }
-  void save(std::vector<std::pair<std::string, NpyArray>>& arrays) const;
-
- private:
-  std::string table_;
-  std::vector<std::string> names_;
-  std::vector<std::vector<std::int64_t>> data_;
-};
 
 /// Texts by number; saved as one array of bytes and one of offsets.
 class Texts {
  public:
   std::int64_t add(std::string_view text);
-  void save(std::vector<std::pair<std::string, NpyArray>>& arrays) const;
+  void save(NpzWriter& out) const;
 
  private:
   std::unordered_map<std::string, std::int64_t> ids_;
@@ -53,7 +40,7 @@ class Session : public models::Observer {
 
   /// `accounting` saw the same run. `facts` is the caller's JSON (summary, verdict, partial, ...).
   void save(const std::filesystem::path& path, const Accounting& accounting,
-            nlohmann::ordered_json facts) const;
+            const SourceRules& rules, nlohmann::ordered_json facts) const;
 
  private:
   std::int64_t inst_row(const isa::Inst& inst);
@@ -61,6 +48,8 @@ class Session : public models::Observer {
   std::int64_t opcode_text(isa::Opcode opcode);
   std::int64_t mode_text(std::string_view mode);
   void add_tensors();
+  void save_charges(NpzWriter& out, const Accounting& accounting) const;
+  void save_path(NpzWriter& out, const Accounting& accounting) const;
   [[nodiscard]] nlohmann::ordered_json describe_machine() const;
 
   const isa::Program* program_ = nullptr;
@@ -68,7 +57,8 @@ class Session : public models::Observer {
   Texts texts_;
   Columns insts_, parts_, transfers_, lanes_, semaphores_, queues_, tensors_, uses_;
   std::unordered_map<const isa::Inst*, std::int64_t> rows_;
-  std::vector<std::vector<std::int64_t>> operand_texts_;  // per instruction, per part
+  std::vector<std::size_t> first_text_ = {0};  // of each instruction, and the end
+  std::vector<std::int32_t> operand_texts_;    // of each instruction's parts
   std::vector<std::int64_t> opcode_texts_;
   std::unordered_map<const char*, std::int64_t> mode_texts_;
 };

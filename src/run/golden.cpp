@@ -32,13 +32,36 @@ std::vector<double> expected_values(const isa::Tensor& tensor, const NpyArray& w
   return values(tensor.dtype, to_dtype(want, tensor.dtype, what));
 }
 
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t n : shape) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return "[" + text + "]";
+}
+
+// The shape an expected array must have: four numbers where they are not packed into an element.
+std::vector<std::int64_t> shape_of(const isa::Tensor& tensor, const NpyArray& want) {
+  std::vector<std::int64_t> shape = tensor.shape;
+  if (isa::is_packed(tensor.dtype) && want.descr == "<f8") shape.back() *= 4;
+  return shape;
+}
+
+const isa::Tensor& expected_tensor(const isa::Program& program, const std::string& key,
+                                   std::uint32_t& id) {
+  const std::uint32_t* found = program.find_tensor(key);
+  if (found == nullptr || program.tensor(*found).space != isa::Space::kHbm) {
+    isa::fail("expected array " + key + " names no HBM tensor of the program");
+  }
+  id = *found;
+  return program.tensor(id);
+}
+
 Comparison compare_one(const isa::Tensor& tensor, const std::vector<std::byte>& got,
                        const NpyArray& want, double rtol, double atol) {
   const std::vector<double> x = values(tensor.dtype, got);
   const std::vector<double> y = expected_values(tensor, want);
-  if (x.size() != y.size()) {
-    isa::fail("expected " + tensor.name, "of " + std::to_string(y.size()) + " elements",
-              std::to_string(x.size()) + " elements");
+  const std::vector<std::int64_t> shape = shape_of(tensor, want);
+  if (want.shape != shape || x.size() != y.size()) {
+    isa::fail("expected " + tensor.name, "of shape " + shape_text(want.shape), shape_text(shape));
   }
   Comparison row{.tensor = tensor.name, .elements = static_cast<std::int64_t>(x.size())};
   double worst = -1;
@@ -68,16 +91,34 @@ Comparison compare_one(const isa::Tensor& tensor, const std::vector<std::byte>& 
 std::vector<Comparison> compare(const isa::Program& program, isa::Memory& memory,
                                 const std::map<std::string, NpyArray>& golden, double rtol,
                                 double atol) {
+  if (golden.empty()) isa::fail("what is expected", "no array", "an array for each output");
   std::vector<Comparison> rows;
   for (const auto& [key, want] : golden) {
-    const std::uint32_t* id = program.find_tensor(key);
-    if (id == nullptr || program.tensor(*id).space != isa::Space::kHbm) {
-      isa::fail("expected array " + key + " names no HBM tensor of the program");
-    }
-    const isa::Tensor& tensor = program.tensor(*id);
-    rows.push_back(compare_one(tensor, memory.read(*id), want, rtol, atol));
+    std::uint32_t id = 0;
+    const isa::Tensor& tensor = expected_tensor(program, key, id);
+    rows.push_back(compare_one(tensor, memory.read(id), want, rtol, atol));
   }
   return rows;
+}
+
+std::vector<std::string> left_out(const isa::Program& program,
+                                  const std::map<std::string, NpyArray>& golden) {
+  std::vector<std::string> names;
+  for (const isa::Tensor& t : program.tensors()) {
+    if (t.space == isa::Space::kHbm && is_output(t.role) && golden.count(t.name) == 0) {
+      names.push_back(t.name);
+    }
+  }
+  return names;
+}
+
+std::map<std::string, NpyArray> read_golden(const isa::Program& program,
+                                            const std::filesystem::path& path) {
+  return read_npz(path, [&program](const std::string& key) {
+    std::uint32_t id = 0;
+    const isa::Tensor& tensor = expected_tensor(program, key, id);
+    return std::optional(npy_bytes(tensor.elements(), tensor.dtype));
+  });
 }
 
 bool all_match(const std::vector<Comparison>& rows) {

@@ -20,10 +20,17 @@ struct Comparison {
 };
 
 /// One row per array in `golden`. Element x matches y if |x - y| <= atol + rtol * |y|; NaN matches
-/// NaN and infinities must be equal. Throws Error if a name is not a tensor in HBM or sizes differ.
+/// NaN and infinities must be equal. Throws Error if there is none, a name is not a tensor in HBM,
+/// or shapes differ.
 [[nodiscard]] std::vector<Comparison> compare(const isa::Program& program, isa::Memory& memory,
                                               const std::map<std::string, NpyArray>& golden,
                                               double rtol, double atol);
+/// Names of the outputs that `golden` has no array for.
+[[nodiscard]] std::vector<std::string> left_out(const isa::Program& program,
+                                                const std::map<std::string, NpyArray>& golden);
+/// The arrays of an .npz that name tensors in HBM; any other name is an Error.
+[[nodiscard]] std::map<std::string, NpyArray> read_golden(const isa::Program& program,
+                                                          const std::filesystem::path& path);
 [[nodiscard]] bool all_match(const std::vector<Comparison>& rows);
 
 /// Arrays of all output (and input/output) tensors, for --outputs.

@@ -3,8 +3,10 @@
 //   simulate(program, config, memory)  one timed run with any observers
 //   compile_trace(trace, options, ...) what the compiler makes of a trace's program
 //   compare, output_arrays             a run's outputs, also against reference arrays
+//   refusals                           what the compiler of an SDK release would not take
 #pragma once
 
 #include "src/run/compile_trace.hpp"
 #include "src/run/golden.hpp"
+#include "src/run/release.hpp"
 #include "src/run/simulation.hpp"

@@ -15,6 +15,7 @@ SimResult simulate(const isa::Program& program, const models::Config& config, is
   const models::ObserverList observers(options.observers);
   models::RunOptions run_options;
   run_options.unwritten = options.unwritten;
+  run_options.undefined_output = options.undefined_output;
   run_options.print = options.print;
   run_options.stochastic_rounding = options.stochastic_rounding;
   run_options.progress = options.progress;

@@ -11,6 +11,7 @@ struct SimOptions {
   /// come from memory.
   bool timing_only = false;
   isa::Unwritten unwritten = isa::Unwritten::kError;
+  isa::UndefinedSink undefined_output = {};  // null: what is undefined in an output is thrown
   isa::PrintSink print = {};
   std::optional<std::uint32_t> stochastic_rounding = {};  // seed; none: nearest even
   std::vector<models::Observer*> observers = {};

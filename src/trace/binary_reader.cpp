@@ -143,7 +143,7 @@ class Reader {
     std::vector<isa::Dim> dims(static_cast<std::size_t>(integer(kMaxDims, "dimensions")));
     for (isa::Dim& d : dims) {
       d.step = binary::unzigzag(in_.read_varint());
-      d.num = integer(kMaxElements, "dimension");
+      d.num = integer(isa::kMostElements, "dimension");
     }
     check_dims("pattern", dims);
     patterns_.push_back(program_->intern(std::move(dims)));
@@ -209,8 +209,9 @@ class Reader {
     }
     if (depth_of(d.index) > kMaxIndexDepth) corrupt("index operands nest too deeply");
     d.stride = binary::unzigzag(in_.read_varint());
-    if (d.stride > kMaxElements || d.stride < -kMaxElements) corrupt("stride out of range");
-    d.limit = integer(kMaxElements, "limit");
+    if (d.stride > isa::kMostElements || d.stride < -isa::kMostElements)
+      corrupt("stride out of range");
+    d.limit = integer(isa::kMostElements, "limit");
     d.group = integer(isa::kPartitions, "group");
     return d;
   }

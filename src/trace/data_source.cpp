@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "isa/error.hpp"
+#include "src/files/files.hpp"
 
 namespace nkisim {
 namespace {
@@ -128,6 +129,29 @@ std::vector<std::byte> from_array(const isa::Tensor& t, const NpyArray& array,
   return to_dtype(array, t.dtype, what);
 }
 
+std::uint64_t room_for(const isa::Tensor& t) { return npy_bytes(t.elements(), t.dtype); }
+
+const isa::Tensor& input_named(const isa::Program& program, const std::string& name) {
+  const std::uint32_t* id = program.find_tensor(name);
+  const bool input = id != nullptr && program.tensor(*id).role != isa::TensorRole::kInternal &&
+                     program.tensor(*id).role != isa::TensorRole::kOutput;
+  if (!input) isa::fail("input " + name, "given", "the name of an input tensor of the trace");
+  return program.tensor(*id);
+}
+
+std::filesystem::path data_file(const DataSource& source, const std::string& what,
+                                const LoadOptions& options) {
+  std::vector<std::filesystem::path> roots = options.roots;
+  roots.insert(roots.end(), {options.folder, "."});
+  const std::filesystem::path file = options.folder / source.file;
+  std::error_code ec;
+  if (!std::filesystem::exists(file, ec))
+    isa::fail(what + ": " + file.string() + " cannot be opened");
+  if (const auto found = Reach(roots).find(file)) return *found;
+  isa::fail(what, "data in " + source.file,
+            "a regular file below the trace's folder, the working folder or a --root");
+}
+
 }  // namespace
 
 void generate(const DataSource& s, std::int64_t first, std::size_t count, double* out) {
@@ -161,15 +185,16 @@ void generate(const DataSource& s, std::int64_t first, std::size_t count, double
 }
 
 std::vector<std::byte> tensor_bytes(const isa::Tensor& tensor, const DataSource& source,
-                                    const std::filesystem::path& folder) {
+                                    const LoadOptions& options) {
   const std::string what = "tensor " + tensor.name;
   switch (source.kind) {
     case DataSource::Kind::kNone:
       break;
     case DataSource::Kind::kNpy:
-      return from_array(tensor, read_npy(folder / source.file), what);
+      return from_array(tensor, read_npy(data_file(source, what, options), room_for(tensor)), what);
     case DataSource::Kind::kNpz:
-      return from_array(tensor, read_npz(folder / source.file, source.key), what);
+      return from_array(
+          tensor, read_npz(data_file(source, what, options), source.key, room_for(tensor)), what);
     case DataSource::Kind::kGenerator:
       return generated(tensor, source, what);
     case DataSource::Kind::kValues:
@@ -178,26 +203,26 @@ std::vector<std::byte> tensor_bytes(const isa::Tensor& tensor, const DataSource&
   isa::fail(what, "an input without data", "\"data\" in the trace or an array on the command line");
 }
 
+NpyRoom input_room(const isa::Program& program) {
+  return [&program](const std::string& name) {
+    return std::optional(room_for(input_named(program, name)));
+  };
+}
+
 void load_inputs(const isa::Program& program, const std::vector<DataSource>& sources,
                  isa::Memory& memory, const LoadOptions& options) {
-  for (const auto& [name, array] : options.inputs) {
-    const std::uint32_t* id = program.find_tensor(name);
-    const bool input = id != nullptr && program.tensor(*id).role != isa::TensorRole::kInternal &&
-                       program.tensor(*id).role != isa::TensorRole::kOutput;
-    if (!input) isa::fail("input " + name, "given", "the name of an input tensor of the trace");
-  }
+  for (const auto& [name, array] : options.inputs) (void)input_named(program, name);
   static const DataSource kNoData;
   for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
     const isa::Tensor& t = program.tensor(id);
     if (t.role == isa::TensorRole::kInternal || t.role == isa::TensorRole::kOutput) continue;
     const auto given = options.inputs.find(t.name);
-    if (given != options.inputs.end()) {
-      memory.load(id, from_array(t, given->second, "tensor " + t.name));
-      continue;
-    }
+    const bool is_given = given != options.inputs.end();
     const DataSource& source = id < sources.size() ? sources[id] : kNoData;
-    if (source.kind == DataSource::Kind::kNone && options.allow_missing) continue;
-    memory.load(id, tensor_bytes(t, source, options.folder));
+    if (!is_given && source.kind == DataSource::Kind::kNone && options.allow_missing) continue;
+    (void)memory.hbm(id);  // whether it fits is said before any value is made
+    memory.load(id, is_given ? from_array(t, given->second, "tensor " + t.name)
+                             : tensor_bytes(t, source, options));
   }
 }
 

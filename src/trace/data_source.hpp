@@ -22,7 +22,7 @@ inline constexpr int kGeneratorCount = 6;
 struct DataSource {
   enum class Kind : std::uint8_t { kNone, kNpy, kNpz, kGenerator, kValues };
   Kind kind = Kind::kNone;
-  std::string file, key;  // relative to the trace's folder
+  std::string file, key;  // relative to the trace's folder; below it, the working folder or a root
   Generator generator = Generator::kZeros;
   std::int64_t seed = 0;
   double low = 0, high = 1;    // uniform: [low, high); integers: [low, high)
@@ -36,17 +36,22 @@ struct DataSource {
 /// NumPy: docs/trace-format.md, traces/generators.py.
 void generate(const DataSource& source, std::int64_t first, std::size_t count, double* out);
 
-/// All bytes of `tensor`, row-major. `folder` is where relative files are looked up.
-/// Throws isa::Error naming the tensor.
+struct LoadOptions {
+  std::filesystem::path folder = {};              // of the trace
+  std::vector<std::filesystem::path> roots = {};  // where its data files may be as well
+  std::map<std::string, NpyArray> inputs = {};    // replace what the trace says, by tensor name
+  bool allow_missing = false;                     // leave inputs without data unwritten
+};
+
+/// All bytes of `tensor`, row-major; of a file, if it is a regular one below options.folder, the
+/// working folder or a root. Throws isa::Error naming the tensor.
 [[nodiscard]] std::vector<std::byte> tensor_bytes(const isa::Tensor& tensor,
                                                   const DataSource& source,
-                                                  const std::filesystem::path& folder);
+                                                  const LoadOptions& options);
 
-struct LoadOptions {
-  std::filesystem::path folder;            // of the trace
-  std::map<std::string, NpyArray> inputs;  // replace what the trace says, by tensor name
-  bool allow_missing = false;              // leave inputs without data unwritten
-};
+/// Which arrays of an .npz are inputs of `program`, and their largest size (read_npz). An array of
+/// another name is an isa::Error.
+[[nodiscard]] NpyRoom input_room(const isa::Program& program);
 
 /// Writes every input and constant into `memory`. `sources` is indexed by tensor id and may be
 /// shorter. An input without data, or data for an unknown tensor, is an isa::Error.

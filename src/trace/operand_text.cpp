@@ -68,8 +68,8 @@ class IndexParser {
   std::int64_t required(std::string_view text) const {
     std::int64_t value = 0;
     const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (ec != std::errc{} || end != text.data() + text.size() || value > kMaxElements ||
-        value < -kMaxElements) {
+    if (ec != std::errc{} || end != text.data() + text.size() || value > isa::kMostElements ||
+        value < -isa::kMostElements) {
       bad("an integer or start:stop:step for each index");
     }
     return value;
@@ -155,17 +155,17 @@ void check_keys(std::string_view what, Json object, std::initializer_list<std::s
 
 void check_dims(std::string_view what, const std::vector<Dim>& dims) {
   const std::string limit = "a pattern of at most " + std::to_string(kMaxDims) +
-                            " dimensions, at least one and at most 2^40 elements, reaching at "
-                            "most 2^40 elements";
+                            " dimensions, at least one and at most 2^36 elements, reaching at "
+                            "most 2^36 elements";
   bool ok = dims.size() <= kMaxDims;
   std::int64_t elements = 1;
   for (const Dim& d : dims) {
-    ok = ok && d.num >= 1 && d.num <= kMaxElements / elements && d.step <= kMaxElements &&
-         d.step >= -kMaxElements;
+    ok = ok && d.num >= 1 && d.num <= isa::kMostElements / elements &&
+         d.step <= isa::kMostElements && d.step >= -isa::kMostElements;
     if (!ok) break;
     elements *= d.num;
     const std::int64_t step = d.step < 0 ? -d.step : d.step;
-    ok = step == 0 || d.num - 1 <= kMaxElements / step;
+    ok = step == 0 || d.num - 1 <= isa::kMostElements / step;
   }
   if (!ok) isa::fail(what, "too large or empty", limit);
 }
@@ -370,8 +370,8 @@ const isa::DynamicOffset* OperandReader::dynamic_part(std::string_view param, Js
               "one of register, scalar, vector or indirect");
   }
   const std::int64_t unit = d.kind == Kind::kVector ? row_elements(program_.tensor(ref)) : 1;
-  d.stride = int_member(param, part, "stride", -kMaxElements, kMaxElements, unit);
-  d.limit = int_member(param, part, "limit", 0, kMaxElements, 0);
+  d.stride = int_member(param, part, "stride", -isa::kMostElements, isa::kMostElements, unit);
+  d.limit = int_member(param, part, "limit", 0, isa::kMostElements, 0);
   d.group = int_member(param, part, "group", 1, isa::kPartitions, 0);
   return program_.add_dynamic(d);
 }

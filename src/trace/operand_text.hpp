@@ -59,7 +59,6 @@ void append_operand(std::string& out, const isa::Program& program, const isa::Te
 /// Fails if `object` has a member outside `known`.
 void check_keys(std::string_view what, Json object, std::initializer_list<std::string_view> known);
 /// Limits that keep all address arithmetic within 64 bits.
-inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40U;
 inline constexpr std::int64_t kMaxAddress = std::int64_t{1} << 52U;
 inline constexpr std::size_t kMaxDims = 8;
 /// Fails unless `dims` is a pattern whose reach fits comfortably in 64 bits.

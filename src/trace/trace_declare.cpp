@@ -172,12 +172,12 @@ std::vector<std::int64_t> read_shape(std::string_view what, Json tensor) {
   const auto list = tensor.find("shape");
   std::vector<std::int64_t> shape;
   std::int64_t elements = 1;
-  const std::string required = "a list of 1 to 8 positive sizes of at most 2^40 elements together";
+  const std::string required = "a list of 1 to 8 positive sizes of at most 2^36 elements together";
   if (!list || !list->is(JsonType::kArray) || list->size() < 1 || list->size() > kMaxDims) {
     isa::fail(std::string(what) + ".shape", list ? list->describe() : "missing", required);
   }
   for (const Json v : *list) {
-    if (!v.is(JsonType::kInt) || v.integer() < 1 || v.integer() > kMaxElements / elements) {
+    if (!v.is(JsonType::kInt) || v.integer() < 1 || v.integer() > isa::kMostElements / elements) {
       isa::fail(std::string(what) + ".shape", "a list with " + v.describe(), required);
     }
     elements *= v.integer();

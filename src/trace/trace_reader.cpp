@@ -23,11 +23,10 @@ class TextReader {
     try {
       while (in_.read_line(line)) {
         ++number_;
-        if (blank(line)) continue;
-        read_line(line);
         if (options_.progress && number_ % kProgressLines == 0) {
           options_.progress(in_.consumed(), in_.total());
         }
+        if (!blank(line)) read_line(line);
       }
       if (!insts_) isa::fail("the file is empty; a trace header is required");
     } catch (isa::Error& e) {

@@ -107,7 +107,8 @@ int count_differences(const models::Config& config, unsigned first, unsigned cou
     isa::Memory expected(*trace.program), timed(*trace.program);
     load_inputs(trace, expected);
     load_inputs(trace, timed);
-    isa::interpret(*trace.program, expected);
+    isa::interpret(*trace.program, expected,
+                   {.unwritten = isa::Unwritten::kAllow, .print = {}, .progress = {}});
     simulate(*trace.program, config, &timed,
              {.unwritten = isa::Unwritten::kAllow, .print = {}, .observers = {}, .progress = {}});
     if (outputs(trace, expected) == outputs(trace, timed)) continue;

@@ -61,3 +61,34 @@ TEST_CASE("an expected array of another size or name is an error") {
   const auto two = array_of<float>("<f4", {1.0F, 2.0F});
   CHECK_THROWS_AS(compare_with(isa::Dtype::kFloat32, got, two), isa::Error);
 }
+
+TEST_CASE("an expected array of another shape is an error") {
+  const std::vector<float> got = {1.0F, 2.0F, 3.0F, 4.0F};
+  NpyArray want = array_of<float>("<f4", got);
+  want.shape = {2, 2};
+  CHECK_THROWS_WITH(compare_with(isa::Dtype::kFloat32, got, want),
+                    Catch::Matchers::Contains("of shape [2, 2]; [4] is required"));
+}
+
+TEST_CASE("nothing to compare with is an error") {
+  isa::Program program(*isa::find_machine("trn2"));
+  isa::Memory memory(program);
+  CHECK_THROWS_WITH(compare(program, memory, {}, 0, 0), Catch::Matchers::Contains("no array"));
+}
+
+TEST_CASE("outputs without an expected array are named") {
+  isa::Program program(*isa::find_machine("trn2"));
+  const auto add = [&](const char* name, isa::TensorRole role) {
+    isa::Tensor t;
+    t.name = name;
+    t.role = role;
+    t.shape = {1};
+    program.add_tensor(t);
+  };
+  add("x", isa::TensorRole::kInput);
+  add("y", isa::TensorRole::kOutput);
+  add("z", isa::TensorRole::kInputOutput);
+  add("scratch", isa::TensorRole::kInternal);
+  CHECK(left_out(program, {}) == std::vector<std::string>{"y", "z"});
+  CHECK(left_out(program, {{"z", {}}}) == std::vector<std::string>{"y"});
+}

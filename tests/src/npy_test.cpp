@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include "isa/error.hpp"
@@ -19,6 +20,8 @@ namespace {
 
 const std::string kReference =
     std::string(NKISIM_SOURCE_DIR) + "/tests/src/data/numpy_reference.npz";
+
+constexpr std::uint64_t kAnySize = std::numeric_limits<std::uint64_t>::max();
 
 template <typename T>
 std::vector<T> as(const std::vector<std::byte>& bytes) {
@@ -65,7 +68,8 @@ TEST_CASE("arrays that NumPy wrote are read") {
   CHECK(arrays.at("scalar").shape.empty());
   CHECK(arrays.at("scalar").elements() == 1);
   CHECK(arrays.at("empty").elements() == 0);
-  CHECK_THROWS_WITH(read_npz(kReference, "nope"), Contains("has no array nope") && Contains("x"));
+  CHECK_THROWS_WITH(read_npz(kReference, "nope", kAnySize),
+                    Contains("has no array nope") && Contains("x"));
   CHECK_THROWS_WITH(to_dtype(arrays.at("x"), Dtype::kInt32, "x"), Contains("int32"));
   CHECK_THROWS_WITH(to_dtype(arrays.at("fortran"), Dtype::kBool, "f"), Contains("fit bool"));
 }
@@ -83,7 +87,7 @@ TEST_CASE("arrays round-trip through files") {
   std::filesystem::remove(path);
   const auto single = temp("a.npy");
   write_npy(single, a);
-  CHECK(read_npy(single).data == a.data);
+  CHECK(read_npy(single, kAnySize).data == a.data);
   std::filesystem::remove(single);
 }
 
@@ -179,4 +183,34 @@ TEST_CASE("values fill a tensor") {
   CHECK_THROWS_WITH(bytes_of(tensor(Dtype::kFloat32, {3}), s), Contains("2 values"));
   s.values = {1.5};
   CHECK_THROWS_WITH(bytes_of(tensor(Dtype::kInt32, {3}), s), Contains("whole numbers"));
+}
+
+TEST_CASE("members that nobody wants are not unpacked") {
+  const auto path = temp("unwanted.npz");
+  NpyArray small{"<f4", {2}, std::vector<std::byte>(8)};
+  NpyArray large{"<f4", {1 << 20}, std::vector<std::byte>(4 << 20)};
+  write_npz(path, {{"small", small}, {"large", large}});
+  std::vector<std::string> asked;
+  const auto read = read_npz(path, [&](const std::string& key) -> std::optional<std::uint64_t> {
+    asked.push_back(key);
+    return key == "small" ? std::optional<std::uint64_t>(1000) : std::nullopt;
+  });
+  CHECK(asked == std::vector<std::string>{"small", "large"});
+  CHECK(read.size() == 1);
+  CHECK(read.at("small").shape == std::vector<std::int64_t>{2});
+  CHECK_THROWS_WITH(
+      read_npz(path, [](const std::string&) { return std::optional<std::uint64_t>(1000); }),
+      Contains("[large]") && Contains("at most 1000"));
+  CHECK_THROWS_WITH(read_npz(path, "large", 1000), Contains("at most 1000"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a file with an array of any number type fits the room for a tensor") {
+  CHECK(npy_bytes(10, Dtype::kInt8) >= 10 * 8 + 128);
+  CHECK(npy_bytes(10, Dtype::kFloat8E4m3fnX4) >= 40 * 8 + 128);
+}
+
+TEST_CASE("files that are no regular ones are no arrays") {
+  CHECK_THROWS_WITH(read_npy("/dev/zero", kAnySize), Contains("regular file"));
+  CHECK_THROWS_WITH(read_npz("/dev/zero"), Contains("regular file"));
 }

@@ -113,7 +113,8 @@ void check_replay(const std::string& path) {
   CHECK(d.duration.p90 <= 0.15);
   for (const EngineDiff& e : d.engines) {
     INFO(e.engine);
-    CHECK(std::abs(relative(e.simulated, e.measured)) <= 0.05);
+    const double share = e.measured / d.measured_total;
+    CHECK(std::abs(e.simulated / d.simulated_total - share) <= 0.03);
   }
   CHECK(d.measured_packets == d.simulated_packets);
   CHECK(d.packet_duration.median <= 0.10);
@@ -131,7 +132,7 @@ TEST_CASE("measured kernels replay within the promised bounds") {
       ++count;
     }
   }
-  CHECK(count >= 2);
+  CHECK(count >= 4);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_CASE("strange operands are kept, never fatal") {
   }
   const auto o = parse_operands("src=fp32@0x10[1,1][9000000000000,9000000000000]");
   REQUIRE(o.tensors.size() == 1);
-  CHECK(o.tensors[0].elements() == std::int64_t{1} << 40U);
+  CHECK(o.tensors[0].elements() == isa::kMostElements);
 }
 
 }  // namespace

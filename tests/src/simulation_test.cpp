@@ -131,14 +131,10 @@ TEST_CASE("a timed run computes what the interpreter computes") {
   isa::Memory timed(p.program), plain(p.program);
   for (isa::Memory* m : {&timed, &plain}) {
     for (std::size_t i = 0; i < t.size(); ++i) {
-      const isa::Placement at = m->place(*p.program.whole(t[i]));
-      for (std::int64_t row = 0; row < 128; ++row) {
-        for (std::int64_t c = 0; c < 32; ++c) {
-          const float value = static_cast<float>(i + 1) * 0.001F;
-          std::memcpy(at.region->data() + at.start + row * at.pitch + 4 * c, &value, 4);
-        }
-        at.region->mark_written(at.start + row * at.pitch, 128);
-      }
+      std::vector<std::byte> bytes(std::size_t{128} * 32 * 4);
+      const float value = static_cast<float>(i + 1) * 0.001F;
+      for (std::size_t at = 0; at < bytes.size(); at += 4) std::memcpy(&bytes[at], &value, 4);
+      m->write(t[i], bytes);
     }
   }
   isa::interpret(p.program, plain);

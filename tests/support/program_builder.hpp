@@ -148,15 +148,7 @@ class ProgramBuilder {
   }
   /// Writes a tensor's bytes or values (all tensors must have been added before).
   void set_bytes(std::uint32_t id, const std::vector<std::byte>& bytes) {
-    const isa::TensorRef& ref = *program_->whole(id);
-    const isa::Placement place = memory().place(ref);
-    const std::int64_t rows = ref.on_chip() ? ref.rows() : 1;
-    const std::int64_t row = static_cast<std::int64_t>(bytes.size()) / rows;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t at = place.start + r * place.pitch;
-      std::memcpy(place.region->data() + at, bytes.data() + r * row, static_cast<std::size_t>(row));
-      place.region->mark_written(at, row);
-    }
+    memory().write(id, bytes);
   }
   void set(std::uint32_t id, const std::vector<float>& values) {
     const isa::Tensor& t = program_->tensor(id);
