@@ -9,7 +9,7 @@ import tempfile
 
 import numpy as np
 
-from .session import ENGINES, FS_PER_NS, BadSession, Session
+from .session import ENGINES, FS_PER_NS, BadSession, Session, reading
 from .sweep import job
 from .sweep.source import Source
 
@@ -176,8 +176,9 @@ def main(words):
     args = arguments(words)
     try:
         sides = settings(args)
-        runs = [opened(path, side) for path, side in zip((args.a, args.b or args.a), sides)]
-        result = compare(runs[0][1], runs[1][1], [name for name, _ in runs])
+        with reading(*{args.a, args.b or args.a}):
+            runs = [opened(path, side) for path, side in zip((args.a, args.b or args.a), sides)]
+            result = compare(runs[0][1], runs[1][1], [name for name, _ in runs])
     except argparse.ArgumentTypeError as error:
         print(f"nkisim compare: --set: {error}", file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 """The command line of neuron-profile and neuron-explorer, answered from a simulated session.
 
-A session of `nkisim run --session FILE` takes the place of the profile (-s, --session-file); the
-NEFF (-n) is accepted and not read.
+A session of `nkisim run --session FILE` takes the place of the profile (-s, --session-file). The NEFF
+(-n) is a program that a simulated run saved; `capture` runs it, `view` accepts it and does not read it.
 """
 
 import argparse
@@ -10,7 +10,8 @@ import os
 import pathlib
 import sys
 
-from .session import FS_PER_NS, BadSession, Session
+from . import container
+from .session import FS_PER_NS, BadSession, Session, reading
 from .view import FORMATS, summary_text, write, write_text
 
 
@@ -107,10 +108,18 @@ def view(args):
     return 0
 
 
-def capture(_args):
-    print("neuron-profile: capture needs a NeuronCore; simulate with "
-          "`nkisim run TRACE --session profile.ntff` instead", file=sys.stderr)
-    return 3
+def capture(args):
+    """Simulates a program that a run saved. Every execution takes the same time; the one asked for
+    is in the session's name, as with the real tool."""
+    if not args.neff_path:
+        raise BadSession("capture needs a program (-n FILE)")
+    path = pathlib.Path(args.session_file or "profile.ntff")
+    nth = args.profile_nth_exec
+    if nth is not None:
+        path = path.with_name(f"{path.stem}_exec_{nth}{path.suffix}")
+    container.capture(args.neff_path, path)
+    print(f"{args.neff_path}: simulated; {path}")
+    return 0
 
 
 def arguments(words):
@@ -135,7 +144,8 @@ def arguments(words):
     for flag in ("--show-trace", "--show-dma", "-i"):
         show.add_argument(flag, action="store_true")
     show.add_argument("-e", "--show-errors", action="store_true")
-    commands.add_parser("capture", parents=[common])
+    c = commands.add_parser("capture", parents=[common])
+    c.add_argument("--profile-nth-exec", type=int)
     args, unknown = parser.parse_known_args(words)
     if unknown and args.command != "capture":
         parser.error("unknown arguments: " + " ".join(unknown))
@@ -147,7 +157,9 @@ def arguments(words):
 def main(words=None):
     args = arguments(words)
     try:
-        return {"view": view, "show-session": show_session, "capture": capture}[args.command](args)
+        command = {"view": view, "show-session": show_session, "capture": capture}[args.command]
+        with reading(args.session_file or getattr(args, "session_dir", None) or ""):
+            return command(args)
     except (BadSession, OSError) as error:
         print(f"neuron-profile: {error}", file=sys.stderr)
         return 3

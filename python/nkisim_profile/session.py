@@ -1,66 +1,57 @@
 """Reads a session: the events of one simulated run, as NumPy columns."""
 
 import functools
-import json
 import pathlib
-import zipfile
 
 import numpy as np
+
+from .columns import CAUSES, BadSession, Columns, reading
+from .files import source_text
+
+__all__ = ["CAUSES", "BadSession", "Session", "reading"]
+MAX_CORES = 256
 
 FS_PER_NS = 1_000_000
 ENGINES = ("Tensor", "Vector", "Scalar", "GpSimd", "Sync")
 UNITS = ("Tensor", "TensorMatrix", "Vector", "Scalar", "GpSimd", "Sync")
 SPACES = ("HBM", "SB", "PSUM")
-CAUSES = ("busy", "throttle", "fixed_latency", "wait_engine", "wait_dma", "hbm", "dma_latency",
-          "dma_engines", "port", "semaphore", "own_path", "issue", "end")
-
-
-class BadSession(Exception):
-    """The file is not a session, or of another version."""
-
-
-class Table:
-    """Columns as attributes."""
-
-    def __init__(self, columns):
-        self.columns = columns
-        self.__dict__.update(columns)
-
-    def __len__(self):
-        return len(next(iter(self.columns.values()), ()))
 
 
 class Session:
     """A saved run. `source_root` is a folder in which the kernel's sources are looked for first.
 
-    Raises BadSession if the file is none.
+    Raises BadSession if the file is none, or damaged.
     """
 
     def __init__(self, path, source_root=None):
         self._source_root = source_root
-        try:
-            with np.load(path) as arrays:
-                data = {key: arrays[key] for key in arrays.files}
-            self.facts = json.loads(data["facts"].tobytes())
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise BadSession(f"{path}: not a session of `nkisim run --session` ({error})") from None
+        self._folder = pathlib.Path(path).absolute().parent
+        columns = Columns(path)
+        self.facts = columns.facts()
         if self.facts.get("session_version") != 1:
             raise BadSession(f"{path}: session version {self.facts.get('session_version')}; "
                              "this program reads version 1")
-        ends = data["texts.ends"]
-        blob = data["texts.bytes"].tobytes()
-        starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-        self.texts = [blob[a:b].decode(errors="replace") for a, b in zip(starts, ends)]
-        for name in ("insts", "parts", "transfers", "lanes", "semaphores", "queues", "tensors",
-                     "uses", "charged", "path"):
-            prefix = name + "."
-            setattr(self, name, Table({k[len(prefix):]: v for k, v in data.items()
-                                       if k.startswith(prefix)}))
-        self.queue_names = {(int(c), int(i)): self.texts[n] for c, i, n in
-                            zip(self.queues.core, self.queues.index, self.queues.name)}
+        try:
+            self._read(columns)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            columns.fail(f"{type(error).__name__}: {error}")
+
+    def _read(self, columns):
         self.machine = self.facts["machine"]
-        self.cores = self.machine["cores"]
+        self.cores = int(self.machine["cores"])
         self.end_fs = int(self.facts["accounting"]["end_fs"])
+        if not 1 <= self.cores <= MAX_CORES or not 0 <= self.end_fs < 1 << 62:
+            columns.fail("impossible facts")
+        self.texts = columns.texts()
+        for name, table in columns.tables(len(self.texts), self.cores).items():
+            setattr(self, name, table)
+        self.queue_names = {(c, i): self.texts[n] for c, i, n in
+                            zip(self.queues.core.tolist(), self.queues.index.tolist(),
+                                self.queues.name.tolist())}
+        used = {*zip(self.transfers.core.tolist(), self.transfers.queue.tolist()),
+                *zip(self.lanes.core.tolist(), self.lanes.queue.tolist())}
+        if not used <= set(self.queue_names):
+            columns.fail("a transfer's queue has no name")
 
     def text(self, ids):
         return [self.texts[i] for i in ids]
@@ -80,21 +71,21 @@ class Session:
 
     @functools.cached_property
     def sources(self):
-        """Text of the kernel's source files, by the name that the trace gives them.
-
-        A relative name counts from the folder of the run, from the trace's or from one above it.
-        """
-        texts = dict(self.facts.get("sources", {}))
-        trace = pathlib.Path(self.facts.get("trace") or ".").absolute()
-        chosen = [pathlib.Path(self._source_root)] if self._source_root else []
+        """Text of the kernel's source files, by the name that the trace gives them: what the run
+        saved, or what is below the source root or the session's folder."""
+        texts = {str(k): v for k, v in dict(self.facts.get("sources", {})).items()
+                 if isinstance(v, str)}
         for name in {self.texts[f] for f in np.unique(self.insts.file).tolist()} - {""}:
-            places = [f / n for f in chosen for n in (name, pathlib.Path(name).name)]
-            if name not in texts:
-                places += [folder / name for folder in trace.parents[:3]]
-            found = next((p for p in places if p.is_file()), None)
+            found = self._from_root(name) or texts.get(name) or source_text(self._folder, name)
             if found:
-                texts[name] = found.read_text(errors="replace")
+                texts[name] = found
         return texts
+
+    def _from_root(self, name):
+        if not self._source_root:
+            return None
+        return source_text(self._source_root, name) or source_text(self._source_root,
+                                                                   pathlib.PurePath(name).name)
 
     def summary(self, core=0):
         """Every metric of a core."""

@@ -79,6 +79,11 @@ def instants(s):
 
 def chrome(s):
     """The JSON object format: times in microseconds."""
+    return write_chrome(slices(s), instants(s))
+
+
+def write_chrome(bars, points):
+    """Slices and instants, as slices() and instants() give them."""
     events, tracks = [], {}
 
     def track(core, name):
@@ -91,16 +96,21 @@ def chrome(s):
                            "name": "thread_name", "args": {"name": name}})
         return {"pid": core + 1, "tid": tracks[core, name]}
 
-    for core, name, what, start, end, args in slices(s):
+    for core, name, what, start, end, args in bars:
         events.append({"ph": "X", **track(core, name), "ts": start / 1000,
                        "dur": (end - start) / 1000, "name": what, "args": args})
-    for core, name, what, time in instants(s):
+    for core, name, what, time in points:
         events.append({"ph": "i", **track(core, name), "ts": time / 1000, "s": "t", "name": what})
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}).encode()
 
 
 def perfetto(s):
     """A Trace message of Perfetto's published protobuf definitions."""
+    return write_perfetto(slices(s), instants(s))
+
+
+def write_perfetto(bars, points):
+    """Slices and instants, as slices() and instants() give them."""
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
     except ImportError:
@@ -131,7 +141,7 @@ def perfetto(s):
             p.track_event.name = name
         return p.track_event
 
-    for core, name, what, start, end, args in slices(s):
+    for core, name, what, start, end, args in bars:
         uuid = track(core, name)
         begun = event(start, pb.TrackEvent.TYPE_SLICE_BEGIN, uuid, what)
         for key, value in args.items():
@@ -142,6 +152,6 @@ def perfetto(s):
             else:
                 a.string_value = value
         event(end, pb.TrackEvent.TYPE_SLICE_END, uuid)
-    for core, name, what, time in instants(s):
+    for core, name, what, time in points:
         event(time, pb.TrackEvent.TYPE_INSTANT, track(core, name), what)
     return trace.SerializeToString()

@@ -3,18 +3,23 @@
 import argparse
 import csv
 import json
-import os
 import pathlib
+import re
 import sys
 
 import numpy as np
 
 from . import timeline
-from .session import BadSession, Session
+from .files import replace, replacing
+from .session import BadSession, Session, reading
 from .tables import SCHEMA, TABLES
 
 ARROW = {"integer (int64)": "int64", "integer (int32)": "int32", "boolean": "bool_",
          "number (float)": "float64", "number (double)": "float64"}
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def pyarrow():
@@ -56,7 +61,16 @@ def write_parquet(session, folder):
     pa = pyarrow()
     folder.mkdir(parents=True, exist_ok=True)
     for name, columns in all_tables(session):
-        pa.parquet.write_table(arrow_table(name, columns), folder / f"{name}.parquet")
+        with replacing(folder / f"{name}.parquet") as partial:
+            pa.parquet.write_table(arrow_table(name, columns), partial)
+
+
+def cell(value):
+    """A value for a CSV file. Spreadsheets compute a text that begins like a formula: a ' before it
+    makes it a text there, too."""
+    if not isinstance(value, str) or not value.startswith(FORMULA) or NUMBER.fullmatch(value):
+        return value
+    return f"'{value}"
 
 
 def write_csv(session, folder):
@@ -66,10 +80,11 @@ def write_csv(session, folder):
         names = [column[0] for column in SCHEMA[name]]
         rows = len(next(iter(columns.values())))
         data = [plain(columns[c]) if c in columns else [None] * rows for c in names]
-        with open(folder / f"{name}.csv", "w", newline="") as out:
+        with replacing(folder / f"{name}.csv") as partial, open(
+                partial, "w", newline="", encoding="utf-8", errors="replace") as out:
             writer = csv.writer(out)
             writer.writerow(names)
-            writer.writerows(zip(*data))
+            writer.writerows([cell(v) for v in row] for row in zip(*data))
 
 
 def _rows(columns, rename=()):
@@ -163,7 +178,7 @@ def write(session, output_format, output):
         (write_parquet if output_format == "parquet" else write_csv)(session, folder)
         return str(folder)
     if output_format in TIMELINES:
-        return _replace(output or TIMELINES[output_format],
+        return replace(output or TIMELINES[output_format],
                         getattr(timeline, output_format)(session))
     text = {"summary-text": lambda: summary_text(session),
             "summary-json": lambda: json.dumps(session.summaries(), indent=1) + "\n",
@@ -176,15 +191,7 @@ def write_text(text, output):
     if not output or output == "-":
         sys.stdout.write(text)
         return None
-    return _replace(output, text.encode())
-
-
-def _replace(path, content):
-    partial = f"{path}.partial"
-    with open(partial, "wb") as out:
-        out.write(content)
-    os.replace(partial, path)
-    return path
+    return replace(output, text.encode())
 
 
 def main(words):
@@ -201,7 +208,8 @@ def main(words):
     args = parser.parse_args(words)
     try:
         chosen = args.output_format or ("summary-json" if args.json else "summary-text")
-        written = write(Session(args.session), chosen, args.output_file)
+        with reading(args.session):
+            written = write(Session(args.session), chosen, args.output_file)
         if args.json and written:
             print(json.dumps({"ok": True, "format": chosen, "output": written}))
     except (BadSession, OSError) as error:

@@ -3,13 +3,14 @@
 import argparse
 import html
 import importlib.util
-import os
 import pathlib
+import re
 import sys
 
 import numpy as np
 
-from ..session import FS_PER_NS, BadSession, Session
+from ..files import replace
+from ..session import FS_PER_NS, BadSession, Session, reading
 from ..tables import TABLES
 from .lines import source_lines
 from .occupancy import curves, maps
@@ -89,9 +90,8 @@ def render(session):
     parts = {"@TITLE@": html.escape(pathlib.Path(session.facts.get("trace") or "trace").name),
              "@PLOTLY@": plotly(), "@DATA@": data,
              "@SCRIPT@": "\n".join((PAGE / s).read_text(encoding="utf-8") for s in SCRIPTS)}
-    for key, value in parts.items():
-        page = page.replace(key, value, 1 if len(value) > 1000 else -1)
-    return page
+    # In one pass: a name may look like a placeholder.
+    return re.sub("|".join(parts), lambda found: parts[found[0]], page)
 
 
 def main(words):
@@ -102,10 +102,9 @@ def main(words):
     parser.add_argument("--output", "-o", required=True)
     args = parser.parse_args(words)
     try:
-        page = render(Session(args.session))
-        partial = f"{args.output}.partial"
-        pathlib.Path(partial).write_text(page, encoding="utf-8")
-        os.replace(partial, args.output)
+        with reading(args.session):
+            page = render(Session(args.session))
+        replace(args.output, page.encode(errors="replace"))
     except (BadSession, OSError) as error:
         print(f"nkisim report: {error}", file=sys.stderr)
         return 3

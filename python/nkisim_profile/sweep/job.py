@@ -12,10 +12,15 @@ import time
 def program():
     """The nkisim program of this machine: $NKISIM_PROGRAM if it exists, else the one in PATH."""
     chosen = os.environ.get("NKISIM_PROGRAM", "")
-    found = chosen if os.path.exists(chosen) else shutil.which("nkisim")
+    found = chosen if os.path.exists(chosen) else shutil.which("nkisim") or _of_this_tree()
     if not found:
         raise FileNotFoundError("no nkisim program in PATH; set NKISIM_PROGRAM")
     return found
+
+
+def _of_this_tree():
+    built = pathlib.Path(__file__).resolve().parents[3] / "build" / "release" / "nkisim"
+    return str(built) if built.exists() else None
 
 
 def words(trace, point, options):

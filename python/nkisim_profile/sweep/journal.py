@@ -12,17 +12,22 @@ VERSION = 1
 HEADER = {"nkisim_sweep": VERSION}
 
 
+def _simulated(row):
+    return "summary" in row
+
+
 class Journal:
     """Appends whole lines, so that it is valid whenever the sweep ends; opening it resumes.
 
     `stamp` gives the text that identifies what a point's result depends on besides its settings; a
-    row with another stamp is out of date. Raises BadSession if another sweep holds the file, or if
-    it is no journal.
+    row with another stamp is out of date; `finished` says of a row whether its point is done.
+    Raises BadSession if another sweep holds the file, or if it is no journal with this `header`.
     """
 
-    def __init__(self, path, stamp):
+    def __init__(self, path, stamp, header=None, finished=_simulated):
         self.path = pathlib.Path(path)
-        self._stamp = stamp
+        self._stamp, self._finished = stamp, finished
+        header = header or HEADER
         self.rows = {}
         self._file = open(self.path, "a+b")
         try:
@@ -31,14 +36,14 @@ class Journal:
             raise BadSession(f"{path}: another sweep is writing this journal") from None
         lines = self._whole_lines()
         if not lines:
-            self._write(HEADER)
-        elif lines[0] != HEADER:
+            self._write(header)
+        elif lines[0] != header:
             raise BadSession(f"{path}: not the journal of a sweep; name another with --journal")
         for row in lines[1:]:
             self._keep(row)
 
     def _keep(self, row):
-        if "summary" in row:
+        if self._finished(row):
             self.rows[json.dumps([row["point"], row["stamp"]], sort_keys=True)] = row
 
     def _key(self, point):

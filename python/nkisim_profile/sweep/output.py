@@ -4,7 +4,9 @@ import csv
 import json
 import os
 
+from ..files import replacing
 from ..session import BadSession
+from ..view import cell
 
 COLUMNS = ("total_time", "tensor_engine_active_time_percent", "vector_engine_active_time_percent",
            "scalar_engine_active_time_percent", "gpsimd_engine_active_time_percent",
@@ -27,11 +29,10 @@ def flat(rows):
 def write_csv(rows, path):
     table = flat(rows)
     names = list(dict.fromkeys(name for row in table for name in row))
-    with open(f"{path}.partial", "w", newline="", encoding="utf-8") as out:
+    with replacing(path) as partial, open(partial, "w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, names)
         writer.writeheader()
-        writer.writerows(table)
-    os.replace(f"{path}.partial", path)
+        writer.writerows({k: cell(v) for k, v in row.items()} for row in table)
 
 
 def as_json(rows, failed):
@@ -87,7 +88,8 @@ def plot(rows, metric, path):
     area.grid(alpha=0.3)
     if others:
         area.legend()
-    figure.savefig(path, dpi=120)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=120, format=os.path.splitext(path)[1][1:] or "png")
     pyplot.close(figure)
 
 

@@ -1,0 +1,25 @@
+"""python -m nkisim_evaluate evaluate|tune ...: what `nkisim evaluate` and `nkisim tune` run."""
+
+import signal
+import sys
+from importlib import import_module
+
+_COMMANDS = {"evaluate": "command", "tune": "tune_command"}
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] not in _COMMANDS:
+        print(f"usage: python -m nkisim_evaluate {'|'.join(_COMMANDS)} ...", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean end of the workers
+    try:
+        return import_module(f".{_COMMANDS[sys.argv[1]]}", __package__).main(sys.argv[2:])
+    except KeyboardInterrupt:
+        print(f"nkisim {sys.argv[1]}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""The command line of `nkisim evaluate`."""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+from .api import evaluate
+from .evaluator import Evaluator, Settings, as_candidate, parse_bytes
+from .reference import BadReference
+
+EPILOG = """examples:
+  nkisim evaluate --reference ref.py --candidates kernels/ --target trn2 --jsonl results.jsonl
+  nkisim evaluate --reference ref.py --candidates a.py b.py --baseline a.py
+  producer | nkisim evaluate --reference ref.py --candidates - > results.jsonl
+
+With - each line of standard input is a JSON object with "source" or "path" and optionally "id",
+"kernel", "grid" and "params"; each gives one line. docs/evaluate.md has the fields of a record and
+what is flagged. Exit codes: 0 all candidates are ok, 1 some are not, 2 usage, 3 bad reference,
+130 interrupted."""
+_LINE_BYTES = 64 << 20
+
+
+def size(text):
+    try:
+        return parse_bytes(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def setting(text):
+    name, found, value = text.partition("=")
+    if not found or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}; PATH=VALUE is required")
+    return name, value
+
+
+def common(parser):
+    """Options that `tune` has as well."""
+    add = parser.add_argument
+    add("--reference", required=True, metavar="REF.py",
+        help="inputs(seed) and reference(*inputs), or an AccelOpt task")
+    add("--target", help="trn1, inf2, trn2 or trn3")
+    add("--config", help="machine description: a built-in name or a JSON file")
+    add("--set", action="append", default=[], type=setting, metavar="PATH=VALUE",
+        help="override one number of the config")
+    add("--grid", type=int, help="launch grid: 2 for both cores of an LNC pair")
+    add("--jobs", "-j", type=int, default=os.cpu_count() or 1, help="candidates at a time")
+    add("--scheduler", metavar="ADDRESS", help="evaluate on the workers of this Dask scheduler")
+    add("--timeout", type=float, default=60, metavar="SECONDS", help="per candidate (60)")
+    add("--memory", type=size, default=4 << 30, metavar="SIZE", help="per process (4G)")
+    add("--seeds", type=lambda t: [int(s) for s in t.split(",")], metavar="A,B,...",
+        help="instead of the reference's own")
+    add("--no-values", action="store_true", help="record and time only")
+    add("--allow-flags", action="store_true", help="flagged candidates keep their status")
+    add("--cache", metavar="FILE", help="an SQLite file of results that are known already")
+    add("--json", action="store_true", help="JSON on standard output")
+
+
+def settings(args, **more):
+    """The keyword arguments of Settings."""
+    return dict(target=args.target, config=args.config, overrides=dict(args.set), grid=args.grid,
+                timeout=args.timeout, memory=args.memory, values=not args.no_values,
+                seeds=args.seeds, allow_flags=args.allow_flags, **more)
+
+
+def arguments(words):
+    parser = argparse.ArgumentParser(prog="nkisim evaluate", epilog=EPILOG,
+                                     description="Judges candidate kernels: values, time, rules.",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    common(parser)
+    add = parser.add_argument
+    add("--candidates", nargs="+", required=True, metavar="DIR|FILE|-",
+        help="Python files, folders of them, or - for JSON lines on standard input")
+    add("--kernel", help="the function's name, where it is not the file's only kernel")
+    add("--baseline", metavar="FILE|US", help="a kernel, or a latency in us: speed-ups are over it")
+    add("--stop-slower", type=float, metavar="FACTOR",
+        help="no values for what takes longer than this many times the baseline")
+    add("--jsonl", metavar="FILE", help="append the records here, a line each")
+    args = parser.parse_args(words)
+    if args.jobs < 1:
+        parser.error("--jobs needs 1 or more")
+    if "-" in args.candidates and len(args.candidates) > 1:
+        parser.error("--candidates - stands alone")
+    if args.stop_slower and not args.baseline:
+        parser.error("--stop-slower needs --baseline")
+    return args
+
+
+def lines(stream):
+    """Candidates from JSON lines; what is none becomes a candidate that says so."""
+    number = 0
+    while True:
+        line = stream.readline(_LINE_BYTES)
+        if not line:
+            return
+        number += 1
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            item = problem
+        if not isinstance(item, dict):
+            item = {"id": f"line {number}", "invalid": f"line {number} is no JSON object"}
+        item.setdefault("id", f"line {number}")
+        yield item
+
+
+def files(names):
+    """Candidates from files, and from the Python files of folders in their order."""
+    for name in names:
+        path = pathlib.Path(name)
+        if path.is_dir():
+            yield from (as_candidate(str(p)) for p in sorted(path.glob("*.py")))
+        else:
+            yield as_candidate(name)
+
+
+def baseline(args):
+    """The latency in us that speed-ups are over, or None."""
+    if args.baseline is None:
+        return None
+    try:
+        return float(args.baseline)
+    except ValueError:
+        pass
+    with Evaluator(Settings(args.reference, kernel=args.kernel, **settings(args)), 1) as one:
+        record = one.evaluate(as_candidate(args.baseline))
+    if record["latency_us"] is None:
+        raise BadReference(f"--baseline {args.baseline}: {record['error']['message']}")
+    return record["latency_us"]
+
+
+def shown(record):
+    """A record as one line for people."""
+    latency = record["latency_us"]
+    time_text = "" if latency is None else f"{latency:.3f} us"
+    faster = "" if record["speedup"] is None else f"{record['speedup']:.2f}x"
+    message = record.get("error", {}).get("message", "").splitlines()[:1]
+    if record.get("error", {}).get("kernel_line"):
+        message = [f"line {record['error']['kernel_line']}: {''.join(message)}"]
+    return f"{record['status']:<8} {time_text:>14} {faster:>7}  {record['id']}" + (
+        f"  {message[0]}" if message else "")
+
+
+class _Sink:
+    """Where records go: standard output, and a file of lines that is whole whenever this ends."""
+
+    def __init__(self, args, as_json):
+        self._json = as_json
+        self._file = open(args.jsonl, "ab", buffering=0) if args.jsonl else None  # noqa: SIM115
+        self.counts = {}
+
+    def add(self, record):
+        self.counts[record["status"]] = self.counts.get(record["status"], 0) + 1
+        line = json.dumps(record, allow_nan=False)
+        if self._file:
+            self._file.write(line.encode() + b"\n")
+        print(line if self._json else shown(record), flush=True)
+
+    def close(self):
+        if self._file:
+            self._file.close()
+
+
+def run(args):
+    """The exit code."""
+    service = args.candidates == ["-"]
+    sink, begin = _Sink(args, args.json or service), time.monotonic()
+    given = lines(sys.stdin.buffer) if service else files(args.candidates)
+    try:
+        more = dict(kernel=args.kernel, baseline=baseline(args), stop_slower=args.stop_slower)
+        for record in evaluate(args.reference, given, args.jobs, args.cache, args.scheduler,
+                               **settings(args, **more)):
+            sink.add(record)
+    finally:
+        sink.close()
+    total, seconds = sum(sink.counts.values()), time.monotonic() - begin
+    said = ", ".join(f"{n} {status}" for status, n in sorted(sink.counts.items()))
+    print(f"nkisim evaluate: {total} candidates in {seconds:.1f} s: {said or 'none'}",
+          file=sys.stderr)
+    return 0 if set(sink.counts) <= {"ok"} else 1
+
+
+def main(words):
+    args = arguments(words)
+    try:
+        return run(args)
+    except (BadReference, OSError) as problem:
+        print(f"nkisim evaluate: {problem}", file=sys.stderr)
+        return 3

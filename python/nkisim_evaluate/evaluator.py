@@ -1,0 +1,324 @@
+"""Candidates in, a record each out as soon as it is known, by warm workers of this machine."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+
+import nkisim
+from nkisim_profile.sweep.job import program
+
+from .cache import Cache, normalised
+from .judge import VERSION, Judge, Stop
+from .reference import BadReference, Reference
+
+#: What a candidate may say of itself besides its text (docs/evaluate.md).
+KEYS = ("id", "source", "path", "kernel", "grid", "params")
+
+
+class Settings:
+    """What all candidates of an evaluation share; fields as the arguments of `evaluate`."""
+
+    def __init__(self, reference, target=None, config=None, overrides=None, timeout=60.0,
+                 memory=4 << 30, values=True, seeds=None, baseline=None, stop_slower=None,
+                 allow_flags=False, switches=None, kernel=None, grid=None):
+        self.reference_path = os.fspath(reference)
+        self.target, self.config, self.overrides = target, config, dict(overrides or {})
+        self.timeout, self.memory, self.values = float(timeout), int(memory), bool(values)
+        self.seeds = None if seeds is None else tuple(int(s) for s in seeds)
+        self.baseline, self.stop_slower, self.allow_flags = baseline, stop_slower, allow_flags
+        self.switches, self.kernel, self.grid = dict(switches or {}), kernel, grid
+
+    def load(self):
+        """The Reference."""
+        reference = Reference(self.reference_path)
+        if self.seeds:
+            reference.seeds = self.seeds
+        reference.kernel = self.kernel or reference.kernel
+        reference.grid = self.grid if self.grid is not None else reference.grid
+        return reference
+
+    def identity(self, reference):
+        """What results depend on besides the candidate, hashed."""
+        parts = [VERSION, software(), reference.digest, reference.seeds, reference.kernel,
+                 reference.grid, self.target or reference.target, config_hash(self.config),
+                 self.overrides, self.values, self.stop_slower and (self.stop_slower, self.baseline),
+                 self.allow_flags, self.switches, self.timeout, self.memory,
+                 sorted((k, v) for k, v in os.environ.items() if k.startswith(("NKISIM_", "NKI_",
+                                                                               "NEURON_")))]
+        return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()
+
+
+def config_hash(config):
+    """Identifies a machine description: the content of a file; a built-in one by its name."""
+    if config and os.path.isfile(config):
+        return hashlib.sha256(pathlib.Path(config).read_bytes()).hexdigest()[:16]
+    return str(config or "default")
+
+
+def version():
+    """nkisim's version."""
+    try:
+        return importlib.metadata.version("nkisim")
+    except importlib.metadata.PackageNotFoundError:
+        said = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)
+        return said.stdout.split()[-1]
+
+
+def software():
+    """Identifies the simulator's files: the program and every Python file of ours."""
+    digest = hashlib.sha256(pathlib.Path(program()).read_bytes())
+    root = pathlib.Path(__file__).resolve().parent.parent
+    for package in ("nkisim", "nki", "neuronxcc", "nkisim_evaluate"):
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def parse_bytes(text):
+    """4G, 512M, ... as a number of bytes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", str(text).strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{text!r} is not a size; a number with K, M, G or T is required")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
+class Zygote:
+    """The process that forks candidates, started again if something ends it."""
+
+    def __init__(self):
+        self._process = None
+        self.missing = []
+
+    def _start(self):
+        # The packages this process has imported, ahead of whatever sys.path has come to name since.
+        roots = dict.fromkeys(str(pathlib.Path(file).absolute().parent.parent)
+                              for file in (nkisim.__file__, __file__))
+        # Threads of a BLAS do not survive a fork.
+        env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+               "PYTHONPATH": os.pathsep.join([*roots, *(p for p in sys.path if p)])}
+        self._process = subprocess.Popen([sys.executable, "-m", "nkisim_evaluate.zygote"], env=env,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                         start_new_session=True)
+        self.missing = json.loads(self._process.stdout.readline() or "{}").get("missing", [])
+
+    def __call__(self, job, seconds, memory_bytes):
+        asked = json.dumps({"job": job, "seconds": seconds, "memory_bytes": memory_bytes})
+        for _ in range(2):
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            watch = threading.Timer(seconds + 10, self._process.kill)
+            watch.start()
+            try:
+                self._process.stdin.write(asked + "\n")
+                self._process.stdin.flush()
+                answer = self._process.stdout.readline()
+            except BrokenPipeError:
+                answer = ""
+            finally:
+                watch.cancel()
+            if answer:
+                return json.loads(answer)
+            self.close()
+        return {"kind": "crashed", "message": "ended the process that watches it"}
+
+    def close(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            with contextlib.suppress(BrokenPipeError):  # of what it did not read any more
+                self._process.stdin.close()
+            self._process.stdout.close()
+            self._process = None
+
+
+class _Shared:
+    """A Reference that several threads use: each seed is computed once."""
+
+    def __init__(self, reference):
+        self._reference, self._lock = reference, threading.Lock()
+
+    def case(self, seed):
+        with self._lock:
+            return self._reference.case(seed)
+
+    def __getattr__(self, name):
+        return getattr(self._reference, name)
+
+
+class Bench:
+    """Evaluates one candidate at a time, warm: a judge, a zygote, a folder."""
+
+    def __init__(self, settings, reference, identity, cache=None):
+        self.settings, self._identity, self._cache = settings, identity, cache
+        self._folder = tempfile.TemporaryDirectory(prefix="nkisim-evaluate-")
+        self._zygote = Zygote()
+        s = settings
+        self._judge = Judge(reference, self._zygote, program(), self._folder.name, s.target,
+                            s.config, s.overrides, s.timeout, s.memory, s.values, s.baseline,
+                            s.stop_slower, s.allow_flags, s.switches)
+
+    def evaluate(self, candidate):
+        """The finished record of a candidate: a dict with KEYS."""
+        record = {"id": candidate.get("id")}
+        try:
+            job, text = self._job(candidate)
+            key = hashlib.sha256(json.dumps([self._identity, normalised(text), *(
+                job.get(k) for k in ("kernel", "grid", "params"))]).encode()).hexdigest()
+            known = self._cache and self._cache.get(key, text)
+            if known:
+                return self._finished({**known, "id": candidate.get("id"), "cached": True})
+            job["digest"] = key
+            record = self._judge.evaluate(job)
+            if self._cache and not record.pop("beside", False):
+                self._cache.put(key, text, record)
+            record.pop("beside", None)
+        except Stop as stop:
+            record.update(status=stop.status, error=stop.error)
+        except BadReference as problem:
+            record.update(status="error", error={"code": "reference", "message": str(problem)})
+        return self._finished(record)
+
+    def _job(self, candidate):
+        if "invalid" in candidate:
+            raise Stop("error", code="usage", message=candidate["invalid"])
+        unknown = set(candidate) - set(KEYS)
+        if unknown or ("source" in candidate) == ("path" in candidate):
+            found = f"has {', '.join(sorted(unknown))}" if unknown else (
+                "has both source and path" if "source" in candidate else "has neither")
+            raise Stop("error", code="usage", message=f"a candidate {found}; source or path, and "
+                                                      f"optionally {', '.join(KEYS[3:])}, required")
+        job = {k: candidate[k] for k in ("id", "kernel", "grid", "params") if k in candidate}
+        try:
+            if "path" in candidate:
+                path = os.path.realpath(candidate["path"])
+                text = pathlib.Path(path).read_text(encoding="utf-8")
+            else:
+                text, path = candidate["source"], os.path.join(self._folder.name, "kernel.py")
+                pathlib.Path(path).write_text(text, encoding="utf-8")
+        except (OSError, UnicodeError, TypeError) as problem:
+            raise Stop("error", code="usage", message=str(problem)) from None
+        return {**job, "path": path, "target": self.settings.target or self._judge.reference.target,
+                "config": self.settings.config}, text
+
+    def _finished(self, record):
+        return {"nkisim_evaluate": VERSION, "version": version_of(), "target":
+                self.settings.target or self._judge.reference.target or "default",
+                "config_hash": config_hash(self.settings.config), "cached": False,
+                "speedup": None, "latency_us": None, "flags": {}, "seeds": {}, **record}
+
+    def close(self):
+        self._zygote.close()
+        self._folder.cleanup()
+
+
+_version = []
+
+
+def version_of():
+    if not _version:
+        _version.append(version())
+    return _version[0]
+
+
+class Evaluator:
+    """Warm workers on this machine. Use as a context; `records` may be called again and again."""
+
+    def __init__(self, settings, jobs=None, cache=None):
+        self.settings = settings
+        self.jobs = jobs or os.cpu_count() or 1
+        reference = settings.load()
+        reference.case(reference.seeds[0])  # a reference that fails is said before any candidate
+        self._reference = _Shared(reference)
+        self._cache = Cache(cache) if cache else None
+        self._identity = settings.identity(reference)
+        self._benches = []
+
+    def _bench(self):
+        return Bench(self.settings, self._reference, self._identity, self._cache)
+
+    def evaluate(self, candidate):
+        """One candidate's record, in this thread."""
+        if not self._benches:
+            self._benches.append(self._bench())
+        return self._benches[0].evaluate(candidate)
+
+    def records(self, candidates):
+        """Records in the order in which they are finished. Takes no more candidates from the
+        iterable than it has workers for, and one more each."""
+        while len(self._benches) < self.jobs:
+            self._benches.append(self._bench())
+        todo, done = queue.Queue(self.jobs), queue.Queue()
+        stop = threading.Event()
+        threads = [threading.Thread(target=_work, args=(b, todo, done, stop), daemon=True)
+                   for b in self._benches]
+        for thread in threads:
+            thread.start()
+        feeder = threading.Thread(target=_feed, args=(candidates, todo, done, stop, len(threads)),
+                                  daemon=True)
+        feeder.start()
+        running = len(threads)
+        try:
+            while running:
+                item = done.get()
+                if item is None:
+                    running -= 1
+                elif isinstance(item, BaseException):
+                    raise item
+                else:
+                    yield item
+        finally:
+            stop.set()
+
+    def close(self):
+        for bench in self._benches:
+            bench.close()
+        self._benches = []
+        if self._cache:
+            self._cache.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _feed(candidates, todo, done, stop, workers):
+    try:
+        for candidate in candidates:
+            if stop.is_set():
+                return
+            todo.put(candidate)
+    except Exception as problem:
+        done.put(problem)
+    finally:
+        for _ in range(workers):
+            todo.put(None)
+
+
+def _work(bench, todo, done, stop):
+    while True:
+        candidate = todo.get()
+        if candidate is None or stop.is_set():
+            done.put(None)
+            return
+        try:
+            done.put(bench.evaluate(candidate))
+        except BaseException as problem:
+            done.put(problem)
+
+
+def as_candidate(item):
+    """A path as a candidate; a dict as it is."""
+    if isinstance(item, dict):
+        return item
+    return {"id": os.fspath(item), "path": os.fspath(item)}

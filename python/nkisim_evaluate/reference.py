@@ -1,0 +1,173 @@
+"""References: what a candidate is given and what it must give back, by seed.
+
+A reference is a Python file in one of two forms:
+
+    def inputs(seed): ...        # the kernel's arguments: a tuple or list, or a dict by name
+    def reference(*inputs): ...  # what the kernel returns: an array or a tuple of them
+    SEEDS, RTOL, ATOL, REL_L2, KERNEL, GRID, TARGET, MUTABLE  # optional, see Reference
+
+or that of AccelOpt's tasks: get_inputs(), forward(), transform_to_nki_inputs() and
+transform_nki_outputs(), with NumPy's global seed set before get_inputs() and a relative L2 error
+below 2e-5. The file is trusted: it runs in the judging process, which no candidate's code enters.
+"""
+
+import collections
+import hashlib
+import importlib.util
+import os
+
+import numpy as np
+
+#: Seeds of AccelOpt's check, used where a reference names none.
+SEEDS = (0, 21, 42, 63, 84)
+_CACHED_BYTES = 1 << 30
+
+
+class BadReference(Exception):
+    """The reference cannot be used; the message says why."""
+
+
+class Case:
+    """One seed: `args` (list) or `kwargs` (dict) of the kernel, and `expected`, a list of arrays."""
+
+    def __init__(self, args, kwargs, expected, finish):
+        self.args, self.kwargs, self.expected, self.finish = args, kwargs, expected, finish
+
+    @property
+    def arrays(self):
+        """The arrays among the arguments, in the order in which a kernel is given them."""
+        return [a for a in (*self.args, *self.kwargs.values()) if isinstance(a, np.ndarray)]
+
+    @property
+    def nbytes(self):
+        return sum(a.nbytes for a in (*self.arrays, *self.expected))
+
+
+def load(path):
+    """The module in a file, under a name of its own."""
+    spec = importlib.util.spec_from_file_location("nkisim_reference", path)
+    if spec is None or not os.path.isfile(path):
+        raise BadReference(f"{path}: there is no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        raise BadReference(f"{path}: {type(problem).__name__}: {problem}") from problem
+    return module
+
+
+def listed(value):
+    """A result as a list of arrays."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [np.asarray(v) for v in values]
+
+
+class Reference:
+    """The cases of a reference file, computed once per seed.
+
+    rtol, atol: every element within atol + rtol * |expected| (default 1e-2, 1e-3); rel_l2: instead,
+    |found - expected| / |expected| over all elements at most this. kernel: name of the function in
+    a candidate's file; grid: its launch grid; mutable: names or positions of arguments that the
+    kernel may write.
+    """
+
+    def __init__(self, path):
+        self.path = os.path.realpath(path)
+        self.module = load(self.path)
+        with open(self.path, "rb") as source:
+            self.digest = hashlib.sha256(source.read()).hexdigest()
+        self._accelopt = hasattr(self.module, "get_inputs") and hasattr(self.module, "forward")
+        if not self._accelopt and not (hasattr(self.module, "inputs")
+                                       and hasattr(self.module, "reference")):
+            raise BadReference(f"{path}: no reference; inputs(seed) and reference(*inputs) are "
+                               "required, or get_inputs() and forward()")
+        name = lambda n, default: getattr(self.module, n, default)  # noqa: E731
+        self.seeds = tuple(int(s) for s in name("SEEDS", SEEDS))
+        self.rel_l2 = name("REL_L2", 2e-5 if self._accelopt else None)
+        self.rtol, self.atol = float(name("RTOL", 1e-2)), float(name("ATOL", 1e-3))
+        self.kernel, self.grid = name("KERNEL", None), name("GRID", None)
+        self.target, self.mutable = name("TARGET", None), tuple(name("MUTABLE", ()))
+        self._cases = collections.OrderedDict()
+
+    def case(self, seed):
+        """The Case of a seed; raises BadReference if the reference's own code fails."""
+        if seed not in self._cases:
+            try:
+                self._cases[seed] = self._make(seed)
+            except Exception as problem:
+                raise BadReference(f"{self.path}: seed {seed}: {type(problem).__name__}: "
+                                   f"{problem}") from problem
+            while len(self._cases) > 1 and sum(
+                    c.nbytes for c in self._cases.values()) > _CACHED_BYTES:
+                self._cases.popitem(last=False)
+        self._cases.move_to_end(seed)
+        return self._cases[seed]
+
+    def _make(self, seed):
+        if self._accelopt:
+            return self._accelopt_case(seed)
+        given = self.module.inputs(seed)
+        args, kwargs = ([], dict(given)) if isinstance(given, dict) else (
+            list(given) if isinstance(given, (list, tuple)) else [given], {})
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        named = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
+        return Case(args, kwargs, listed(self.module.reference(*copies, **named)), None)
+
+    def _accelopt_case(self, seed):
+        np.random.seed(seed)
+        given = self.module.get_inputs()
+        args = getattr(self.module, "transform_to_nki_inputs", list)(
+            [a.copy() if isinstance(a, np.ndarray) else a for a in given])
+        wanted = self.module.forward(*given)
+        finish = getattr(self.module, "transform_nki_outputs", None)
+        return Case(list(args), {}, listed(wanted),
+                    finish and (lambda found: finish(found, wanted)))
+
+    def held_out(self, text):
+        """A seed that the candidate's author cannot have aimed at: it follows from its text."""
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
+        return seed if seed not in self.seeds else seed + 1
+
+    def errors(self, case, found):
+        """How far `found` (arrays in the order of the outputs) is off, and whether it is right.
+
+        A dict: equal, and where it can be said max_abs, rel_l2, mismatches, message.
+        """
+        try:
+            if case.finish is not None:
+                found = listed(case.finish(tuple(found) if len(found) > 1 else found[0]))
+        except Exception as problem:
+            return {"equal": False, "message": f"outputs: {type(problem).__name__}: {problem}"}
+        if len(found) != len(case.expected):
+            return {"equal": False, "message": f"{len(found)} outputs; {len(case.expected)} are "
+                                               "required"}
+        worst = {"equal": True, "max_abs": 0.0, "rel_l2": 0.0, "mismatches": 0}
+        for number, (have, want) in enumerate(zip(found, case.expected)):
+            if have.shape != want.shape:
+                return {"equal": False, "message": f"output {number} is {list(have.shape)}; "
+                                                   f"{list(want.shape)} is required"}
+            self._one(number, have, want, worst)
+        return worst
+
+    def _one(self, number, have, want, worst):
+        have, want = have.astype(np.float64), want.astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(have - want)
+            good = np.isclose(have, want, self.rtol, self.atol, equal_nan=True)
+            norm = float(np.linalg.norm(want.ravel()))
+            off = float(np.linalg.norm((have - want).ravel()))
+        l2 = off / norm if norm else off
+        clean = gap[~np.isnan(gap)]
+        worst["max_abs"] = max(worst["max_abs"], float(clean.max()) if clean.size else 0.0)
+        worst["rel_l2"] = max(worst["rel_l2"], l2) if l2 == l2 else float("nan")
+        worst["mismatches"] += int(np.count_nonzero(~good))
+        fine = bool(l2 <= self.rel_l2) if self.rel_l2 is not None else bool(good.all())
+        if not fine and worst["equal"]:
+            worst["equal"] = False
+            worst["message"] = (
+                f"output {number}: relative L2 error {l2:.3g}; at most {self.rel_l2:g} is required"
+                if self.rel_l2 is not None else
+                f"output {number}: {np.count_nonzero(~good)} of {good.size} elements differ, first "
+                f"at {[int(i) for i in np.argwhere(~good)[0]]}")

@@ -1,0 +1,78 @@
+"""Files that appear complete or not at all, as the program's own (src/files/atomic_file)."""
+
+import contextlib
+import os
+import pathlib
+import stat
+import tempfile
+
+
+def _is_special(path):
+    """Whether something other than a regular file is behind a name: it is written directly."""
+    if os.path.normpath(path).startswith(("/dev/", "/proc/")):
+        return True
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """The name to write to in place of `path`, which takes its place if the block succeeds.
+
+    A new file beside it, so that of two writers each leaves a whole file; a link to a file is
+    replaced, not followed. A device or pipe is written to directly. OSError for a folder.
+    """
+    path = os.fspath(path)
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a directory; a file is required")
+    if _is_special(path):
+        yield path
+        return
+    folder, name = os.path.split(path)
+    handle, partial = tempfile.mkstemp(prefix=f"{name}.part", dir=folder or ".")
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.fchmod(handle, 0o666 & ~mask)
+        os.close(handle)
+        yield partial
+        os.replace(partial, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(partial)
+
+
+def replace(path, content):
+    """Writes bytes to a file; its name."""
+    with replacing(path) as partial, open(partial, "wb") as out:
+        out.write(content)
+    return path
+
+
+SOURCES = {".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".rs"}
+MAX_SOURCE = 4 << 20
+
+
+def source_text(folder, name):
+    """Text of the source file `name` below `folder`, or None: as src/report/sources decides.
+
+    A session names files that somebody wrote into a trace: only a regular file with the ending of
+    a source file, of at most 4 MiB, whose links stay below `folder`, and no hidden one.
+    """
+    name = pathlib.PurePath(name)
+    if name.is_absolute() or ".." in name.parts:
+        return None
+    try:
+        root = pathlib.Path(folder).resolve(strict=True)
+        file = (root / name).resolve(strict=True)
+        inside = file.relative_to(root).parts
+        if file.suffix not in SOURCES or any(part.startswith(".") for part in inside):
+            return None
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SOURCE:
+            return None
+        return file.read_text(errors="replace")
+    except (OSError, ValueError, RuntimeError):
+        return None

@@ -1,0 +1,104 @@
+"""The adapters, called as the loops call them; the callers here are written from their interfaces."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+import types
+
+import pytest
+
+import nkisim_adapters
+from nkisim_adapters.accelopt import NKIKernel
+from nkisim_adapters.autocomp import NkisimBackend
+
+TASK = """
+import numpy as np
+def get_inputs():
+    return [np.random.normal(loc=0, scale=1.0, size=(512, 128)).astype(np.float32)]
+def forward(x):
+    return x / (1 + np.exp(-x))
+def transform_to_nki_inputs(inputs):
+    return [np.reshape(inputs[0], (128, 512))]
+def transform_nki_outputs(k_res, ref):
+    if not isinstance(k_res, tuple):
+        k_res = (k_res,)
+    return [np.reshape(v, ref.shape) for v in k_res]
+"""
+KERNEL = """
+import neuronxcc.nki as nki, neuronxcc.nki.language as nl
+@nki.jit
+def optimized_kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.silu(nl.load(x)))
+    return out
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+    return write
+
+
+def test_adapters_are_small():
+    for path in pathlib.Path(nkisim_adapters.__file__).parent.glob("*.py"):
+        assert len(path.read_text().splitlines()) < 150, path.name
+
+
+def test_accelopt_profiles_a_kernel(files):
+    task, kernel = files("silu.py", TASK), files("kernel.py", KERNEL)
+    fields = ["hbm_read_bytes", "scalar_engine_active_time_percent", "no_such_field"]
+    res = NKIKernel(kernel, task).profile(fields)
+    assert (res.compiled, res.runnable, res.correct) == (True, True, True), res.metadata
+    assert res.metadata["hbm_read_bytes"] == 4 * 512 * 128
+    assert res.metadata["latency"] == res.metadata["min_ms"] > 0
+    assert res.metadata["rel_diffs"] <= 0.01  # where its loop stops repeating
+    assert "no_such_field" not in res.metadata
+
+
+def test_accelopt_says_what_failed(files):
+    task = files("silu.py", TASK)
+    res = NKIKernel(files("a.py", KERNEL.replace("nl.silu(", "nl.exp(")), task).profile()
+    assert (res.compiled, res.correct) == (True, False)
+    assert "relative L2 error" in res.metadata["correctness_error"][0]
+    res = NKIKernel(files("b.py", KERNEL.replace("nl.silu(", "nl.sillu(")), task).profile()
+    assert not res.compiled and "sillu" in res.metadata["compilation_error"]
+    res = NKIKernel(files("c.py", KERNEL + "half = nl.float16\n"), task).profile()
+    assert not res.correct and "Float16" in res.metadata["correctness_error"]
+
+
+def test_autocomp_gets_a_dict_for_every_text_in_order(files):
+    problem = types.SimpleNamespace(prob_type="trn", prob_id=3)
+    texts = [KERNEL, "1 / 0", KERNEL.replace("nl.silu", "nl.exp")]
+    with NkisimBackend({("trn", 3): files("silu.py", TASK)}, jobs=2, target="trn1") as backend:
+        said = backend.evaluate_code(problem, texts, "trn")
+        assert [s["correct"] for s in said] == [True, False, False]
+        assert said[0]["latency"] > 0 and "Test passed" in said[0]["stdout"]
+        assert "ZeroDivisionError" in said[1]["stderr"] and said[1]["latency"] is None
+        assert said[2]["stderr"].startswith("wrong")
+        with pytest.raises(KeyError, match="no reference"):
+            backend.evaluate_code(types.SimpleNamespace(prob_type="x", prob_id=1), texts, "trn")
+
+
+def verify(*words):
+    done = subprocess.run([sys.executable, "-m", "nkisim_adapters.kda", *words],
+                          capture_output=True, text=True, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_kda_verifies_a_file(files, tmp_path):
+    files("silu_M512.py", TASK)
+    kernel, broken = files("kernel.py", KERNEL), files("broken.py", "1 / 0")
+    tasks = ("--tasks", str(tmp_path), "--op", "silu", "--fast", "--timeout", "60")
+    code, said = verify(*tasks, "--candidate", kernel)
+    assert code == 0 and said["passed"] and said["error"] is None
+    assert said["latency_ms"] == pytest.approx(1e3 * said["summary_metrics"]["total_time"])
+    code, said = verify(*tasks, "--candidate", broken)
+    assert code == 1 and not said["passed"] and "ZeroDivisionError" in said["error"]
+    code, said = verify("--tasks", str(tmp_path), "--op", "none", "--candidate", kernel)
+    assert code == 1 and "0 tasks for none" in said["error"]
