@@ -3,20 +3,37 @@
     cd CHECKOUT && PYTHONPATH=HERE:BUILD/python:src python -m pytest -p library_plugin \
         test/integration --test-mode simulation --output-directory DIR
 
-The tests import two modules, for runs on hardware, that the public checkout lacks, in simulation
-mode ask for an attribute that only compilation sets, and in one file use a name without importing
-it. Kernels, references and tolerances are the checkout's. library_suite.py runs some of them.
+The tests import two modules, for runs on hardware, that the public checkout lacks, and one of the
+compiler's, of which those of views use the tracing of a kernel; in simulation mode they ask for an
+attribute that only compilation sets, and in one file use a name without importing it;
+core/mlp/mlp.py repeats the end of a docstring and is no Python. Kernels, references and tolerances
+are the checkout's. library_suite.py runs some of them.
+
+With --seconds a test may use so much of the processor's time, its reference included, so that a busy
+machine does not decide; with --megabytes its kernel's arguments so many. Of a sample, a test that is
+skipped as it runs, or too large for the limits, makes room for the next one of its function, up to
+twice the sample's size. A report (--junitxml) holds of each test what its largest kernel took of the
+host's memory: `tensor_bytes`, those of its tensors in HBM, and `peak_bytes`, what the process had at
+most during the run beyond what it had before.
 """
 
 import builtins
+import importlib.machinery
 import json
+import random
+import re
+import signal
 import sys
+import traceback
 import types
 from pathlib import Path
 
 import pytest
 
 import nkisim
+from nkisim.run import kernel as kernels
+from nkisim.run.options import Options
+from nkisim.run.recording import record
 
 nkisim.install()
 
@@ -37,8 +54,18 @@ def _stand_in(name, members):
     sys.modules[name] = module
 
 
+class _ParserFrontend:
+    """Tests of views trace a kernel with the compiler's front end and go no further: recording does
+    as much."""
+
+    def compile(self, kernel, *, inputs, target, lnc, **_artifacts):
+        return record(getattr(kernel, "func", kernel), (), inputs, lnc, Options(target))
+
+
 for _name, _members in _UNPUBLISHED.items():
     _stand_in(_name, _members)
+_stand_in("nki.compiler.frontend", ("NKIFrontend",))
+sys.modules["nki.compiler.frontend"].ParserFrontend = _ParserFrontend
 sys.modules["test.utils.scripts"] = types.ModuleType("test.utils.scripts")
 
 
@@ -54,7 +81,125 @@ class _Platforms:
 builtins.Platforms = _Platforms()
 
 
+_code = importlib.machinery.SourceFileLoader.source_to_code
+
+
+def _without_doubled_docstring(loader, data, path, **options):
+    """mlp.py as it was meant: the end of one docstring stands twice, the second time as code."""
+    if str(path).endswith("core/mlp/mlp.py"):
+        data = re.sub(rb'(\n    """\n)\n        TKG mode supports:.*?\n    """\n', rb"\1", data,
+                      count=1, flags=re.S)
+    return _code(loader, data, path, **options)
+
+
+importlib.machinery.SourceFileLoader.source_to_code = _without_doubled_docstring
+
+
+class Memory:
+    """What kernels take of the host, by Linux' account of this process."""
+
+    largest = (0, 0)  # (tensor bytes, peak bytes) of a test's largest kernel
+
+    @staticmethod
+    def _status(key):
+        with open("/proc/self/status") as status:
+            return int(re.search(rf"{key}:\s+(\d+) kB", status.read())[1]) << 10
+
+    @classmethod
+    def watched(cls, run):
+        def run_function(*args, **kwargs):
+            Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+            before = cls._status("VmRSS")
+            result = run(*args, **kwargs)
+            tensors = sum(st.pitch_bytes for st in result.recorder.storages if not st.on_chip)
+            cls.largest = max(cls.largest, (tensors, cls._status("VmHWM") - before))
+            return result
+        return run_function
+
+
+if sys.platform == "linux":
+    kernels.run_function = Memory.watched(kernels.run_function)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _over_time(*_args):
+    raise _TooLarge("over the limit of processor time")
+
+
+class Quota:
+    """How many tests of each function have run: a skipped or too large one makes room for the next."""
+
+    def __init__(self, count):
+        self.count, self.ran, self.tried = count, {}, {}
+
+    def enough(self, item):
+        name = item.nodeid.split("[")[0]
+        return bool(self.count) and (self.ran.get(name, 0) >= self.count
+                                     or self.tried.get(name, 0) >= 2 * self.count)
+
+    def note(self, item, report):
+        name = item.nodeid.split("[")[0]
+        if report.skipped:
+            return
+        too_large = report.failed and re.search(TOO_LARGE, report.longreprtext)
+        self.tried[name] = self.tried.get(name, 0) + 1
+        self.ran[name] = self.ran.get(name, 0) + (not too_large)
+
+
+TOO_LARGE = (r"over the limit of (processor time|arguments)|[Uu]nable to allocate|can.t allocate|"
+             "bad_alloc|MemoryError")
+quota = Quota(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if quota.enough(item):
+        pytest.skip("beyond the sample")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call" or report.skipped or report.failed:
+        quota.note(item, report)
+    problem = call.excinfo and call.excinfo.value
+    while problem is not None:  # what a failed test had in memory is not the next one's
+        traceback.clear_frames(problem.__traceback__)
+        problem = problem.__cause__ or problem.__context__
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    Memory.largest = (0, 0)
+    signal.signal(signal.SIGPROF, _over_time)
+    signal.setitimer(signal.ITIMER_PROF, item.config.getoption("--seconds"))
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        item.user_properties += zip(("tensor_bytes", "peak_bytes"), Memory.largest)
+
+
+def _of_one_rank(simulate, most):
+    """The checkout's simulate_kernel, for kernels of one rank with at most so many bytes to take."""
+    def simulate_kernel(kernel, inputs, lnc):
+        if not hasattr(inputs, "items"):  # PerRankLazyInputGenerator: of collectives
+            pytest.skip("takes several ranks")
+        if most and sum(getattr(v, "nbytes", 0) for v in inputs.values()) > most:
+            raise _TooLarge("over the limit of arguments")
+        return simulate(kernel, inputs, lnc)
+    return simulate_kernel
+
+
 def pytest_collection_finish(session):
+    simulation = sys.modules.get("test.utils.simulation_setup")
+    if simulation is not None:
+        simulation.simulate_kernel = _of_one_rank(
+            simulation.simulate_kernel, session.config.getoption("--megabytes") * 10 ** 6)
     orchestrator = sys.modules.get("test.utils.test_orchestrator")
     if orchestrator is not None and not hasattr(orchestrator.Orchestrator, "_compiled_kernel"):
         orchestrator.Orchestrator._compiled_kernel = None
@@ -65,6 +210,10 @@ def pytest_addoption(parser):
                      help="run at most this many tests of each test function, evenly chosen")
     parser.addoption("--full", type=int, default=0,
                      help="where there are at most this many tests, run all")
+    parser.addoption("--seconds", type=float, default=0,
+                     help="processor time that a test may use; 0 is any")
+    parser.addoption("--megabytes", type=float, default=0,
+                     help="what a kernel's arguments may be; 0 is any")
     parser.addoption("--counts", default="", help="file for the number of tests before sampling")
 
 
@@ -72,8 +221,10 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     count = config.getoption("--sample")
     if config.getoption("--counts"):
-        Path(config.getoption("--counts")).write_text(json.dumps(len(items)))
+        left_out = sum(item.get_closest_marker("skip") is not None for item in items)
+        Path(config.getoption("--counts")).write_text(json.dumps((len(items), left_out)))
     if count and len(items) > config.getoption("--full"):
+        quota.count = count
         groups = {}
         for item in items:
             if not item.get_closest_marker("skip"):
@@ -82,6 +233,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _evenly(group, count):
-    if len(group) <= count:
-        return group
-    return [group[i * len(group) // count] for i in range(count)]
+    """All of a group: first `count` of them evenly chosen, then the rest by chance (one seed)."""
+    chosen = sorted({i * len(group) // count for i in range(count)})
+    rest = sorted(set(range(len(group))) - set(chosen))
+    random.Random(0).shuffle(rest)
+    return [group[i] for i in chosen + rest]

@@ -1,13 +1,17 @@
 """Runs nki-library's own tests in simulation mode and prints a table of its families of kernels.
 
-    python tests/conformance/library_suite.py DIR [--only core/mlp] [--sample 6] [--timeout 180]
+    python tests/conformance/library_suite.py DIR [--only core/mlp] [--sample 6] [--seconds 120]
 
 DIR is a checkout of aws-neuron/nki-library, nkisim must be on the path, and the environment needs
-pytest-timeout, torch and what the checkout's README asks for. A family is a folder of tests; those
-of collectives are left out. Of each test function at most --sample tests are run, evenly chosen, and
-all of a family of at most --full. Tests that the suite itself skips in simulation, or on the target,
-are counted apart. Kernels, references and tolerances are its own; library_plugin.py stands in for
+torch and what the checkout's README asks for. A family is a folder of tests; those
+of collectives are left out. Of each test function --sample tests are run, evenly chosen (one that is
+skipped as it runs, or too large, makes room for the next), and all of a family of at most --full.
+Tests that the suite itself skips in simulation, or on the target, are counted apart. Kernels, references and tolerances are its own; library_plugin.py stands in for
 what was not published. With --mx only tests with "mx" in their file's or function's name run.
+
+A test may take --seconds of the processor's time and --memory GiB, its reference and arrays included,
+and its kernel arguments of --megabytes; what takes more is "too large" and counted apart. --keep writes pytest's report and output of each family
+to a folder, with the host memory of every test; the ten largest kernels are printed from them.
 """
 
 import argparse
@@ -24,6 +28,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TESTS = Path("test/integration/nkilib")
+TOO_LARGE = ("processor time", "arguments", "the host's memory")
 
 
 def families(root):
@@ -48,31 +53,41 @@ def _limit_memory(gigabytes):
     return lambda: resource.setrlimit(resource.RLIMIT_AS, (gigabytes << 30, gigabytes << 30))
 
 
-def run(root, files, args, folder):
-    """Runs the tests of some files; (test cases of pytest's report, tests before sampling)."""
-    report, counts = Path(folder) / "report.xml", Path(folder) / "counts.json"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "library_plugin", "-p",
+def run(root, name, files, args, folder):
+    """Runs the tests of some files; (test cases of pytest's report, (tests, skipped ones) of all)."""
+    kept = (args.keep or Path(folder)).absolute()
+    kept.mkdir(parents=True, exist_ok=True)
+    report = kept / f"{name.replace('/', '.')}.xml"
+    report.unlink(missing_ok=True)
+    counts = Path(folder) / "counts.json"
+    command = [sys.executable, "-m", "pytest", "-v", "--tb=short", "-p", "library_plugin", "-p",
                "no:cacheprovider", "--test-mode", "simulation", "--force-local-cleanup",
                "--platform-target", args.target, "--sample", str(args.sample), "--full",
-               str(args.full), "--counts", str(counts), "--timeout", str(args.timeout),
+               str(args.full), "--counts", str(counts), "--seconds", str(args.seconds),
+               "--megabytes", str(args.megabytes),
                "--output-directory", f"{folder}/out", "-o", f"artifacts_dir={folder}",
                "--continue-on-collection-errors", "--junitxml", str(report), *files]
     if args.mx:
         command += ["-k", "mx"]
-    done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True,
-                          preexec_fn=_limit_memory(args.memory))
+    log = report.with_suffix(".log")
+    with log.open("w") as output:
+        subprocess.run(command, cwd=root, env=_environment(root), stdout=output,
+                       stderr=subprocess.STDOUT, preexec_fn=_limit_memory(args.memory))
     if not report.exists():
-        raise SystemExit(done.stdout + done.stderr)
-    collected = json.loads(counts.read_text()) if counts.exists() else 0
-    return list(ElementTree.parse(report).getroot().iter("testcase")), collected
+        raise SystemExit(log.read_text())
+    collected = json.loads(counts.read_text()) if counts.exists() else (0, 0)
+    cases = [case for case in ElementTree.parse(report).getroot().iter("testcase")
+             if all(s.get("message") != "beyond the sample" for s in case.iter("skipped"))]
+    return cases, collected
 
 
 def _error(text):
     """The line that says why a test failed, with numbers left out so that like ones count as one."""
-    if "Timeout" in text:
-        return "time limit"
+    for limit in TOO_LARGE[:2]:
+        if f"over the limit of {limit}" in text:
+            return limit
     if re.search(r"[Uu]nable to allocate|can.t allocate|bad_alloc|MemoryError", text):
-        return "the host's memory limit"
+        return TOO_LARGE[2]
     lines = re.findall(r"^(?:E\s+)?(?:[\w.]*(?:Error|Exception)\b.*)$", text, re.M)
     line = (lines or text.strip().splitlines() or [""])[-1]
     return re.sub(r"\d+", "N", re.sub(r"^E?\s*[\w.]*: ", "", line))[:100]
@@ -81,16 +96,26 @@ def _error(text):
 def summary(name, cases, collected):
     """One row of the table, and the failed tests with their causes."""
     skipped = sum(case.find("skipped") is not None for case in cases)
-    bad = [(case, case.find(kind)) for case in cases for kind in ("failure", "error")
-           if case.find(kind) is not None]
-    seconds = max((float(case.get("time", 0)) for case in cases), default=0)
+    bad = [(case, _error(case.find(kind).text or "")) for case in cases
+           for kind in ("failure", "error") if case.find(kind) is not None]
+    failed = [(case, cause) for case, cause in bad if cause not in TOO_LARGE]
     ran = len(cases) - skipped
-    causes = [_error(node.text or "") for _, node in bad]
-    why = "; ".join(f"{n}: {text}" for text, n in collections.Counter(causes).most_common())
-    print(f"| {name} | {collected} | {skipped} | {ran} | {ran - len(bad)} | {len(bad)} | "
-          f"{seconds:.0f} s | {why} |", flush=True)
-    return [f"{case.get('classname')}::{case.get('name')}: {cause}"
-            for (case, _), cause in zip(bad, causes)]
+    causes = collections.Counter(cause for _, cause in bad)
+    why = "; ".join(f"{n}: {text}" for text, n in causes.most_common())
+    print(f"| {name} | {collected[0]} | {collected[1]} | {ran} | {ran - len(bad)} | "
+          f"{len(bad) - len(failed)} | {len(failed)} | {why} |", flush=True)
+    return [f"{case.get('classname')}::{case.get('name')}: {cause}" for case, cause in failed]
+
+
+def largest_kernels(cases, count=10):
+    """Rows (test, bytes of its tensors in HBM, peak bytes of the host) of the largest kernels."""
+    rows = []
+    for case in cases:
+        of = {p.get("name"): int(p.get("value")) for p in case.iter("property")}
+        rows.append((of.get("tensor_bytes", 0), of.get("peak_bytes", 0), case.get("name")))
+    for tensors, peak, name in sorted(rows, reverse=True)[:count]:
+        print(f"| `{name}` | {tensors / 2 ** 20:.0f} | {peak / 2 ** 20:.0f} | "
+              f"{'yes' if peak <= 3 * tensors + 200 * 2 ** 20 else 'NO'} |")
 
 
 def main():
@@ -99,19 +124,26 @@ def main():
     parser.add_argument("--only", default="", help="the families with this text in their name")
     parser.add_argument("--sample", type=int, default=0, help="tests per function; 0 is all")
     parser.add_argument("--full", type=int, default=40, help="families that are run whole")
-    parser.add_argument("--timeout", type=float, default=180, help="seconds per test")
+    parser.add_argument("--seconds", type=float, default=120, help="processor time per test")
+    parser.add_argument("--megabytes", type=float, default=256, help="arguments of a kernel")
     parser.add_argument("--memory", type=int, default=12, help="GiB of address space")
     parser.add_argument("--target", default="trn2")
     parser.add_argument("--mx", action="store_true", help="only tests of MX types")
     parser.add_argument("--failures", action="store_true", help="list the failed tests")
+    parser.add_argument("--keep", type=Path, help="a folder for pytest's reports")
     args = parser.parse_args()
-    print("| family | collected | skipped by the suite | run | passed | failed | longest | cause |\n"
-          "|---|---:|---:|---:|---:|---:|---:|---|", flush=True)
-    failed = []
+    print("| family | collected | skipped by the suite | run | passed | too large | failed | cause |"
+          "\n|---|---:|---:|---:|---:|---:|---:|---|", flush=True)
+    failed, cases = [], []
     for name, files in families(args.library).items():
         if args.only in name:
             with tempfile.TemporaryDirectory() as folder:
-                failed += summary(name, *run(args.library, files, args, folder))
+                found, collected = run(args.library, name, files, args, folder)
+            failed += summary(name, found, collected)
+            cases += found
+    print("\n| largest kernels | tensors, MiB | peak, MiB | within 3 x + 200 MB |\n"
+          "|---|---:|---:|---|")
+    largest_kernels(cases)
     if args.failures:
         print("\n".join(failed))
     return 1 if failed else 0

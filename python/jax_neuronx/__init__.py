@@ -1,0 +1,9 @@
+"""jax_neuronx: kernels called from JAX, run by nkisim."""
+
+from nkisim.frameworks import need
+
+need("jax", "jax_neuronx", "JAX")
+
+from nkisim.frameworks.jax_calls import nki_call  # noqa: E402
+
+__all__ = ["nki_call"]

@@ -1,0 +1,18 @@
+"""torch_xla where the real one is not installed: devices whose kernels nkisim runs."""
+
+from nkisim.frameworks import need
+
+need("torch", "torch_xla", "PyTorch")
+
+from nkisim.frameworks.torch_device import enable_xla  # noqa: E402
+from nkisim.frameworks.torch_legacy import unsupported  # noqa: E402
+
+enable_xla()
+
+from . import core  # noqa: E402
+from .core.xla_model import _device as device, _devices as devices, _sync as sync  # noqa: E402
+from .core.xla_model import _step as step  # noqa: E402
+
+__version__ = "2.9.0+nkisim"
+__all__ = ["device", "devices", "sync", "step", "core"]
+__getattr__ = unsupported(__name__)

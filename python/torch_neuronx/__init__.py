@@ -1,0 +1,18 @@
+"""torch_neuronx: kernels as operators of PyTorch, run by nkisim. `import torch_neuronx` brings the
+device "neuron"."""
+
+from nkisim.frameworks import need
+
+need("torch", "torch_neuronx", "PyTorch")
+
+import nki  # noqa: E402
+from nkisim.frameworks.torch_calls import nki_op  # noqa: E402
+from nkisim.frameworks.torch_device import register  # noqa: E402
+from nkisim.frameworks.torch_legacy import nki_jit, unsupported  # noqa: E402
+
+from . import nki_hop, xla_impl  # noqa: E402
+from .nki_hop import wrap_nki  # noqa: E402
+
+register()
+__all__ = ["nki", "nki_jit", "nki_op", "nki_hop", "wrap_nki", "xla_impl"]
+__getattr__ = unsupported(__name__)

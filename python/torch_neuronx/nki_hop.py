@@ -1,0 +1,5 @@
+"""torch_neuronx.nki_hop: kernels called with a launch grid inside models."""
+
+from nkisim.frameworks.torch_legacy import wrap_nki
+
+__all__ = ["wrap_nki"]
