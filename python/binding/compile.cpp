@@ -76,15 +76,20 @@ py::dict as_dict(const compiler::Compiled& done) {
   return out;
 }
 
-// `fixed`: tensors whose address is the kernel's own; `copies`: instructions whose readers may read
-// their source (Inst::forward).
-py::dict compile(Recorder& r, const Choices& given, bool legacy,
-                 const std::vector<std::uint32_t>& fixed, const std::vector<std::uint32_t>& copies,
-                 const std::string& config_name, const std::vector<std::string>& overrides) {
+// Keeps the program as it is now for write_recorded. `fixed`: tensors whose address is the kernel's
+// own; `copies`: instructions whose readers may read their source (Inst::forward).
+void keep(Recorder& r, bool legacy, const std::vector<std::uint32_t>& fixed,
+          const std::vector<std::uint32_t>& copies) {
   for (const std::uint32_t id : fixed) r.program.fix_address(id);
   for (const std::uint32_t i : copies) r.program.mark_forward(i);
   r.trace.legacy = legacy;
   r.recorded = r.program.version();
+}
+
+py::dict compile(Recorder& r, const Choices& given, bool legacy,
+                 const std::vector<std::uint32_t>& fixed, const std::vector<std::uint32_t>& copies,
+                 const std::string& config_name, const std::vector<std::string>& overrides) {
+  keep(r, legacy, fixed, copies);
   const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
   std::optional<models::Config> config;
   compiler::Compiled done;
@@ -105,10 +110,12 @@ void bind_options(py::module_& m) {
   m.def("compiler_options", &options);
 }
 
-void bind_compile(py::class_<Recorder>& program) { program.def("compile", &compile); }
+void bind_compile(py::class_<Recorder>& program) {
+  program.def("keep", &keep).def("compile", &compile);
+}
 
 void write_recorded(Recorder& r, const std::string& path) {
-  if (!r.recorded) throw py::value_error("the program has not been compiled");
+  if (!r.recorded) throw py::value_error("the program has not been kept or compiled");
   const auto exchange = [&r](bool open) {
     r.program.exchange(*r.recorded);
     r.trace.open = open;

@@ -3,12 +3,15 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <vector>
 
 #include "isa/act.hpp"
 #include "isa/alu.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
 #include "src/report/report.hpp"
+#include "src/run/run.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::python {
@@ -60,6 +63,16 @@ void save(Recorder& r, const std::string& path, const std::string& kernel,
   }
 }
 
+// (file, line, message) of what the compiler of an SDK release refuses.
+std::vector<std::tuple<std::string, std::uint32_t, std::string>> refused(const Recorder& r,
+                                                                         const std::string& sdk) {
+  std::vector<std::tuple<std::string, std::uint32_t, std::string>> rows;
+  for (const Error& e : nkisim::refusals(r.program, nkisim::parse_release(sdk))) {
+    rows.emplace_back(e.kernel_file(), e.loc().kernel_line, e.instruction() + ": " + e.message());
+  }
+  return rows;
+}
+
 py::list describe_ops() {
   py::list all;
   for (const OpSpec* op : op_table()) {
@@ -106,7 +119,7 @@ void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("check_budgets", &check_budgets);
   m.def("junit_xml", &junit_xml);
   m.def("error_kind", &error_kind);
-  program.def("save", &save);
+  program.def("save", &save).def("refusals", &refused);
 }
 
 }  // namespace nkisim::python

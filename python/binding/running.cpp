@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "checks/races.hpp"
 #include "compiler/analysis/lifetimes.hpp"
 #include "python/binding/bind.hpp"
 #include "src/config/config.hpp"
@@ -13,10 +14,24 @@
 namespace nkisim::python {
 namespace {
 
-InterpretOptions options_for(const Recorder& r, bool allow_unwritten, const py::object& print) {
+// `undefined`: False: nothing is tracked, and bytes that nobody wrote are zeros; else it is called
+// with what is said of each output that holds undefined values, and whether that is a warning only.
+InterpretOptions options_for(const Recorder& r, const py::object& undefined,
+                             const py::object& print) {
   InterpretOptions options;
   options.stochastic_rounding = r.stochastic_rounding;
-  options.unwritten = allow_unwritten ? Unwritten::kAllow : Unwritten::kError;
+  const bool untracked = undefined.is(py::bool_(false));
+  options.unwritten = untracked ? Unwritten::kAllow : Unwritten::kError;
+  if (!untracked) {
+    options.undefined_output = [raw = undefined.ptr()](const Error& error, bool warning) {
+      {
+        const py::gil_scoped_acquire gil;
+        const py::handle callee{raw};
+        if (py::bool_(callee(std::string(error.what()), warning))) return;
+      }
+      throw error;
+    };
+  }
   if (!print.is_none()) {
     // A plain handle: the function is copied and destroyed without the interpreter's lock, and the
     // caller's argument keeps the object alive.
@@ -56,8 +71,8 @@ bool evaluate(Recorder& r, int core, int cores, bool complete,
               const std::vector<std::uint32_t>& dead) {
   Memory& memory = r.live_memory();
   if (r.evaluation == nullptr) {  // what device_print says belongs to the run
-    r.evaluation =
-        std::make_unique<Evaluation>(r.program, memory, cores, options_for(r, true, py::none()));
+    r.evaluation = std::make_unique<Evaluation>(r.program, memory, cores,
+                                                options_for(r, py::bool_(false), py::none()));
   }
   bool done = false;
   if (!dead.empty()) r.evaluation->release_behind(last_uses(r.program, dead));
@@ -79,7 +94,8 @@ nkisim::ReportFiles report_files(const py::dict& files) {
           .chrome = text("chrome"),
           .flows = false,
           .accounting = files.contains("explain"),
-          .events = false};
+          .events = false,
+          .sources = {.own_kernel = true}};
 }
 
 using Inputs = std::map<std::uint32_t, std::vector<std::byte>>;
@@ -125,10 +141,10 @@ py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& resu
 // "explain" if their text is wanted as well.
 py::dict simulate(Recorder& r, const std::string& config_name,
                   const std::vector<std::string>& overrides, const py::dict& files,
-                  bool allow_unwritten, const py::object& print, bool keep_partial,
+                  const py::object& undefined, const py::object& print, bool keep_partial,
                   bool timing_only) {
   const auto config = nkisim::load_config(config_name, overrides);
-  const InterpretOptions services = options_for(r, allow_unwritten, print);
+  const InterpretOptions services = options_for(r, undefined, print);
   const bool explain = files.contains("explain");
   nkisim::SimOptions options;
   nkisim::Summary summary;
@@ -137,6 +153,7 @@ py::dict simulate(Recorder& r, const std::string& config_name,
   reports.observe(options.observers);
   options.timing_only = timing_only;
   options.unwritten = services.unwritten;
+  options.undefined_output = services.undefined_output;
   options.print = services.print;
   options.stochastic_rounding = services.stochastic_rounding;
   options.progress = [&](std::uint64_t n, nkisim::models::Fs) { return services.progress(n); };
@@ -174,13 +191,36 @@ py::dict simulate(Recorder& r, const std::string& config_name,
   return out;
 }
 
+// What a run would race with, located: raised as an Error, or with `allow_races` returned. Without
+// `values` operands whose addresses are in memory are left out.
+std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values) {
+  if (!nkisim::checks::may_race(r.program)) return {};
+  InterpretOptions options = options_for(r, py::bool_(false), py::none());
+  const Inputs inputs = values ? copy_inputs(r) : Inputs();
+  const auto load = [&] {
+    auto memory = std::make_unique<Memory>(r.program);
+    for (const auto& [id, bytes] : inputs) memory->load(id, bytes);
+    return memory;
+  };
+  nkisim::checks::RaceReport found;
+  {
+    const py::gil_scoped_release release;
+    found = values ? nkisim::checks::find_races(r.program, load, options)
+                   : nkisim::checks::find_races(r.program, {}, options);
+  }
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (found.races.empty()) return {};
+  if (!allow_races) throw nkisim::checks::race_error(r.program, found);
+  return nkisim::race_lines(r.program, found, {});
+}
+
 std::span<const std::byte> bytes_of(const py::buffer_info& info) {
   return {static_cast<const std::byte*>(info.ptr),
           static_cast<std::size_t>(info.size * info.itemsize)};
 }
 
-std::uint64_t run_interpreter(Recorder& r, bool allow_unwritten, const py::object& print) {
-  const InterpretOptions options = options_for(r, allow_unwritten, print);
+std::uint64_t run_interpreter(Recorder& r, const py::object& undefined, const py::object& print) {
+  const InterpretOptions options = options_for(r, undefined, print);
   Memory& memory = r.live_memory();
   std::uint64_t count = 0;
   {
@@ -207,6 +247,7 @@ void bind_running(py::class_<Recorder>& program) {
            })
       .def("evaluate", &evaluate)
       .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)
+      .def("check_races", &check_races)
       .def("simulate", &simulate)
       .def("interpret", &run_interpreter);
 }

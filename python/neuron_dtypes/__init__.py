@@ -15,10 +15,12 @@ for _t in _d.ALL:
 
 
 def sizeinbytes(dtype):
+    """Bytes of one element."""
     return _d.resolve(dtype).itemsize
 
 
 def finfo(dtype):
+    """Limits of a floating-point dtype, as numpy.finfo gives them."""
     found = _d.find(dtype)
     target = found.dtype if found is not None else np.dtype(dtype)
     return _d.ml_dtypes.finfo(target) if _d.ml_dtypes is not None else np.finfo(target)

@@ -2,8 +2,8 @@
 
 from nkisim.api.jit import (baremetal, benchmark, jit, profile, simulate, simulate_kernel, trace)
 
-from . import collectives, compiler, dtype, isa, language, tensor, typing
+from . import collectives, compiler, dtype, isa, language, simulator, tensor, typing
 
 __version__ = "0.6.0+nkisim"
 __all__ = ["jit", "simulate", "language", "isa", "typing", "compiler", "collectives", "dtype",
-           "tensor", "baremetal", "benchmark", "profile", "simulate_kernel", "trace"]
+           "tensor", "simulator", "baremetal", "benchmark", "profile", "simulate_kernel", "trace"]

@@ -1,13 +1,19 @@
 """nki.typing: annotations."""
 
+from nkisim.values.shape import Shape
 from nkisim.values.tensor import NkiTensor
 
 
 class _Annotation:
+    """An annotation of a kernel's parameter: tensor[128, 512], or tensor[[128, 512], nl.float32]."""
+
     def __init__(self, name):
         self.name = name
 
     def __getitem__(self, shape):
+        """tensor[[128, 512], nl.float32] is the shape of an argument; tensor[128, 512] annotates."""
+        if isinstance(shape, tuple) and len(shape) == 2 and isinstance(shape[0], (list, tuple)):
+            return Shape(*shape)
         return self
 
     def __call__(self, *args, **kwargs):

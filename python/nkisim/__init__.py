@@ -4,14 +4,34 @@
     r = nkisim.run(kernel, x, y, target="trn2")
     r.outputs, r.latency_us, r.save("kernel.nisa"), r.perfetto("kernel.pftrace")
 
-A package imports only those before it: values, record, isa, lowering, run, api, legacy, tools.
+A package imports only those before it: values, record, isa, lowering, run, api,
+legacy, frameworks, tools.
 """
 
+import importlib
+
+from . import frameworks  # noqa: F401 - kernels called while torch or JAX traces
 from .run.kernel import Kernel, run
 from .run.options import Options
 from .run.result import Result
+from .run.shapes import Recording, shapes
 from .tools.install import install
+from .tools.timeline import Timeline
 from .values.errors import Error, KernelIndexError, KernelTypeError, KernelValueError
+from .values.shape import Shape
 
-__all__ = ["run", "install", "Result", "Options", "Kernel", "Error", "KernelIndexError",
-           "KernelTypeError", "KernelValueError"]
+__all__ = ["run", "shapes", "install", "Result", "Recording", "Shape", "Timeline", "Options", "Kernel",
+           "Error", "KernelIndexError", "KernelTypeError", "KernelValueError"]
+
+
+def __getattr__(name):
+    """nkisim.evaluate and nkisim.tune, which belong to a package of their own."""
+    if name in ("evaluate", "tune"):
+        return getattr(importlib.import_module("nkisim_evaluate"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(shell):
+    """%load_ext nkisim: the cell magic %%nkisim (tools/notebook)."""
+    from .tools.notebook import load
+    load(shell)

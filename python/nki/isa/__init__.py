@@ -1,7 +1,8 @@
 """nki.isa."""
 
+from nkisim.api.language import public_names as _public_names
 from nkisim.isa import instructions as _isa
 
-globals().update({k: v for k, v in vars(_isa).items() if not k.startswith("_")})
+globals().update(_public_names(vars(_isa)))
 
 from . import constants  # noqa: E402,F401

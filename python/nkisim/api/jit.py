@@ -1,7 +1,14 @@
 """nki.jit, nki.simulate and the ways to run of both API generations."""
 
-from ..record.recorder import state
+import os
+
+import numpy as np
+
+from ..record.recorder import recording
+from ..run import neff
 from ..run.kernel import Kernel
+from ..values.errors import Error
+from ..values.shape import Shape
 
 
 def _decorator(legacy):
@@ -32,14 +39,21 @@ def _kernel_of(kernel, legacy=False):
     return kernel if isinstance(kernel, Kernel) else Kernel(kernel, legacy=legacy)
 
 
+def _with_sentinels(kernel):
+    """As AWS's simulator: undefined values reach the outputs, as NaN; a warning says which."""
+    return Kernel(kernel.func, kernel.grid, kernel.target, kernel.legacy,
+                  **{**kernel.settings, "undefined": "warn"})
+
+
 def simulate(kernel):
-    """nki.simulate(kernel)(...): the kernel itself, as everything here is simulated."""
-    return _kernel_of(kernel)
+    """nki.simulate(kernel)(...): the kernel itself, as everything here is simulated. Undefined
+    values in its outputs are a warning, so that `np.isnan` finds them (nki_simulator.rst)."""
+    return _with_sentinels(_kernel_of(kernel))
 
 
 def simulate_kernel(kernel, *args, **kwargs):
     """nki.simulate_kernel(kernel[grid], *args)."""
-    return _kernel_of(kernel, True)(*args, **kwargs)
+    return _with_sentinels(_kernel_of(kernel, True))(*args, **kwargs)
 
 
 class _Latency:
@@ -58,8 +72,26 @@ class BenchmarkResult:
         self.neff_latency = self.nc_latency
 
 
+def _filled(value):
+    """An argument for which only a shape is given (typing.tensor[[128, 512], nl.float32]) as an
+    array: drawn from 0 to 1, integers from 0 to 99, the same every time."""
+    if isinstance(value, Shape):
+        rng = np.random.default_rng(0)
+        integers = value.dtype.kind in "iu"
+        drawn = rng.integers(0, 100, value.shape) if integers else rng.random(value.shape)
+        return drawn.astype(value.dtype)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_filled(v) for v in value)
+    return value
+
+
 class Benchmark:
-    """nki.benchmark and nki.profile: runs once, keeps the simulated latency."""
+    """nki.benchmark, nki.profile and nki.baremetal: runs once, keeps the simulated latency.
+
+    settings: save_neff_name saves the program (nkisim_profile/container.py), save_trace_name its
+    session; both in working_directory, if that is given. Others have no effect: every execution
+    of a simulated program takes the same time.
+    """
 
     def __init__(self, kernel, **settings):
         self.kernel = kernel
@@ -80,26 +112,59 @@ class Benchmark:
     _parent = None
 
     def __call__(self, *args, **kwargs):
-        if state.recorder is not None:
+        if recording.get():
             return self.kernel.func(*args, **kwargs)
-        out = self.kernel(*args, **kwargs)
+        out = self.kernel(*_filled(args), **{k: _filled(v) for k, v in kwargs.items()})
+        self._save(self.kernel.result)
         self.benchmark_result = BenchmarkResult(self.kernel.result)
         if self._parent is not None:
             self._parent.benchmark_result = self.benchmark_result
         return out
 
 
-def _wrapper(make):
+    def _save(self, result):
+        folder = self.settings.get("working_directory") or ""
+        names = [self.settings.get(n) for n in ("save_neff_name", "save_trace_name")]
+        paths = [name and os.path.join(folder, name) for name in names]
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+            for path in filter(os.path.exists, filter(None, paths)):
+                if not self.settings.get("overwrite"):
+                    raise Error(f"{path} exists; overwrite=True is required to replace it",
+                                code="usage", instruction="profile")
+        if paths[0]:
+            neff.save(result, paths[0])
+        if paths[1]:
+            result.write(session=paths[1])
+
+
+def _profile(kernel, settings):
+    """nki.profile: its files have names by default."""
+    named = {"save_neff_name": "file.neff", "save_trace_name": "profile.ntff"}
+    return Benchmark(kernel, **({**named, **settings} if settings.get("working_directory")
+                                else settings))
+
+
+def _baremetal(kernel, settings):
+    saves = any(settings.get(name) for name in ("save_neff_name", "save_trace_name"))
+    return Benchmark(kernel, **settings) if saves else kernel
+
+
+def _wrapper(said, make):
     def decorator(kernel=None, *, func=None, legacy=True, **settings):
         kernel = func if kernel is None else kernel
         if not callable(kernel):
             return lambda f: make(_kernel_of(f, legacy), settings)
         return make(_kernel_of(kernel, legacy), settings)
 
+    decorator.__doc__ = said
     return decorator
 
 
-benchmark = _wrapper(lambda kernel, settings: Benchmark(kernel, **settings))
-profile = _wrapper(lambda kernel, settings: Benchmark(kernel, **settings))
-baremetal = _wrapper(lambda kernel, settings: kernel)
-trace = _wrapper(lambda kernel, settings: kernel)
+benchmark = _wrapper("Decorator: calling the kernel also gives kernel.benchmark_result, of simulated "
+                     "latencies.", lambda kernel, settings: Benchmark(kernel, **settings))
+profile = _wrapper("Decorator: like benchmark; saves the program and its session where told to.",
+                   _profile)
+baremetal = _wrapper("Decorator: runs the kernel on NumPy arrays; saves its program where told to.",
+                     _baremetal)
+trace = _wrapper("Decorator: the kernel as nki.jit makes it.", lambda kernel, settings: kernel)

@@ -18,11 +18,12 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
                              float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
                              uint16, uint32)
-from ..values.errors import KernelTypeError, KernelValueError, fail, hint, kernel_frame
+from ..values.errors import KernelTypeError, KernelValueError, fail, hint, kernel_frame, strict
 from ..values.index import Expr, Mask, arange, mgrid
 from ..values.nkiobject import NKIObject
 from ..values.optokens import TOKENS, NlOp, token
 from ..values.register import VirtualRegister
+from ..values.region import Region
 from ..values.storage import BUFFERS, Buffer, buffer_of, hbm, private_hbm, psum, sbuf, shared_hbm
 from ..values.tensor import NkiTensor, ds, require_tensor
 from ..values.views import plain_int
@@ -98,18 +99,22 @@ tile_size = _TileSize()
 
 
 def is_hbm(buffer):
+    """Whether a buffer or the name of one is in HBM."""
     return buffer_of(buffer).space == 0
 
 
 def is_sbuf(buffer):
+    """Whether a buffer or the name of one is SBUF."""
     return buffer_of(buffer).space == 1
 
 
 def is_psum(buffer):
+    """Whether a buffer or the name of one is PSUM."""
     return buffer_of(buffer).space == 2
 
 
 def is_on_chip(buffer):
+    """Whether a buffer or the name of one is SBUF or PSUM."""
     return buffer_of(buffer).space != 0
 
 
@@ -139,47 +144,63 @@ def _shape(shape):
 
 
 def ndarray(shape, dtype=float32, buffer=sbuf, name="", address=None, **_ignored):
+    """A tensor whose values are not written yet; on chip the first dimension is the partitions.
+
+    `address` is (partition, byte); without one the compiler places the tensor. `buffer` may be a
+    nl.Region: then the tensor is a view of its bytes.
+    """
+    if isinstance(buffer, Region):
+        return buffer.view(dtype, _shape(shape), name)
     return current().ndarray(_shape(shape), dtypes.resolve(dtype), buffer or sbuf, name or "",
                              address)
 
 
 def full(shape, fill_value, dtype=float32, buffer=sbuf, name=""):
+    """A tensor with every element `fill_value`; on chip by memset."""
     out = ndarray(shape, dtype, buffer, name)
     lowering.fill(out, fill_value)
     return out
 
 
 def zeros(shape, dtype=float32, buffer=sbuf, name="", **_ignored):
+    """A tensor of zeros."""
     return full(shape, 0, dtype, buffer, name)
 
 
 def ones(shape, dtype=float32, buffer=sbuf, name=""):
+    """A tensor of ones."""
     return full(shape, 1, dtype, buffer, name)
 
 
 def zeros_like(x, dtype=None, buffer=None, name=""):
+    """Zeros with the shape of `x`, and its dtype and buffer unless others are given."""
     require_tensor(x, "x", "zeros_like")
     return full(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
 
 
 def empty_like(x, dtype=None, buffer=None, name=""):
+    """An unwritten tensor with the shape of `x`, and its dtype and buffer unless others are given."""
     require_tensor(x, "x", "empty_like")
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
 def rand(shape, dtype=float32, buffer=sbuf, name=""):
+    """A tensor of uniform random numbers in [0, 1)."""
     out = ndarray(shape, dtype, buffer, name)
     lowering.random_fill(out)
     return out
 
 
 def random_seed(seed):
+    """Seeds the generators behind rand and dropout: an integer or a [P, 1] tensor of int32."""
     if not isinstance(seed, NkiTensor):
+        strict("nl.random_seed takes a [1, 1] tile, not a number (documented)", 29)
         seed = full((1, 1), int(seed), dtype=int32)
     isa.set_rng_seed(seed)
 
 
 def shared_constant(constant, dtype=None):
+    """A tensor in HBM with the values of an array, or of the .npy file of that name."""
     if isinstance(constant, str):
         constant = np.load(constant)
     array = np.asarray(constant)
@@ -191,6 +212,7 @@ def shared_constant(constant, dtype=None):
 
 
 def shared_identity_matrix(n, dtype=uint8, dst=None):
+    """The n x n identity matrix in SBUF, in `dst` if one is given."""
     n, dtype = plain_int(n, "n"), dtypes.resolve(dtype)
     identity = shared_constant(np.eye(n, dtype=np.float32).astype(dtype.dtype))
     out = ndarray((n, n), dtype, sbuf, "identity") if dst is None else dst
@@ -199,6 +221,7 @@ def shared_identity_matrix(n, dtype=uint8, dst=None):
 
 
 def expand_dims(x, axis):
+    """The view of `x` with dimensions of size 1 at `axis`, an integer or several."""
     require_tensor(x, "x", "expand_dims")
     axes = axis if isinstance(axis, (list, tuple)) else (axis,)
     n = x.ndim + len(axes)
@@ -215,6 +238,7 @@ def static_cast(x, dtype):
 
 
 def device_print(print_prefix, tensor):
+    """Prints a tensor when the simulated program comes to this place."""
     recorder = current()
     if "device_print" in OPS:
         names = OPS["device_print"][1]
@@ -226,6 +250,7 @@ def device_print(print_prefix, tensor):
 
 # ---- loops and identity ----------------------------------------------------------------------
 def _range(start, stop=None, step=1):
+    """A loop: unrolled with integer bounds, of the device where a bound is a register."""
     if stop is None:
         start, stop = 0, start
     if isinstance(start, VirtualRegister) or isinstance(stop, VirtualRegister):
@@ -242,14 +267,17 @@ def _bound(value):
 
 
 def affine_range(start, stop=None, step=1, **_ignored):
+    """A loop without dependences between iterations; iterations are recorded one after the other."""
     return _range(start, stop, step)
 
 
 def sequential_range(start, stop=None, step=1, **_ignored):
+    """A loop whose iterations depend on each other."""
     return _range(start, stop, step)
 
 
 def static_range(start, stop=None, step=1, **_ignored):
+    """A loop that is unrolled: its index is a Python integer."""
     return _range(start, stop, step)
 
 
@@ -257,6 +285,7 @@ range = _range
 
 
 def dynamic_range(start, stop=None, step=1):
+    """A loop of the device: bounds may be registers, the index is one; the body is recorded once."""
     if stop is None:
         start, stop = 0, start
     if isinstance(step, VirtualRegister) or _bound(step) < 1:
@@ -287,11 +316,13 @@ def _refuse_break(recorder):
 
 
 def fori_loop(lower, upper, body_fun, step=1):
+    """Runs body_fun(i) on the device for i from lower to upper."""
     for i in dynamic_range(lower, upper, step):
         body_fun(i)
 
 
 def while_loop(init, body_fun):
+    """Runs body_fun(register) on the device while the register, first `init`, is not zero."""
     recorder = current()
     condition = recorder.register()
     isa.register_move(condition, init)
@@ -305,6 +336,7 @@ def while_loop(init, body_fun):
 
 
 def program_id(axis=0):
+    """Position of this program on an axis of the launch grid."""
     ids = current().program_ids
     if axis == 0 and not ids:
         return 0
@@ -315,6 +347,7 @@ def program_id(axis=0):
 
 
 def num_programs(axes=0):
+    """Programs on an axis of the launch grid, on several, or with None in all."""
     grid = current().grid
     if axes is None:  # the default until NKI 0.2
         return int(np.prod(grid)) if grid else 1
@@ -329,6 +362,7 @@ def num_programs(axes=0):
 
 
 def program_ndim():
+    """Number of axes of the launch grid."""
     return len(current().grid)
 
 
@@ -351,12 +385,16 @@ class no_reorder:
 _INTERNAL = frozenset("""
 BUFFERS Buffer Expr KernelIndexError KernelTypeError KernelValueError MGrid Mask NlOp OPS ParDim
 TOKENS AllocatedBuffer BlockTensor HBM all_full assign buffer_of current default_target fail hint
-kernel_frame plain_int product require_tensor resolve state token update
+kernel_frame plain_int product require_tensor resolve state token update Region
+Choice EXACT Error INSTRUCTION PSUM SBUF as_mask box_of apply_mask cut define dma_shapes
+generation_of in_sbuf normalise_axes on_chip produce promote reduce_build reduced_shape removed
+reshape_strides transpose_into unsupported OutOfBounds FP32_MIN broadcast_shapes operand
+same_partitions strict
 """.split())
 
 
 def public_names(namespace):
-    """What a language module gives to kernels: no modules and no names of the front end's own."""
+    """What a module gives to kernels: no modules and no names of the front end's own."""
     return {name: value for name, value in namespace.items()
             if not name.startswith("_") and name not in _INTERNAL and name != "public_names" and
             not isinstance(value, type(sys))}

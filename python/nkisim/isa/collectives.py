@@ -10,6 +10,7 @@ from ..record.recorder import OPS, current
 from ..values.errors import KernelValueError, fail
 from ..values.nkiobject import NKIObject
 from . import instructions as isa
+from .help import TEXTS
 from .instructions import INSTRUCTION, NkiInstruction
 
 
@@ -83,6 +84,7 @@ def _forward(line):
         return result
 
     call.__name__, call.__signature__ = name, signature
+    call.__doc__ = TEXTS.get(name) or f"{name.replace('_', ' ')}, on the one rank that is simulated."
     return call
 
 

@@ -5,19 +5,21 @@ module in the order of the core's op description, which checks them. Only calls 
 core does not know (axes, older keywords) are written out.
 """
 
+from ..record import strict
 from ..record.recorder import OPS, current, state
 from ..record.targets import default_target, generation_of
 from ..values import enums
 from ..values.dtypes import resolve
 from ..values.enums import (Choice, dge_mode, dma_engine, engine, matmul_perf_mode, nc_version,
                             oob_mode, reduce_cmd)
-from ..values.errors import Error, KernelTypeError, KernelValueError, fail
+from ..values.errors import Error, KernelTypeError, KernelValueError, fail, hint
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject  # noqa: F401 (importable from nki.isa)
 from ..values.register import VirtualRegister  # noqa: F401 (importable from nki.isa)
-from ..values.storage import PSUM
+from ..values.storage import PSUM, SBUF
 from ..values.tensor import NkiTensor, require_tensor
 from ..values.views import plain_int
+from .help import describe as _describe
 
 NkiValidationError = Error
 tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engine.scalar
@@ -82,6 +84,7 @@ _IGNORED = {"name", "engine", "priority"}  # no effect on values where the core 
 
 
 def unsupported(op, key, value):
+    """Raises the error for an argument that this version does not simulate."""
     fail(f"{key}={value!r} is not supported", op, KernelValueError)
 
 
@@ -155,6 +158,7 @@ def get_nc_version():
 
 
 def get_nc_sub_version():
+    """Sub-version of the NeuronCore: 0 for every simulated target."""
     return 0
 
 
@@ -170,8 +174,6 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
         accumulate, tile_position, tile_size, perf_mode = None, accumulate, tile_position, (
             tile_size or perf_mode)
     perf = _perf(perf_mode)
-    if is_transpose:
-        current().transposes.add(tuple(current().program.location()))
     if old:
         is_moving_onezero, accumulate = _old_matmul(old, is_moving_onezero, accumulate)
     if accumulate is None and state.recorder is not None and state.recorder.loops and (
@@ -214,6 +216,7 @@ if _MATMUL < 0:
 
 # ---- vector engine ---------------------------------------------------------------------------
 def normalise_axes(axis, ndim, what="tensor_reduce"):
+    """Axes as a tuple of non-negative integers, checked against `ndim`."""
     axes = [plain_int(a, "axis") for a in (axis if isinstance(axis, (list, tuple)) else (axis,))]
     out = sorted({a + (ndim if a < 0 else 0) for a in axes})
     if not out or out[0] < 0 or out[-1] >= ndim:
@@ -377,6 +380,13 @@ def _scales(scales):
 
 # ---- cores -----------------------------------------------------------------------------------
 def core_barrier(data, cores=(0, 1), engine=engine.gpsimd, name=None):
+    if isinstance(data, NkiTensor) and data.st.space == SBUF:
+        rule = (f"core_barrier: data is {data!r}; data in shared HBM is required (documented). "
+                "Here the cores meet, and each waits for its own accesses to the tile, as kernels of "
+                "nki-library expect")
+        if strict.enabled():
+            fail(rule, "core_barrier")
+        hint(rule)
     current().call("core_barrier", engine, name, data=data, cores=list(cores))
     current().instances.pause(meeting=True)
     return INSTRUCTION
@@ -428,5 +438,5 @@ def tensor_copy_dynamic_src(dst, src, engine=engine.unknown, name=None):
 
 
 tensor_copy_dynamic_dst = tensor_copy_dynamic_src
-
-
+tensor_copy_dynamic_src.__doc__ = "tensor_copy, under the name it had before NKI 0.2."
+_describe(globals())

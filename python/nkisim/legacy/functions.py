@@ -14,18 +14,22 @@ from ..values.storage import product
 
 
 def load(src, mask=None, dtype=None, **_ignored):
+    """A tile in SBUF with the values of `src`, where `mask` holds."""
     return lowering.load(src, dtype, mask)
 
 
 def load_transpose2d(src, mask=None, dtype=None, **_ignored):
+    """A tile in SBUF with the transpose of a two-dimensional `src`."""
     return lowering.load_transpose2d(src, dtype, mask)
 
 
 def copy(src, mask=None, dtype=None, **_ignored):
+    """A copy of a tile, converted to `dtype`."""
     return lowering.copy(src, dtype, mask)
 
 
 def static_cast(input_data=None, dtype=None, *, arr=None):
+    """The values in another dtype."""
     return language.static_cast(arr if input_data is None else input_data, dtype)  # arr: to 2.25
 
 
@@ -46,22 +50,27 @@ def _reduction(name):
 
 
 def var(x, axis, dtype=None, mask=None, keepdims=False, **_ignored):
+    """Variance along free axes."""
     return lowering.var(x, axis, dtype, keepdims, mask)
 
 
 def all(x, axis, dtype=bool_, mask=None, **_ignored):
+    """Whether all elements along free axes are true."""
     return lowering.all(x, axis, dtype, mask)
 
 
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None, **_ignored):
+    """x / sqrt(mean(x^2) + epsilon) * w along an axis of n elements."""
     return lowering.rms_norm(x, w, axis, n, epsilon, dtype, compute_dtype, mask)
 
 
 def softmax(x, axis, dtype=None, compute_dtype=None, mask=None, **_ignored):
+    """exp(x - max) / sum(exp(x - max)) along a free axis."""
     return lowering.softmax(x, axis, dtype, mask, compute_dtype)
 
 
 def logical_not(x, dtype=bool_, mask=None, **_ignored):
+    """1 where an element is zero, else 0."""
     return lowering.FUNCTIONS["logical_not"](x, dtype=dtype, mask=mask)
 
 
@@ -78,6 +87,7 @@ def _undocumented(name):
     def call():
         fail("AWS nowhere says what it returns; an index tile of nl.mgrid is required", name)
 
+    call.__doc__ = f"{name}: AWS nowhere says what it returns; an error."
     return call
 
 

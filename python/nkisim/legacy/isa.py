@@ -8,6 +8,7 @@ The result tile stays pending, so that `dst[...] = nisa.f(...)` writes dst direc
 import numpy as np
 
 from ..isa import instructions as isa
+from ..isa.help import describe as _describe
 from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,  # noqa: F401
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
@@ -26,6 +27,8 @@ FP32_MIN = float(np.finfo(np.float32).min)
 
 
 class fp32:
+    """Limits of float32."""
+
     min = FP32_MIN
 
 
@@ -49,7 +52,6 @@ def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF,
     if dst is None:
         return produce(tuple(shape), dtype, build, mask, views, space, spaces, kind)
     if mask is not None:
-        current().allow_unwritten = True
         parts = cut([dst, *views], mask, tuple(shape))
         if parts is None:
             return dst
@@ -102,8 +104,10 @@ def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, 
 
 
 def iota(expr, dtype, mask=None, *, dst=None, name=None, **_ignored):
+    if isinstance(expr, (int, np.integer)):  # of a loop's index alone: nki.errors, 2.20 to 2.26
+        expr = Expr(int(expr), {}, {}, 2)
     if not isinstance(expr, Expr):
-        fail("expr must be an index tile", "iota", KernelTypeError)
+        fail(f"expr is {type(expr).__name__}; an index tile is required", "iota", KernelTypeError)
     shape = expr.shape if expr.ndim > 1 else expr.shape + (1,)
     if expr.ndim == 1:
         expr = expr[:, None]
@@ -156,7 +160,6 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
 def _masked_matmul(mask, out, stationary, moving):
     """What a mask leaves of a product: of its result, or, where rows of the operands reach beyond
     their tensors, of those rows (index tiles of a mask do not say which they mean)."""
-    current().allow_unwritten = True
     rows, columns = product(out.shape[:-1]), out.shape[-1]
     beyond = [v for v in (stationary, moving) if isinstance(v._ref, OutOfBounds)]
     box = box_of(mask, (stationary.shape[0] if beyond else rows, columns), exact=False)
@@ -387,7 +390,6 @@ def _columns(function, data, mask, dtype, dst, operands, name, columns=8):
     def build(out):
         given = operands
         if mask is not None:
-            current().allow_unwritten = True
             box = box_of(mask, data.shape)
             if box is None:
                 return
@@ -406,7 +408,6 @@ def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, d
                       **_ignored):
     operands = dict(data=data, vals=vals, dst_idx=dst_idx)
     if mask is not None:
-        current().allow_unwritten = True
         box = box_of(mask, data.shape)
         low, high = box[0]
         part = cut([data], mask, data.shape)[0]
@@ -467,21 +468,25 @@ def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, name=Non
 
 
 def dropout(data, prob, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
+    """Zeros elements with probability `prob`; see `nkisim isa show dropout`."""
     return _call(isa.dropout, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, prob=prob), name=name)
 
 
 def reciprocal(data, dtype=None, mask=None, *, dst=None, name=None, **_ignored):
+    """1 / x of every element; see `nkisim isa show reciprocal`."""
     return _call(isa.reciprocal, dst, data.shape, _dtype(dtype, data.dtype), mask, dict(data=data),
                  name=name)
 
 
 def builtin_custom_op(function_name, *_args, **_kwargs):
+    """Custom GpSimd programs; not simulated, an error."""
     fail(f"custom GpSimd programs ({function_name}) are not simulated", "builtin_custom_op")
 
 
 for _name in ("register_alloc", "register_load", "register_move", "register_store",
               "core_barrier", "sendrecv", "dma_compute", "quantize_mx", "nc_matmul_mx"):
     globals()[_name] = getattr(isa, _name)
+_describe(globals())
 
 __all__ = ["dma_engine", "nc_version"]

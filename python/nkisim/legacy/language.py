@@ -62,7 +62,25 @@ class BlockTensor:
         head = flat[:n] + [slice(None)] * (n - len(flat[:n]))
         return head, tuple(flat[n:])
 
+    def _plain(self, key):
+        """(tile, the rest of the key) where whole numbers pick one block; else None."""
+        if type(key) is not tuple:
+            key = (key,)
+        n = len(self.blocks)
+        if len(key) < n:
+            return None
+        at = 0
+        for k, size in zip(key, self.blocks):
+            if type(k) is not int or not 0 <= k < size:
+                return None
+            at = at * size + k
+        return self.tiles[at], key[n:]
+
     def __getitem__(self, key):
+        plain = self._plain(key)
+        if plain is not None:
+            tile, tail = plain
+            return tile[tail] if tail else tile
         head, tail = self._split(key)
         numbers = np.arange(len(self.tiles)).reshape(self.blocks)
         picked = numbers[tuple(_block_index(k, n) for k, n in zip(head, self.blocks))]
@@ -126,6 +144,10 @@ def _blocks_of(shape):
 
 
 def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
+    """A tensor whose values are not written yet; par_dim(...) marks the partition dimension.
+
+    Dimensions before that one are blocks: tiles of their own.
+    """
     recorder = current()
     if isinstance(shape, int):
         shape = (shape,)
@@ -149,6 +171,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
 
 
 def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
+    """A tensor with every element `fill_value`."""
     out = ndarray(shape, dtype, buffer=buffer, name=name)
     for tile in out.tiles if isinstance(out, BlockTensor) else [out]:
         lowering.fill(tile, fill_value)
@@ -156,10 +179,12 @@ def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
 
 
 def zeros(shape, dtype=float32, buffer=None, name="", **_ignored):
+    """A tensor of zeros."""
     return full(shape, 0, dtype, buffer=buffer, name=name)
 
 
 def ones(shape, dtype=float32, buffer=None, name="", **_ignored):
+    """A tensor of ones."""
     return full(shape, 1, dtype, buffer=buffer, name=name)
 
 
@@ -170,22 +195,27 @@ def _like(a):
 
 
 def zeros_like(a, dtype=None, buffer=None, name="", **_ignored):
+    """Zeros with the shape of `a`, and its dtype and buffer unless others are given."""
     return full(_like(a), 0, dtype or a.dtype, buffer=buffer or a.buffer, name=name)
 
 
 def empty_like(a, dtype=None, buffer=None, name="", **_ignored):
+    """An unwritten tensor with the shape of `a`, and its dtype and buffer unless others are given."""
     return ndarray(_like(a), dtype or a.dtype, buffer=buffer or a.buffer, name=name)
 
 
 def broadcast_to(src, shape, **_ignored):
+    """`src` repeated along dimensions of size 1 up to `shape`."""
     return lowering.broadcast_to(src, shape)
 
 
 def shared_identity_matrix(n, dtype=uint8, **_ignored):
+    """The n x n identity matrix in HBM."""
     return shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))  # noqa: F821
 
 
 def device_print(prefix, x, mask=None, **_ignored):
+    """Prints a tensor, where `mask` holds, when the simulated program comes to this place."""
     if mask is not None:
         current().flush()
         x = lowering.cut([x], mask, x.shape)
@@ -196,23 +226,28 @@ def device_print(prefix, x, mask=None, **_ignored):
 
 
 def expand_dims(data, axis):
+    """The view of `data` with dimensions of size 1 at `axis`."""
     return language.expand_dims(data, axis)
 
 
 def random_seed(seed, mask=None, **_ignored):
+    """Seeds the generators behind rand and dropout."""
     language.random_seed(seed)
 
 
 def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
                asynchronous=False, **_ignored):
+    """A reduction over SPMD programs; not simulated, an error."""
     fail("a reduction over SPMD programs is not supported", "all_reduce")
 
 
 def rand(shape, dtype=float32, **_ignored):
+    """A tile of uniform random numbers in [0, 1)."""
     return language.rand(tuple(int(s) for s in shape), dtype)
 
 
 def finfo(dtype):
+    """Limits of a floating-point dtype, as numpy.finfo gives them."""
     dtype = resolve(dtype)
     if dtypes.ml_dtypes is not None:
         return dtypes.ml_dtypes.finfo(dtype.dtype)
@@ -220,6 +255,7 @@ def finfo(dtype):
 
 
 def atomic_rmw(dst, value, op, mask=None, **_ignored):
+    """dst = op(value, dst) in HBM, as one transfer."""
     recorder = current()
     recorder.flush()
     if mask is not None:
@@ -266,6 +302,8 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
 
 
 class _BFloat:
+    """Limits of bfloat16, as bfp16 spells them."""
+
     min = -3.3895313892515355e38
 
 

@@ -1,6 +1,7 @@
 """Functions of nki.language in terms of instructions, and assignment to tiles."""
 
 from ..values.hooks import above
+from ..values.region import region
 from . import division  # noqa: F401  (adds to FUNCTIONS)
 from .elementwise import FUNCTIONS, update, where
 from .moves import (allocate, assign, broadcast_to, copy, copy_into, fill, gather_flattened, in_sbuf, load,
@@ -19,5 +20,5 @@ __all__ = ["FUNCTIONS", "all", "assign", "broadcast_shapes", "broadcast_to", "co
            "transpose",
            "transpose_into", "update", "var", "where"]
 
-above.fill(allocate=allocate, functions=FUNCTIONS, assign=assign, update=update, copy=copy, broadcast_to=broadcast_to,
-           transpose=transpose)
+above.fill(allocate=allocate, region=region, functions=FUNCTIONS, assign=assign, update=update,
+           copy=copy, broadcast_to=broadcast_to, transpose=transpose)

@@ -1,5 +1,7 @@
 """Element-wise functions: one instruction each, a few of them several."""
 
+import operator
+
 import numpy as np
 
 from ..isa import instructions as isa
@@ -21,12 +23,14 @@ def binary(name):
     """The function of nki.language for a binary operator: of tiles, numbers or index expressions."""
     def function(x, y, dtype=None, mask=None):
         if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
-            if any(isinstance(v, (index.Expr, index.Mask)) for v in (x, y)):
-                return getattr(np, name)(x, y)
+            if any(isinstance(v, _INDICES) for v in (x, y)):
+                return _of_indices(name, x, y)
             if all_numbers(x, y):
                 return getattr(np, name)(x, y)
             fail(f"{name} of {type(x).__name__} and {type(y).__name__}; a tile is required", name,
                  KernelTypeError)
+        if isinstance(x, index.Expr) or isinstance(y, index.Expr):
+            return _run_time_index(name, x, y)
         _check_operands(name, x, y)
         other = _unlike(name, x, y, dtype, mask)
         if other is not None:
@@ -40,6 +44,33 @@ def binary(name):
 
     function.__name__ = name
     return function
+
+
+_INDICES = (index.Expr, index.Mask, index.DynamicSum)
+_ON_INDICES = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+               "mod": operator.mod, "less": operator.lt, "less_equal": operator.le,
+               "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq,
+               "bitwise_and": operator.and_, "logical_and": operator.and_,
+               "bitwise_or": operator.or_, "logical_or": operator.or_}
+
+
+def _of_indices(name, x, y):
+    """The function on index tiles and masks, which is Python's operator on them."""
+    if name not in _ON_INDICES:
+        fail(f"{name} of an index tile; iota makes a tile of one", name, KernelTypeError)
+    return _ON_INDICES[name](x, y)
+
+
+def _run_time_index(name, x, y):
+    """An index tile plus, or minus, what a tensor of one element holds at run time."""
+    if name == "add":
+        return x + index.DynamicSum.of(y) if isinstance(x, index.Expr) else y + index.DynamicSum.of(x)
+    if name == "subtract":
+        if isinstance(y, index.Expr):
+            return index.DynamicSum.of(x) - y
+        return x - index.DynamicSum.of(y)
+    fail(f"{name} of an index tile and {y if isinstance(x, index.Expr) else x!r}; only sums of them "
+         "are addresses (iota makes a tile of an index tile)", name, KernelTypeError)
 
 
 def _check_operands(name, x, y):
@@ -251,6 +282,7 @@ def trunc(x, dtype=None, mask=None):
 
 
 def where(condition, x, y, dtype=None, mask=None):
+    """x where `condition` is not zero, else y."""
     recorder = current()
     require_tensor(condition, "condition", "where")
     _check_operands("where", x, y)

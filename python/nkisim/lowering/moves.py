@@ -14,9 +14,9 @@ from ..values.tensor import NkiTensor, require_tensor
 from .tiles import cut, operand, produce, spread_hbm
 
 
-def allocate(shape, dtype, buffer, name=""):
+def allocate(shape, dtype, buffer, name="", address=None):
     """A new tensor, as nl.ndarray makes it."""
-    return current().ndarray(tuple(int(n) for n in shape), resolve(dtype), buffer, name)
+    return current().ndarray(tuple(int(n) for n in shape), resolve(dtype), buffer, name, address)
 
 
 def copy_into(dst, src):
@@ -95,6 +95,7 @@ def shaped(view, shape):
 
 
 def load(src, dtype=None, mask=None):
+    """A tile in SBUF with the values of `src`, a view of a tensor in HBM."""
     require_tensor(src, "src", "load")
     dtype = src.dtype if dtype is None else resolve(dtype)
     if src.st.on_chip:
@@ -107,6 +108,7 @@ def load(src, dtype=None, mask=None):
 
 
 def store(dst, value, mask=None, dtype=None):
+    """Writes a tile, or a number, to a view of a tensor in HBM."""
     require_tensor(dst, "dst", "store")
     if isinstance(value, (int, float, np.generic)):
         tile = current().ndarray(dst.shape if dst.ndim > 1 else (1,) + dst.shape, dst.dtype, sbuf)
@@ -131,6 +133,7 @@ def store(dst, value, mask=None, dtype=None):
 
 
 def copy(x, dtype=None, mask=None):
+    """A copy of a tile, converted to `dtype`."""
     if not isinstance(x, NkiTensor):
         return np.array(x)
     if not x.st.on_chip:
@@ -158,6 +161,7 @@ def in_sbuf(x):
 
 
 def broadcast_to(x, shape, dtype=None):
+    """The tile repeated along dimensions of size 1 up to `shape`."""
     shape = tuple(int(s) for s in shape)
     x = on_chip(x)
     if x.shape == shape:
@@ -173,6 +177,7 @@ def broadcast_to(x, shape, dtype=None):
 
 
 def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **_ignored):
+    """Elements of each partition of `data`, taken as a row, at `indices`."""
     require_tensor(data, "data", "gather_flattened")
     require_tensor(indices, "indices", "gather_flattened")
     out = data.dtype if dtype is None else resolve(dtype)

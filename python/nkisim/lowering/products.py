@@ -1,12 +1,14 @@
 """What the tensor engine computes: matrix products and transposes."""
 
+import sys
+
 import numpy as np
 
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, resolve
-from ..values.errors import KernelValueError, fail
+from ..values.errors import KernelValueError, fail, is_ours, is_strict, strict
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.tensor import require_tensor
 from .moves import copy, in_sbuf, on_chip
@@ -16,6 +18,7 @@ FMAX_MATMUL = 512
 
 
 def transpose(x, dtype=None, mask=None):
+    """The transpose of a two-dimensional tile."""
     x = on_chip(x)
     out = x.dtype if dtype is None else resolve(dtype)
     rows, columns = x.shape[0], product(x.shape[1:])
@@ -48,7 +51,6 @@ def _turned_bytes(x):
 
 def _turned_parts(mask, dst, src):
     """What a mask over `src` leaves of it and of its transpose `dst`; None if nothing."""
-    current().allow_unwritten = True
     box = index.box_of(mask, src.shape)
     if box is None:
         return None
@@ -99,6 +101,8 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     recorder.flush()
     x, y = in_sbuf(x), in_sbuf(y)
     if not transpose_x:
+        if is_strict() and not is_ours(sys._getframe(1).f_code):
+            strict("nl.matmul needs transpose_x=True and data arranged for it (documented)", 29)
         if x.dtype.itemsize == 1:
             turned = _turned_bytes(x)
         else:

@@ -9,6 +9,7 @@ from .tiles import produce
 
 
 def dropout(x, rate, dtype=None, mask=None):
+    """The tile with elements set to zero with probability `rate`; the others are not scaled."""
     x = on_chip(x)
     out = x.dtype if dtype is None else resolve(dtype)
     if out is not x.dtype:

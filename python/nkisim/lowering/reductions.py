@@ -11,6 +11,7 @@ from .tiles import produce
 
 
 def reduced_shape(shape, axes, keepdims):
+    """Shape that is left when `axes` are reduced."""
     if keepdims:
         return tuple(1 if d in axes else n for d, n in enumerate(shape))
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)
@@ -34,7 +35,6 @@ def _masked_build(reduce, tile, x, axes, mask):
     def build(dst):
         data = tile
         if mask is not None:
-            current().allow_unwritten = True
             box = index.box_of(mask, x.shape)
             if box is None:
                 return
@@ -121,6 +121,7 @@ def var(x, axis, dtype=None, keepdims=False, mask=None):
 
 
 def softmax(x, axis=-1, dtype=None, mask=None, compute_dtype=None):
+    """exp(x - max) / sum(exp(x - max)) along a free axis."""
     x = on_chip(x)
     compute = float32 if compute_dtype is None else resolve(compute_dtype)
     top = max(x, axis, float32, True, mask)
@@ -142,6 +143,7 @@ def reciprocal_of(x):
 
 
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None):
+    """x / sqrt(mean(x^2) + epsilon) * w along an axis of n elements."""
     x = on_chip(x)
     compute = float32 if compute_dtype is None else resolve(compute_dtype)
     squares = FUNCTIONS["square"](x, dtype=compute, mask=mask)

@@ -126,7 +126,6 @@ def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, 
         if mask is None:
             build(dst, *views)
             return
-        recorder.allow_unwritten = True
         parts = cut([dst, *views], mask, tuple(shape))
         if parts is not None:
             build(*parts)

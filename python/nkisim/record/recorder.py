@@ -1,7 +1,9 @@
 """Records one run of a kernel: allocations, instructions, loops, and values on demand."""
 
+import contextvars
 import os
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -29,24 +31,26 @@ for _name, _id, _params, _engines, _doc in _core.ops():
     KINDS[_id] = tuple(p[1] for p in _params)
 
 
-class _State:
-    """The active recorder, if any."""
-
-    recorder = None
-    emit = None
-
-
-state = _State()
+#: Whether this thread records a kernel: another may call one meanwhile (JAX's callbacks do).
+recording = contextvars.ContextVar("nkisim_recording", default=False)
 
 
 def _no_kernel(*_):
     fail("an NKI call outside a kernel; call it from a function run with @nki.jit or nkisim.run")
 
 
-state.emit = _no_kernel
+class _State(threading.local):
+    """The active recorder of this thread, if any: several threads may each record a kernel."""
+
+    recorder = None
+    emit = staticmethod(_no_kernel)
+
+
+state = _State()
 
 
 def current():
+    """The recorder of the kernel that runs; an error outside of a kernel."""
     if state.recorder is None:
         _no_kernel()
     return state.recorder
@@ -96,8 +100,8 @@ class Recorder:
         self.shared = {}          # allocation order -> Storage, matched across instances
         self.shared_count = 0
         self.next_hbm = 0
-        self.allow_unwritten = False
         self.loaded = set()
+        self.valueless = []       # arguments known by their shapes alone
         self.constants = {}
         self.reductions = {}      # (site, shape) or (storage, place) -> nl.loop_reduce's last result
         self.began = {}           # storage -> whether it was written before the first of them
@@ -107,7 +111,6 @@ class Recorder:
         self.storages_seen = 0
         self.ones = {}            # tiles of ones, by (core, instance, rows, dtype)
         self.broadcasts = []      # copies of a row repeated in PSUM to SBUF, by instruction
-        self.transposes = set()   # (file, line) of matmuls that only transpose
         self.placed = False
         self.instances = None     # of the launch
 
@@ -287,6 +290,16 @@ class Recorder:
         self._register(tensor.st, role)
         return tensor
 
+    def shape_tensor(self, shape, dtype, name):
+        """HBM tensor of an argument known by its shape alone: values asked of it are an error."""
+        if self.pending is not None:
+            self.flush()
+        dtype = dtypes.stored(dtypes.of_array(dtype), self.precise)
+        tensor = self._tensor(tuple(int(s) for s in shape) or (1,), dtype, hbm, name)
+        self._register(tensor.st, ROLE_INPUT)
+        self.valueless.append(tensor.st.name)
+        return tensor
+
     def constant(self, array, name):
         """A host constant, one per content."""
         key = (array.tobytes(), array.dtype.str, array.shape)
@@ -390,6 +403,9 @@ class Recorder:
     def values_of(self, view):
         """The values `view` has after what was recorded so far."""
         self.flush()
+        if self.valueless:
+            fail("the kernel looks at a tile's values, but it is recorded on shapes alone (argument "
+                 f"{self.valueless[0]} has none)")
         if self.loops:
             raise Error("values inside a dynamic loop exist only on the device")
         if view.dyn is not None:

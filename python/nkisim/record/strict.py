@@ -11,7 +11,7 @@ import sysconfig
 import textwrap
 import warnings
 
-from ..values.errors import PACKAGE_DIRS
+from ..values.errors import PACKAGE_DIRS, is_strict, sdk
 from ..values.storage import shared_hbm
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
@@ -30,8 +30,13 @@ _LIBRARIES = tuple({sysconfig.get_path(k) + os.sep for k in ("stdlib", "platstdl
                                                              "platlib")})
 
 
-def enabled():
-    return os.environ.get("NKISIM_STRICT", "0") not in ("", "0")
+enabled = is_strict
+
+
+def check_release(program):
+    """Warns of every recorded instruction that the compiler of NKISIM_SDK refuses."""
+    for file, line, message in dict.fromkeys(program.refusals(f"2.{sdk()}")):
+        warnings.warn_explicit(message, SyntaxWarning, file or "nkisim", line)
 
 
 def _signature(arguments, where):

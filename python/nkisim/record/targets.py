@@ -22,6 +22,7 @@ def resolve_target(name):
 
 
 def default_target():
+    """The target that the environment names (docs/python.md), or trn2."""
     for variable in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKISIM_TARGET", "NKI_NC_VERSION"):
         value = os.environ.get(variable)
         if value:
@@ -30,4 +31,5 @@ def default_target():
 
 
 def generation_of(target):
+    """Generation of the NeuronCore of a target: 2 for trn1, 3 for trn2, 4 for trn3."""
     return _core.machine(target)["generation"]

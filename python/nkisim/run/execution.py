@@ -6,11 +6,6 @@ import warnings
 from ..record import strict
 from ..values.errors import Error
 
-#: Instructions that only move bytes: what they carry of never-written memory may never be used.
-_MOVES = {"dma_copy", "tensor_copy", "nc_transpose", "dma_transpose", "nc_stream_shuffle",
-          "tensor_copy_predicated", "sendrecv"}
-
-
 def execute(recorder, options, result):
     """Runs the program. What only the newest release forbids is a warning, unless under strict."""
     try:
@@ -27,20 +22,25 @@ def execute(recorder, options, result):
 
 
 def _execute(recorder, options, result):
-    """Runs the program. Moving never-written bytes is a warning, computing with them an error."""
-    allow = options.allow_unwritten or recorder.allow_unwritten
+    """Runs the program. Undefined values in outputs are an error, or as the options say."""
+    found = []
+
+    def take(text, only_order):
+        """True where this is a warning; else it is raised."""
+        if only_order:
+            found.append(text)
+        elif options.undefined == "warn":
+            found.append(f"{text}\nwhat nobody wrote is NaN here, and 4 in integers")
+        return only_order or options.undefined == "warn"
+
+    undefined = False if options.undefined == "zeros" else take
     try:
-        _attempt(recorder, options, result, allow)
+        _attempt(recorder, options, result, undefined)
     except Error as problem:
-        moved = problem.instruction in _MOVES or (
-            (problem.kernel_file, problem.kernel_line) in recorder.transposes)
-        if allow or not moved or "never written" not in problem.message:
-            problem.recorder = recorder
-            raise
-        warnings.warn(f"{problem}\nthe bytes are moved as zeros; only such instructions may read "
-                      "what nobody wrote", stacklevel=4)
-        restart(recorder)
-        _attempt(recorder, options, result, True)
+        problem.recorder = recorder
+        raise
+    for text in found:
+        warnings.warn(text, stacklevel=5)
 
 
 def _total_times(summary):
@@ -55,12 +55,15 @@ def restart(recorder):
     recorder.load_inputs()
 
 
-def _attempt(recorder, options, result, allow):
+def _attempt(recorder, options, result, undefined):
+    result.allowed_unwritten = options.undefined != "error"
     try:
+        for line in recorder.program.check_races(options.allow_races, options.timing != "only"):
+            warnings.warn(line, stacklevel=5)
         if options.timing:
             overrides = [f"{k}={v}" for k, v in options.overrides.items()]
             found = recorder.program.simulate(options.config or options.target, overrides,
-                                              result.files, allow, recorder.print,
+                                              result.files, undefined, recorder.print,
                                               options.keep_partial, options.timing == "only")
             result.executed = found["instructions"]
             result.summary = json.loads(found["json"])
@@ -70,6 +73,6 @@ def _attempt(recorder, options, result, allow):
             result.partial = found["partial"]
             result.explanation = found.get("explanation", "")
         else:
-            recorder.program.interpret(allow, recorder.print)
+            recorder.program.interpret(undefined, recorder.print)
     except Error as problem:
         raise problem.with_traceback(None) from None

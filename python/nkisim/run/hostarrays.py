@@ -5,28 +5,54 @@ import sys
 import numpy as np
 
 from ..values import dtypes
+from ..values.errors import KernelTypeError
+from ..values.shape import Shape
 
 
 def _module(value):
     return type(value).__module__.split(".")[0]
 
 
+def is_torch(value):
+    """Whether this is a torch tensor, of whatever subclass."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
 def is_array(value):
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, Shape)) or is_torch(value):
         return True
-    module = _module(value)
-    if module == "torch":
-        return hasattr(value, "detach") and hasattr(value, "dtype")
-    return module in ("jax", "jaxlib") and hasattr(value, "dtype") and hasattr(value, "shape")
+    return (_module(value) in ("jax", "jaxlib") and hasattr(value, "dtype") and
+            hasattr(value, "shape"))
 
 
 def to_numpy(value):
     """(kind, array)."""
     if isinstance(value, np.ndarray):
         return "numpy", value
-    if _module(value) == "torch":
+    if is_torch(value):
         return "torch", _torch_to_numpy(value)
+    if isinstance(value, Shape) or not hasattr(value, "__array__"):  # jax.ShapeDtypeStruct
+        raise KernelTypeError(f"an argument is {value!r}, a shape without values; nkisim.shapes "
+                              "records a kernel on shapes")
     return "jax", np.asarray(value)
+
+
+def device_of(value):
+    """The torch device of a tensor that is not on the host, else None."""
+    return value.device if is_torch(value) and value.device.type != "cpu" else None
+
+
+def settle(value):
+    """Waits for the JAX arrays in (nested) arguments: a computation that they come from may itself
+    call a kernel, and only one runs at a time."""
+    if isinstance(value, (list, tuple)):
+        for v in value:
+            settle(v)
+    elif isinstance(value, dict):
+        settle(list(value.values()))
+    elif hasattr(value, "block_until_ready"):
+        value.block_until_ready()
 
 
 _TORCH_BITS = {"torch.bfloat16": ("int16", "bfloat16"),
@@ -44,12 +70,14 @@ def _torch_to_numpy(value):
     return value.view(getattr(torch, bits[0])).numpy().view(dtypes.BY_NAME[bits[1]].dtype)
 
 
-def from_numpy(array, kind, dtype=None):
-    """The array as one of `kind`; packed types (`dtype`) keep their name in NumPy (neuron_dtypes)."""
+def from_numpy(array, kind, dtype=None, device=None):
+    """The array as one of `kind`, for torch on `device` (None: the host); packed types (`dtype`)
+    keep their name in NumPy (neuron_dtypes)."""
     if kind == "numpy" and dtype is not None and dtype.is_packed:
         return array.view([(str(dtype), array.dtype)])
     if kind == "torch":
-        return _numpy_to_torch(array)
+        tensor = _numpy_to_torch(array)
+        return tensor if device is None else tensor.to(device)
     if kind == "jax":
         return sys.modules["jax"].numpy.asarray(array)
     return array
@@ -68,7 +96,7 @@ def can_change(host):
     """Whether an argument's array can take what the kernel writes: JAX arrays never do."""
     if isinstance(host, np.ndarray):
         return host.flags.writeable
-    return _module(host) == "torch"
+    return is_torch(host)
 
 
 def write_back(host, array):
@@ -77,5 +105,5 @@ def write_back(host, array):
     if isinstance(host, np.ndarray):
         if host.flags.writeable:
             host[...] = array.astype(host.dtype)
-    elif _module(host) == "torch":
+    elif is_torch(host):
         host.detach().copy_(_numpy_to_torch(array))

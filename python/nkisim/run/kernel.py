@@ -1,29 +1,49 @@
 """Kernels: what @nki.jit makes of a function, and nkisim.run."""
 
+from __future__ import annotations
+
 import functools
+import os
 import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 
-from ..record.recorder import state
+from ..record.recorder import recording
 from ..values.errors import Error
 from .compiling import Choices
 from .options import Options
 from .recording import kernel_frames
+from .result import Result
 from .session import run_function
 
 
-def run(function, *args, target=None, grid=None, options=None, legacy=False, timing=None,
-        config=None, overrides=None, over_capacity=None, allow_unwritten=None, compiler=None,
-        **kwargs):
+#: Asked in turn to make a call whose arguments have no values yet (a framework traces): each is
+#: called with the kernel, args and kwargs and gives the result or NotImplemented.
+CALLS = []
+
+
+#: Every kernel, at its `number`, by which torch's graphs know it.
+KERNELS = []
+
+
+def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
+        options: Options | None = None, legacy: bool = False,
+        timing: bool | Literal["only"] | None = None, config: str | os.PathLike | None = None,
+        overrides: Mapping[str, Any] | None = None, over_capacity: bool | None = None,
+        allow_unwritten: bool | None = None, allow_races: bool | None = None,
+        compiler: Mapping[str, Any] | None = None,
+        **kwargs: Any) -> Result:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
 
+    allow_races: accesses of two cores that nothing orders are a warning instead of an error.
     timing: False gives values only, "only" the latency without values (outputs is None).
     compiler: a dict of compiling.Choices' switches, such as {"schedule": "program"}.
     """
     if options is None:
         options = Options(target, over_capacity, allow_unwritten, timing, config, overrides,
-                          compiler=Choices(**(compiler or {})))
+                          compiler=Choices(**(compiler or {})), allow_races=allow_races)
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
         legacy = function.legacy
@@ -36,36 +56,75 @@ class Kernel:
 
     __test__ = False  # a kernel called test_... is no test
 
-    def __init__(self, function, grid=None, target=None, legacy=False, **settings):
+    def __init__(self, function: Callable[..., Any], grid: Any = None, target: str | None = None,
+                 legacy: bool = False, **settings: Any) -> None:
         functools.update_wrapper(self, function)
         self.func = function
         self.grid = grid
         self.target = target
         self.legacy = legacy
         self.settings = settings
-        self.result = None
+        self.result: Result | None = None
+        self.number = len(KERNELS)
+        KERNELS.append(self)
 
-    def __getitem__(self, grid):
-        return Kernel(self.func, grid, self.target, self.legacy, **self.settings)
+    def __getitem__(self, grid: Any) -> Kernel:
+        return LaunchedKernel(self, grid)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args, **kwargs):
-        if state.recorder is not None:  # a kernel called inside a kernel is a plain function
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if recording.get():  # a kernel called inside a kernel is a plain function
             return self.func(*args, **kwargs)
-        options = Options(self.target if self.legacy and self.target else None)
+        for call in CALLS:
+            value = call(self, args, kwargs)
+            if value is not NotImplemented:
+                return value
         try:
-            self.result = run_function(self.func, args, kwargs, self.grid, options, self.legacy)
+            self.result = run_function(self.func, args, kwargs, self.grid, self.options(),
+                                       self.legacy)
         except Error as problem:
             if self.legacy:
                 _raise_legacy_index_error(problem)
             raise problem.with_traceback(kernel_frames(problem.__traceback__)) from None
         return self.result.outputs
 
-    def run(self, *args, **kwargs):
+    def with_schedule(self, edges):
+        """The kernel with dependences between instructions by their names, as pairs (later, earlier) or
+        (later, [earlier, ...]) (SDK 2.28's guide of scheduling). They forbid AWS's scheduler to change
+        an order; here they change neither values nor, like depends_on(), time."""
+        for edge in edges:
+            after, before = edge if isinstance(edge, (tuple, list)) and len(edge) == 2 else (None, None)
+            names = [after, *(before if isinstance(before, (tuple, list)) else [before])]
+            if not all(isinstance(name, str) for name in names):
+                raise Error(f"an edge of the schedule is {edge!r}; a pair of names, (later, earlier) or "
+                            "(later, [earlier, ...]), is required", instruction="with_schedule")
+        return Kernel(self.func, self.grid, self.target, self.legacy, **self.settings)
+
+    def options(self) -> Options:
+        """How a call runs: as the environment and, for legacy kernels, the decorator say. What is
+        undefined in an output of these is a warning: their masks leave much unwritten, and AWS's
+        tests look at the rest."""
+        return Options(self.target if self.legacy and self.target else None,
+                       undefined=self.settings.get("undefined",
+                                                   "warn" if self.legacy else "error"))
+
+    def run(self, *args: Any, **kwargs: Any) -> Result:
         """Like a call, but returns the Result."""
         return run(self, *args, **kwargs)
+
+
+class LaunchedKernel(Kernel):
+    """kernel[grid]: the kernel with a launch grid. Short, as torch.compile follows it."""
+
+    def __init__(self, kernel, grid):
+        for name in ("func", "target", "legacy", "settings", "number", "__name__", "__doc__",
+                     "__wrapped__"):
+            if hasattr(kernel, name):
+                setattr(self, name, getattr(kernel, name))
+        self.grid = grid
+        self.result = None
 
 
 def _raise_legacy_index_error(problem):

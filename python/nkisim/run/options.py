@@ -1,6 +1,10 @@
 """How a kernel is to be run: the target and the switches, with their environment variables."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from ..record.targets import default_target, resolve_target
 from .compiling import Choices
@@ -9,15 +13,24 @@ from .compiling import Choices
 class Options:
     """How to run. Environment variables give the defaults."""
 
-    def __init__(self, target=None, over_capacity=None, allow_unwritten=None, timing=None,
-                 config=None, overrides=None, files=None, keep_partial=False, compiler=None):
+    def __init__(self, target: str | None = None, over_capacity: bool | None = None,
+                 allow_unwritten: bool | None = None, timing: bool | Literal["only"] | None = None,
+                 config: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None,
+                 files: Mapping[str, str | os.PathLike] | None = None, keep_partial: bool = False,
+                 compiler: Choices | None = None,
+                 undefined: str = "error", allow_races: bool | None = None) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more room than on the device
             over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"
         self.over_capacity = over_capacity
-        self.allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN")) if allow_unwritten is None else (
-            allow_unwritten)
+        if allow_unwritten is None:
+            allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN"))
+        #: Undefined values in outputs: "error", "warn" (they are NaN, 4 in integers, as in AWS's
+        #: simulator), or "zeros": nothing is tracked and what nobody wrote reads as zero.
+        self.undefined = "zeros" if allow_unwritten else undefined
+        self.allow_races = (  # between the cores of a kernel: a warning instead of an error
+            bool(env("NKISIM_ALLOW_RACES")) if allow_races is None else allow_races)
         stochastic = env("NEURON_RT_STOCHASTIC_ROUNDING_EN", "0").lower() in ("1", "true")
         #: Seed of stochastic rounding, None for nearest even (the runtime's variables).
         self.stochastic_rounding = (

@@ -4,13 +4,14 @@ import builtins
 import copy
 import gc
 import inspect
+import threading
 import types
 
 from .. import lowering
 from ..record.instances import Instances
 from ..record.launch import Launch
 from ..record.misuse import as_error, is_library
-from ..record.recorder import Recorder, state
+from ..record.recorder import Recorder, recording, state
 from ..values.errors import Error, is_ours
 from ..values.storage import BUFFERS
 from ..values.tensor import NkiTensor
@@ -21,10 +22,12 @@ from .options import Options
 class _Arguments:
     """Converts host arrays in (nested) arguments to tensors and remembers the pairs."""
 
-    def __init__(self, recorder):
+    def __init__(self, recorder, values=True):
         self.recorder = recorder
+        self.values = values   # else arguments count by their shapes alone
         self.pairs = []
         self.kind = "numpy"
+        self.device = None     # where results go: the torch device of an argument
         self.seen = {}
         self.outdated = set()  # storages whose arrays cannot take what the kernel wrote
 
@@ -33,10 +36,7 @@ class _Arguments:
             twin = self.seen.get(id(value))
             if twin is not None:
                 return twin
-            kind, array = hostarrays.to_numpy(value)
-            if kind != "numpy":
-                self.kind = kind
-            tensor = self.recorder.host_tensor(array, name)
+            tensor = self._tensor(value, name)
             self.pairs.append((value, tensor))
             self.seen[id(value)] = tensor
             return tensor
@@ -53,6 +53,15 @@ class _Arguments:
                     object.__setattr__(value, k, self.convert(v, f"{name}_{k}"))
         return value
 
+    def _tensor(self, value, name):
+        if not self.values:
+            return self.recorder.shape_tensor(value.shape, value.dtype, name)
+        kind, array = hostarrays.to_numpy(value)
+        if kind != "numpy":
+            self.kind = kind
+            self.device = hostarrays.device_of(value) or self.device
+        return self.recorder.host_tensor(array, name)
+
     def _holds(self, value):
         if hostarrays.is_array(value):
             return True
@@ -65,38 +74,75 @@ class _Arguments:
 
 class _Keywords:
     """`sbuf`, `hbm` and their like, which are keywords of every kernel in NKI 0.1 and 0.2: builtins
-    while a kernel is recorded, so that a module's own names come first."""
+    while a kernel is recorded, in whatever thread, so that a module's own names come first."""
 
     def __init__(self):
-        self.added = [name for name in BUFFERS if not hasattr(builtins, name)]
-        for name in self.added:
-            setattr(builtins, name, BUFFERS[name])
+        self.lock, self.users, self.added = threading.Lock(), 0, []
+
+    def add(self):
+        with self.lock:
+            self.users += 1
+            if self.users > 1:
+                return
+            self.added = [name for name in BUFFERS if not hasattr(builtins, name)]
+            for name in self.added:
+                setattr(builtins, name, BUFFERS[name])
 
     def remove(self):
-        for name in self.added:
-            delattr(builtins, name)
+        with self.lock:
+            self.users -= 1
+            if self.users > 0:
+                return
+            for name in self.added:
+                delattr(builtins, name)
 
 
-def record(function, args, kwargs, grid=None, options=None, legacy=False):
-    """Runs `function` once per program instance; (recorder, returned value, arguments)."""
+class _NoCollection:
+    """Everything recorded stays alive: garbage collections would only cost time. The first of
+    several threads turns them off and the last one on again."""
+
+    def __init__(self):
+        self.lock, self.users, self.on = threading.Lock(), 0, False
+
+    def __enter__(self):
+        with self.lock:
+            if self.users == 0:
+                self.on = gc.isenabled()
+                gc.disable()
+            self.users += 1
+
+    def __exit__(self, *_):
+        with self.lock:
+            self.users -= 1
+            if self.users == 0 and self.on:
+                gc.enable()
+
+
+_keywords, _no_collection = _Keywords(), _NoCollection()
+
+
+def record(function, args, kwargs, grid=None, options=None, legacy=False, values=True):
+    """Runs `function` once per program instance; (recorder, returned value, arguments). With
+    `values` false, arguments are whatever has a shape and a dtype."""
     options = options or Options()
     recorder = Recorder(options.target, options)
     recorder.legacy = legacy
     launch = Launch(grid, legacy)
-    arguments = _Arguments(recorder)
+    arguments = _Arguments(recorder, values)
     names = _parameter_names(function, args)
     previous = state.recorder, state.emit
     state.recorder, state.emit = recorder, recorder.emit
-    keywords = _Keywords() if not legacy else None
-    collecting = gc.isenabled()
-    gc.disable()  # everything recorded stays alive: collections only cost time
+    token = recording.set(True)
+    if not legacy:
+        _keywords.add()
     try:
         args = [arguments.convert(a, n) for a, n in zip(args, names)]
         kwargs = {k: arguments.convert(v, k) for k, v in kwargs.items()}
         recorder.grid = launch.grid
         recorder.instances = Instances(recorder, launch,
                                        lambda: _call(recorder, function, args, kwargs))
-        returned = recorder.instances.record()
+        with _no_collection:
+            returned = recorder.instances.record()
     except Exception as problem:
         misused = None if isinstance(problem, Error) else as_error(problem)
         _annotate(misused or problem)
@@ -105,16 +151,16 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False):
         raise
     finally:
         recorder.instances = None  # it holds the recorder
-        if keywords is not None:
-            keywords.remove()
+        if not legacy:
+            _keywords.remove()
         state.recorder, state.emit = previous
-        if collecting:
-            gc.enable()
+        recording.reset(token)
     return recorder, returned, arguments
 
 
 def _call(recorder, function, args, kwargs):
     """Records one program instance; what it returns, if it is the first."""
+    state.recorder, state.emit = recorder, recorder.emit  # an instance may have its own thread
     first = recorder.instance == 0
     value = function(*args, **kwargs)
     recorder.flush()

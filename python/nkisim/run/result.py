@@ -1,10 +1,14 @@
 """What a run gives."""
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import numpy as np
 
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
+from . import display, neff
 from .execution import execute, restart
 
 
@@ -13,15 +17,16 @@ class Result:
 
     def __init__(self, recorder, options, name):
         self.recorder = recorder
-        self.outputs = None
-        self.latency_ns = None
-        self.summary = {}          # the profiler's metrics, one entry per core
+        self.outputs: Any = None   # the kernel's arrays: NumPy, torch or JAX as its arguments
+        self.latency_ns: float | None = None
+        self.summary: dict[str, dict[str, Any]] = {}  # the profiler's metrics, one entry per core
         self.summary_text = ""
         self.executed = 0          # dynamic instructions
         self.files = options.files  # reports that the run writes (see _core's simulate)
         self.explanation = ""      # where the time went, if files has "explain"
         self.partial = False       # interrupted: everything is about what ran until then
         self.options = options
+        self.allowed_unwritten = False  # never-written bytes were read as zeros
         self.record_seconds = 0.0
         self.run_seconds = 0.0
         self.peak = {}
@@ -30,26 +35,31 @@ class Result:
         self.name = name
 
     @property
-    def latency_us(self):
+    def latency_us(self) -> float | None:
+        """Simulated latency in microseconds; None for a run without time."""
         return None if self.latency_ns is None else self.latency_ns / 1e3
 
     @property
-    def output(self):
+    def output(self) -> Any:
         """The only output, or all of them."""
         return self.outputs
 
     @property
-    def instructions(self):
+    def instructions(self) -> int:
+        """Static instructions of the program."""
         return len(self.recorder.program)
 
-    def save(self, path, compiled=True):
+    def save(self, path: str | os.PathLike, compiled: bool = True) -> str:
         """Writes the program as a trace (.nisa binary, else JSON Lines): as it ran, or with
         compiled=False as it was recorded, for `nkisim compile` and `nkisim run`, which compiles it.
 
-        Beside STEM.nisa go the inputs, STEM.npz, and what this run gave, STEM.expected.npz, with
+        A path that ends in .neff gets both in one file for `neuron-profile capture`. Otherwise,
+        beside STEM.nisa go the inputs, STEM.npz, and what this run gave, STEM.expected.npz, with
         which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
         """
         path = os.fspath(path)
+        if path.endswith(".neff"):
+            return neff.save(self, path)
         archive = f"{_stem(path)}.npz"
         arrays, expected, keys = {}, {}, {}
         for st in self.recorder.storages:
@@ -59,24 +69,27 @@ class Result:
             if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT):
                 expected[st.name] = _bits(self.recorder.read_storage(st))
         folder = os.path.dirname(path) or "."
-        np.savez(os.path.join(folder, archive), **arrays)
-        np.savez(os.path.join(folder, f"{_stem(path)}.expected.npz"), **expected)
+        from nkisim_profile.files import replacing  # not beside every build's package
+
+        for name, content in ((archive, arrays), (f"{_stem(path)}.expected.npz", expected)):
+            with replacing(os.path.join(folder, name)) as partial, open(partial, "wb") as out:
+                np.savez(out, **content)
         self.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
-    def perfetto(self, path):
+    def perfetto(self, path: str | os.PathLike) -> str | os.PathLike:
         """Writes the run's timeline for ui.perfetto.dev (runs the program again)."""
         self.write(perfetto=path)
         return path
 
-    def write(self, **files):
+    def write(self, **files: str | os.PathLike) -> None:
         """Runs the program again and writes reports: perfetto=, chrome=, accounting_json=, or
         session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
         restart(self.recorder)
         self.files = {key: os.fspath(path) for key, path in files.items()}
         execute(self.recorder, self.options, self)
 
-    def report(self):
+    def report(self) -> str:
         """A few lines for people."""
         lines = [f"kernel        {self.name} on {self.recorder.target}"]
         if self.partial:
@@ -98,7 +111,11 @@ class Result:
             lines.append(f"{space} core {core}   {peak} of {capacity} bytes per partition")
         return "\n".join(lines)
 
-    def __repr__(self):
+    def _repr_html_(self) -> str:
+        """What a notebook shows: summary, verdict and timeline, without scripts or a network."""
+        return display.html(self)
+
+    def __repr__(self) -> str:
         latency = "" if self.latency_ns is None else f", {self.latency_ns / 1e3:.3f} us"
         return f"<nkisim result: {self.instructions} instructions{latency}>"
 

@@ -2,20 +2,37 @@
 
 import inspect
 import time
+import warnings
+
+import numpy as np
 
 from ..record import strict
-from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
+from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from ..values.tensor import NkiTensor
-from . import hostarrays
+from . import hostarrays, neff
 from .compiling import compile_program
 from .execution import execute, restart
 from .recording import record
 from .result import Result
 
 
+#: Called with each finished Result: timelines, notebooks and NEURON_FRAMEWORK_DEBUG listen.
+LISTENERS = [neff.keep]
+#: The last gives the path of each run's session, as long as a timeline collects them.
+SESSIONS = []
+
+
 def run_function(function, args, kwargs, grid, options, legacy=False):
     """Runs a plain kernel function as `options` say; arguments it writes are updated."""
+    hostarrays.settle((args, kwargs))
+    result = _run(function, args, kwargs, grid, options, legacy)
+    for listener in list(LISTENERS):
+        listener(result)
+    return result
+
+
+def _run(function, args, kwargs, grid, options, legacy):
     begin = time.perf_counter()
     checked = strict.enabled() and not legacy  # the legacy compiler traced plain Python
     if checked:
@@ -26,9 +43,13 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     spans = recorder.program.lifetimes()
     written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
     if checked:
-        strict.check_outputs(function, _tensors_in(returned))
-    _set_roles(function, recorder, _tensors_in(returned), [t for _, t in written])
-    _check_written(function, written, _tensors_in(returned))
+        strict.check_release(recorder.program)
+        strict.check_outputs(function, tensors_in(returned))
+    set_roles(function, recorder, returned, [t for _, t in written])
+    _check_written(function, written, tensors_in(returned))
+    _check_overlaps(function, written, arguments.pairs)
+    if SESSIONS and options.timing:
+        options.files.setdefault("session", SESSIONS[-1]())
     result = Result(recorder, options, getattr(function, "__name__", "kernel"))
     result.compiled = compile_program(recorder, options, legacy)
     result.peak = result.compiled.peak
@@ -48,8 +69,12 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     return result
 
 
-def _set_roles(function, recorder, outputs, written):
+_GIVEN = (ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT)  # before the program starts
+
+
+def set_roles(function, recorder, returned, written):
     """Marks what the program gives back; a kernel that gives nothing is an error."""
+    outputs = tensors_in(returned)
     if not outputs and not written:
         raise Error("the kernel neither returns a tensor nor writes one of its arguments; its "
                     "result would be lost", instruction=getattr(function, "__name__", "kernel"),
@@ -58,7 +83,7 @@ def _set_roles(function, recorder, outputs, written):
         if t.st.on_chip:
             raise _located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is "
                            "required")
-        recorder.set_role(t.st, ROLE_INPUT_OUTPUT if t.st.array is not None else ROLE_OUTPUT)
+        recorder.set_role(t.st, ROLE_INPUT_OUTPUT if t.st.role in _GIVEN else ROLE_OUTPUT)
     for t in written:
         recorder.set_role(t.st, ROLE_INPUT_OUTPUT)
 
@@ -73,10 +98,34 @@ def _check_written(function, written, outputs):
     """An argument that cannot change must be returned, else what is written to it is lost."""
     for host, t in written:
         if not hostarrays.can_change(host) and all(t.st is not out.st for out in outputs):
-            raise Error(f"the kernel writes its argument {t.st.name}, whose array "
-                        f"({type(host).__module__.split('.')[0]}) cannot change; its result would "
-                        "be lost unless it is returned as well",
-                        instruction=getattr(function, "__name__", "kernel"), **_definition(function))
+            raise lost(function, t.st.name, type(host).__module__.split('.')[0])
+
+
+def lost(function, argument, kind):
+    """The error of a kernel that writes an argument of a `kind` of array that cannot change."""
+    return Error(f"the kernel writes its argument {argument}, whose array ({kind}) cannot change; "
+                 "its result would be lost unless it is returned as well",
+                 instruction=getattr(function, "__name__", "kernel"), **_definition(function))
+
+
+def _check_overlaps(function, written, pairs):
+    """Arguments are tensors of their own on the device: what the kernel writes to one is not seen
+    through another that shares its memory here."""
+    for _, t in written:
+        for _, other in pairs:
+            if other.st is t.st or not np.may_share_memory(t.st.array, other.st.array):
+                continue
+            try:
+                shared = np.shares_memory(t.st.array, other.st.array, max_work=10 ** 6)
+            except np.exceptions.TooHardError:
+                continue
+            if shared:
+                where = _definition(function)
+                warnings.warn(f"arguments {t.st.name} and {other.st.name} share memory and the "
+                              f"kernel writes {t.st.name}: on the device they are two tensors, and "
+                              "which of them the array holds afterwards is not defined "
+                              f"({where.get('kernel_file', '')}:{where.get('kernel_line', 0)})",
+                              stacklevel=4)
 
 
 def _definition(function):
@@ -84,13 +133,13 @@ def _definition(function):
     return {"kernel_file": code.co_filename, "kernel_line": code.co_firstlineno} if code else {}
 
 
-def _tensors_in(value):
+def tensors_in(value):
     if isinstance(value, NkiTensor):
         return [value]
     if isinstance(value, (list, tuple)):
-        return [t for v in value for t in _tensors_in(v)]
+        return [t for v in value for t in tensors_in(v)]
     if isinstance(value, dict):
-        return [t for v in value.values() for t in _tensors_in(v)]
+        return [t for v in value.values() for t in tensors_in(v)]
     return []
 
 
@@ -100,7 +149,8 @@ def _to_host(value, recorder, arguments):
             if value is t or (t.st is value.st and value.is_identity() and t.shape == value.shape):
                 if t.st.id not in arguments.outdated:
                     return host
-        return hostarrays.from_numpy(recorder.read_view(value), arguments.kind, value.dtype)
+        return hostarrays.from_numpy(recorder.read_view(value), arguments.kind, value.dtype,
+                                     arguments.device)
     if isinstance(value, (list, tuple)):
         items = [_to_host(v, recorder, arguments) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

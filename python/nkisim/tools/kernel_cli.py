@@ -28,7 +28,7 @@ from ..run.options import Options
 from ..run.recording import kernel_frames
 from ..run.session import run_function
 from ..values import dtypes
-from ..values.errors import Error
+from ..values.errors import SDKS, Error
 from .install import install
 from .kernel_report import BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare, error_json
 
@@ -136,6 +136,9 @@ def _parser():
                         help="write the comparison and the budgets as JUnit XML here")
     parser.add_argument("--json", action="store_true",
                         help="result and errors as JSON on standard output")
+    parser.add_argument("--strict", action="store_true",
+                        help="warn of what the compiler of an SDK release refuses (docs/gate.md)")
+    parser.add_argument("--sdk", default=None, choices=SDKS, help="that release; default: 2.32")
     for name, choices in SWITCHES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
                             help=f"the compiler's switch (NKISIM_{name.upper()})")
@@ -218,6 +221,8 @@ def main(words=None):
     try:
         args = _parser().parse_args(words)
         install()
+        if args.strict or args.sdk:
+            os.environ.update(NKISIM_STRICT="1", NKISIM_SDK=args.sdk or "")
         path, found, name = args.kernel.rpartition(":")
         if not found or not os.path.exists(path):
             _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")

@@ -19,14 +19,9 @@ _RULE = re.compile(r"^(?P<operand>.+?) is (?P<found>.+); (?P<required>.+?),? (?:
 
 def write_text(path, text):
     """Replaces the file only once everything is written."""
-    partial = f"{path}.part{os.getpid()}"
-    try:
-        with open(partial, "w", encoding="utf-8") as out:
-            out.write(text)
-        os.replace(partial, path)
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
+    from nkisim_profile.files import replace  # not beside every build's package
+
+    replace(path, text.encode(errors="replace"))
 
 
 def error_json(problem, code):

@@ -1,19 +1,21 @@
-"""python -m nkisim script.py [args]: runs a script with nkisim's nki; also `kernel ...`."""
+"""python -m nkisim script.py [args]: runs a script with nkisim's nki; also `kernel ...`, `demo`, `doctor`."""
 
 import os
 import runpy
 import sys
 
+from . import demo, doctor, kernel_cli
 from .install import install
-from .kernel_cli import main as kernel
+
+COMMANDS = {"kernel": kernel_cli.main, "demo": demo.main, "doctor": doctor.main}
 
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         print(__doc__)
         return 2
-    if sys.argv[1] == "kernel":
-        return kernel(sys.argv[2:])
+    if sys.argv[1] in COMMANDS:
+        return COMMANDS[sys.argv[1]](sys.argv[2:])
     install()
     os.environ.setdefault("NKI_SIMULATOR", "1")
     script = sys.argv[1]

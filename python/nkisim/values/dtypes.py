@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .errors import fail
+from .errors import KernelTypeError, fail
 
 try:
     import ml_dtypes
@@ -88,8 +88,14 @@ class DType(str):
     __hash__ = str.__hash__
 
     def __call__(self, value):
-        """nl.float32(x): a Python scalar of this type, for host code."""
-        return self.dtype.type(value)
+        """nl.float32(x): a Python scalar of this type, for host code; KernelTypeError for what is
+        no number. (ml_dtypes' types end the process on some of it.)"""
+        if isinstance(value, np.ndarray):
+            return value.astype(self.dtype)
+        try:
+            return self.dtype.type(value if self._numpy_name else float(value))
+        except (TypeError, ValueError, OverflowError):
+            fail(f"nl.{self.name}({value!r}): a number is required", kind=KernelTypeError)
 
     def __reduce__(self):
         return (resolve, (str(self),))

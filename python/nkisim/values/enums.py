@@ -45,7 +45,8 @@ _ALL = {}
 
 def _choices(kind, **values):
     members = {name: Choice(value, name, kind) for name, value in values.items()}
-    cls = _Choices(kind, (), {"members": members, **members})
+    about = f"One of {', '.join(f'{kind}.{name}' for name in members)}."
+    cls = _Choices(kind, (), {"members": members, "__doc__": about, **members})
     _ALL[kind] = cls
     return cls
 

@@ -1,5 +1,7 @@
 """The one error type users see, with the kernel's own file, line and source text."""
 
+from __future__ import annotations
+
 import linecache
 import os
 import sys
@@ -10,7 +12,8 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 #: Files of the front end, and of the threads it starts; frames in them are never the kernel's.
 PACKAGE_DIRS = tuple(
     os.path.join(_ROOT, name) + os.sep
-    for name in ("nkisim", "nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
+    for name in ("nkisim", "nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes",
+                 "torch_neuronx", "jax_neuronx")
 ) + (threading.__file__,)
 
 
@@ -21,8 +24,8 @@ class Error(RuntimeError):
     instruction, trace_line, kernel_file, kernel_line, source (the kernel's text at that line).
     """
 
-    def __init__(self, message, code="bad_input", instruction="", trace_line=0, kernel_file="",
-                 kernel_line=0):
+    def __init__(self, message: str, code: str = "bad_input", instruction: str = "",
+                 trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0) -> None:
         self.message = message
         self.code = code
         self.instruction = instruction
@@ -32,7 +35,7 @@ class Error(RuntimeError):
         self.source = linecache.getline(kernel_file, kernel_line).strip() if kernel_file else ""
         super().__init__(self._text())
 
-    def at(self, kernel_file, kernel_line):
+    def at(self, kernel_file: str, kernel_line: int) -> None:
         """Moves the error to another line of the kernel."""
         self.kernel_file, self.kernel_line = kernel_file, kernel_line
         self.source = linecache.getline(kernel_file, kernel_line).strip()
@@ -59,6 +62,8 @@ class KernelValueError(Error, ValueError):
     """An argument whose value is not allowed."""
 
 
+#: Releases of the SDK whose notes say what NKI takes (docs/gate.md).
+SDKS = ("2.28", "2.29", "2.30", "2.31", "2.32")
 _file_is_ours = {}  # by name, whose hash strings keep; code objects compute theirs each time
 
 
@@ -103,9 +108,22 @@ def hint(message):
     warnings.warn_explicit(message, UserWarning, file, line)
 
 
-def strict(message):
-    """With NKISIM_STRICT=1, warns of Python that runs here and that the NKI compiler refuses."""
-    if os.environ.get("NKISIM_STRICT", "0") in ("", "0"):
+def is_strict():
+    return os.environ.get("NKISIM_STRICT", "0") not in ("", "0")
+
+
+def sdk():
+    """The minor number of the SDK release that NKISIM_SDK names, 2.28 to 2.32, the newest."""
+    text = os.environ.get("NKISIM_SDK", "") or "2.32"
+    if text not in SDKS:
+        raise Error(f"NKISIM_SDK is {text!r}; one of {', '.join(SDKS)} is required", code="usage")
+    return int(text[2:])
+
+
+def strict(message, since=0):
+    """With NKISIM_STRICT=1, warns of what runs here and what the NKI compiler refuses, by the
+    documents of SDK 2.`since` and later releases."""
+    if not is_strict() or sdk() < since:
         return
     frame = kernel_frame()
     file, line = (frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)

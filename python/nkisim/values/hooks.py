@@ -16,8 +16,10 @@ class Above:
     assign: Callable[[Any, Any], None]
     #: update(name, dst, value): dst = functions[name](dst, value) in place; gives dst.
     update: Callable[[str, Any, Any], Any]
-    #: allocate(shape, dtype, buffer, name): a new tensor.
+    #: allocate(shape, dtype, buffer, name, address): a new tensor.
     allocate: Callable[..., Any]
+    #: region(buffer, size, offset): a part of an on-chip memory (values/region.py).
+    region: Callable[..., Any]
     #: copy(x, dtype=...): a tile of the same values.
     copy: Callable[..., Any]
     #: broadcast_to(x, shape): a tile or view of that shape.

@@ -108,11 +108,15 @@ class Expr:
         return self._shifted(self.const + sign * integer(other))
 
     def __add__(self, other):
-        return DynamicSum(self, other) if isinstance(other, Views) else self._add(other)
+        if isinstance(other, (Views, DynamicSum)):
+            return (DynamicSum.of(other) if isinstance(other, Views) else other) + self
+        return self._add(other)
 
     __radd__ = __add__
 
     def __sub__(self, other):
+        if isinstance(other, (Views, DynamicSum)):
+            return self + (DynamicSum.of(other) if isinstance(other, Views) else other) * -1
         return self._add(other, -1)
 
     def __rsub__(self, other):
@@ -387,6 +391,7 @@ def _kept(cache, key, value):
 
 
 def arange(*args):
+    """Indices start, start + step, ... below stop, to be combined and used as a subscript."""
     known = _aranges.get(args)
     if known is not None:
         return known
@@ -397,9 +402,40 @@ def arange(*args):
 
 
 class DynamicSum:
-    """An index tile plus a run-time scalar (a one-element tensor)."""
+    """An index tile plus `scale` times a run-time scalar (a one-element tensor)."""
 
     __slots__ = ("expr", "index", "scale")
+    __array_ufunc__ = None
 
     def __init__(self, expr, index, scale=1):
         self.expr, self.index, self.scale = expr, index, scale
+
+    @classmethod
+    def of(cls, index):
+        """What a one-element tensor holds."""
+        if index.size != 1:
+            fail(f"an index tile is combined with {index!r}; a tensor of one element is required",
+                 kind=KernelValueError)
+        return cls(_expr(0), index)
+
+    def _with(self, expr):
+        return DynamicSum(expr, self.index, self.scale)
+
+    def __add__(self, other):
+        if isinstance(other, (DynamicSum, Views)):
+            fail("an index is the sum of two run-time values; add them in one tile first",
+                 kind=KernelValueError)
+        return self._with(self.expr + other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._with(self.expr - other)
+
+    def __rsub__(self, other):
+        return (self * -1) + other
+
+    def __mul__(self, other):
+        return DynamicSum(self.expr * other, self.index, self.scale * integer(other))
+
+    __rmul__ = __mul__

@@ -1,11 +1,31 @@
 """Operator tokens: nl.add and friends are both callable and usable as `op=`."""
 
 import builtins
+import sys
 
 import numpy as np
 
 from .. import _core
-from .errors import fail
+from .errors import fail, is_ours, is_strict, strict
+
+
+_SINCE = 29  # "Known Issues" of NKI 0.3.0, carried forward since
+_BINARY = {"add", "subtract", "multiply", "maximum", "minimum", "power", "equal", "not_equal", "less",
+           "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor",
+           "left_shift", "right_shift", "logical_and", "logical_or", "logical_xor"}
+
+
+def _refused(name, args):
+    """Warns of calls that the release notes list as not supported by the compiler."""
+    shapes = [getattr(a, "shape", None) for a in args[:2]]
+    if name in ("divide", "fmod", "mod"):
+        strict(f"nl.{name} is not supported on the device, which has no such instruction "
+               "(documented); multiply by nl.reciprocal", _SINCE)
+    elif name == "power" and len(args) > 1 and shapes[1] is None:
+        strict("nl.power does not take a number as exponent (documented); use a tile", _SINCE)
+    elif name in _BINARY and None not in shapes and len(shapes) == 2 and shapes[0] != shapes[1]:
+        strict(f"nl.{name} of shapes {shapes[0]} and {shapes[1]}: binary functions do not broadcast "
+               "(documented)", _SINCE)
 
 
 class NlOp:
@@ -24,6 +44,8 @@ class NlOp:
     def __call__(self, *args, **kwargs):
         if self.function is None:
             fail(f"nl.{self.name} is an operator for op= arguments and not a function", self.name)
+        if is_strict() and not is_ours(sys._getframe(1).f_code):
+            _refused(self.name, args)
         return self.function(*args, **kwargs)
 
     def __repr__(self):

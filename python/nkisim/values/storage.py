@@ -26,6 +26,13 @@ class Buffer(str):
         """sbuf.view(dtype, shape): a new tensor there, as NKI 0.1 and 0.2 allocate it."""
         return above.allocate(shape, dtype, self, name)
 
+    def ptr(self, size, offset=None):
+        """sbuf.ptr(size=(partitions, bytes), offset=(partition, byte)): a region to make tensors in, as
+        the guide of NKI 0.1 has it."""
+        if self.space == HBM:
+            fail(f"{self}.ptr; a region of sbuf or psum is required", "ptr", KernelValueError)
+        return above.region(self, size, offset)
+
     def __reduce__(self):
         return (buffer_of, (str.__str__(self),))
 
@@ -99,6 +106,7 @@ def row_major(shape):
 
 
 def product(values):
+    """Product of integers; 1 of none."""
     n = 1
     for v in values:
         n *= v

@@ -229,7 +229,9 @@ def _dynamic_expr(tensor, d, k, dyn):
     if isinstance(k, VirtualRegister):
         dyn.append(dynamic_entry(tensor, k, tensor.strides[d], tensor.shape[d]))
         return Expr(0, {}, {}, 0)
-    dyn.append(dynamic_entry(tensor, k.index, tensor.strides[d] * k.scale, 0))
+    low, high = k.expr.range()
+    limit = tensor.shape[d] - high if low == 0 and k.scale == 1 and high < tensor.shape[d] else 0
+    dyn.append(dynamic_entry(tensor, k.index, tensor.strides[d] * k.scale, limit))
     return k.expr
 
 

@@ -167,19 +167,17 @@ class Views:
         old = self.dtype
         new = old if dtype is None else resolve(dtype)
         size = new.itemsize
-        pitch = self.st.pitch_bytes // size
         shape = tuple(int(n) for _, n in pattern)
         strides = tuple(int(s) for s, _ in pattern)
         part, off = self.part, self.off
         extra = int(offset or 0)
         if self.st.on_chip:
-            part += extra // pitch
-            off += (extra % pitch) * size
             if not shape:
                 fail("pattern is empty; [[stride, count], ...] is required", "ap")
-            if shape[0] > 1 and strides[0] != pitch:
-                fail(f"pattern starts with stride {strides[0]}; {pitch} (elements per partition) "
-                     "is required on chip", "ap", KernelValueError)
+            pitch = self.st.pitch_bytes // size
+            row = self._row_stride(shape[0], strides[0], pitch, size)
+            part += extra // row
+            off += (extra % row) * size
             strides = (pitch,) + strides[1:]
             if len(shape) == 1:
                 shape, strides = shape + (1,), strides + (1,)
@@ -196,6 +194,18 @@ class Views:
                 entry = dynamic_entry(self, scalar_offset, step, 0)
         return type(self)(self.st, part, off, shape, strides, new,
                          None if entry is None else (entry,))
+
+    def _row_stride(self, rows, stride, pitch, size):
+        """What a pattern on chip counts as one partition: all the tensor's elements there, or of a
+        part of a tensor its own (nki-library's TensorView works the strides off from the shape)."""
+        own = product(self.shape[1:]) * self.dtype.itemsize // size
+        if stride and stride in (pitch, own):
+            return stride
+        if rows > 1:
+            either = f"{pitch}" if own == pitch else f"{pitch} or, of this part of it, {own}"
+            fail(f"pattern starts with stride {stride}; {either} (elements per partition) is "
+                 "required on chip", "ap", KernelValueError)
+        return pitch
 
     def view(self, dtype=None, shape=None):
         if dtype is None:
@@ -265,6 +275,7 @@ def dynamic_entry(view, index, stride, limit):
 
 
 def plain_int(value, what):
+    """The value as an int; an error that names it `what` if it is none."""
     if isinstance(value, (float, np.floating)):
         fail(f"{what} is the float {value}; an integer is required", kind=KernelTypeError)
     try:
