@@ -23,17 +23,19 @@ except ImportError:
     lizard = None
 
 #: Each includes only its own files and those of rooms before it. The longest prefix counts.
-CPP_ROOMS = ("isa", "models", "compiler", "src/files", "src/config", "src/trace",
+CPP_ROOMS = ("isa", "models", "compiler", "checks", "src/files", "src/config", "src/trace",
              "src/run", "src/device_profile", "src/report", "src/cli", "python/binding")
 #: Packages below python/; a package that is not named itself is in its parent's place.
 PYTHON_ROOMS = ("nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.lowering",
-                "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.tools", "nkisim", "nki",
-                "neuron_dtypes", "neuronxcc", "nki_cpu_simulator", "nkisim_validation")
+                "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
+                "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
+                "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_evaluate",
+                "nkisim_adapters", "nkisim_validation")
 #: What the extension module offers belongs to no room: it is made before any of them.
 NATIVE = "nkisim._core"
 
 FILE_LINES, FUNCTION_LINES, BRANCHES = 500, 60, 25
-SIZED = ("isa", "models", "compiler", "src", "python", "scripts", "bench", "traces", "examples",
+SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
          "validation")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

@@ -193,6 +193,30 @@ def test_steps_without_work_are_left_out(runner):
     assert made.wanted(STEPS["Upload the report"])
 
 
+@pytest.mark.parametrize("wheel, what", [
+    ("dist/nkisim-0.1.0-cp311-cp311-manylinux_2_31_x86_64.whl",
+     "dist/nkisim-0.1.0-cp311-cp311-manylinux_2_31_x86_64.whl[profile,test]"),
+    ("https://example.org/nkisim.whl", "nkisim[profile,test] @ https://example.org/nkisim.whl"),
+])
+def test_a_wheel_is_installed_and_nothing_compiled(runner, tmp_path, wheel, what):
+    """The interpreter given writes down what it is asked; a system without apt or cmake suffices."""
+    interpreter = tmp_path / "python-of-the-job"
+    interpreter.write_text('#!/bin/bash\nfor word; do echo "$word"; done >> asked\n')
+    interpreter.chmod(0o755)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("apt-get", "dpkg-query", "cmake", "sudo"):
+        (programs / name).write_text("#!/bin/sh\necho $0 >> compiled\nexit 1\n")
+        (programs / name).chmod(0o755)
+    made = runner(wheel=wheel, python=str(interpreter))
+    (tmp_path / "PATH").write_text(f"{programs}\n")
+    done = made.run("Install nkisim")
+    assert done.returncode == 0, done.stderr
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[:5] == ["-m", "pip", "install", "--quiet", what]
+    assert not (tmp_path / "compiled").exists()
+
+
 @pytest.mark.skipif(not os.environ.get("NKISIM_TEST_INSTALL"), reason="NKISIM_TEST_INSTALL is not set")
 def test_everything_from_the_checkout(runner, tmp_path):
     (tmp_path / "test_kernel.py").write_text(TEST.replace("FACTOR", "2"))

@@ -107,7 +107,8 @@ def test_errors_of_reports(words):
 
 def test_every_command_has_it():
     for command in ("run", "check", "disasm", "isa", "config", "convert", "import-profile",
-                    "diff-profile", "explain", "completion", "view", "compare", "sweep"):
+                    "diff-profile", "explain", "completion", "view", "compare", "sweep", "demo",
+                    "doctor"):
         assert "--json" in nkisim(command, "--help").stdout, command
 
 

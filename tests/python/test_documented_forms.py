@@ -296,8 +296,9 @@ def test_the_rank_is_a_register():
 
 # ---- names and messages ------------------------------------------------------------------------
 def test_internals_are_no_names_of_the_language():
-    for module in (nl, onl):
-        assert not {"np", "sys", "builtins", "Expr", "isa", "state", "fail"} & set(dir(module))
+    for module in (nl, onl, nisa, oisa):
+        assert not {"np", "sys", "builtins", "Expr", "isa", "state", "fail", "Region", "OPS", "current",
+                    "resolve", "define", "strict", "enums", "hint"} & set(dir(module))
 
 
 def test_a_broadcast_error_names_the_function_and_the_shapes():
@@ -326,3 +327,104 @@ def nl_copy(a):
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     nl.store(out, nl.load(a))
     return out
+
+
+@pytest.mark.parametrize("index", [
+    lambda offset, i: offset + i, lambda offset, i: i + offset, lambda offset, i: i + 2 + offset - 2,
+    lambda offset, i: onl.add(offset, i), lambda offset, i: offset + 0 + onl.add(i, 0)],
+    ids=["tile first", "index first", "numbers", "nl.add", "nl.add of indices"])
+def test_run_time_offset_plus_an_index_tile(index):
+    """isa.tensor_copy_dynamic_src, 2.21 to 2.27: "src_tensor_sbuf[ix, offsets_sbuf[0, idx] + iy]"."""
+    offsets = np.array([[3, 0, 5]], np.int32)
+
+    @old.jit
+    def kernel(x, offsets):
+        out = onl.ndarray((128, 6), dtype=onl.float32, buffer=onl.shared_hbm)
+        tile, at = onl.load(x), onl.load(offsets)
+        gathered = onl.ndarray((128, 6), dtype=onl.float32, buffer=onl.sbuf)
+        ix, iy = onl.mgrid[0:128, 0:2]
+        for k in onl.affine_range(3):
+            gathered[ix, 2 * k + iy] = oisa.tensor_copy_dynamic_src(tile[ix, index(at[0, k], iy)])
+        onl.store(out, value=gathered)
+        return out
+
+    expected = np.concatenate([X[:, k:k + 2] for k in offsets[0]], axis=1)
+    np.testing.assert_array_equal(old.simulate_kernel(kernel, X, offsets), expected)
+
+
+def test_run_time_offset_beyond_the_tensor():
+    @old.jit
+    def kernel(x, offsets):
+        out = onl.ndarray((128, 2), dtype=onl.float32, buffer=onl.shared_hbm)
+        tile, at = onl.load(x), onl.load(offsets)
+        ix, iy = onl.mgrid[0:128, 0:2]
+        onl.store(out, value=oisa.tensor_copy_dynamic_src(tile[ix, at[0, 0] + iy]))
+        return out
+
+    with pytest.raises(nkisim.Error, match=r"is 7; an index in 0\.\.6"):  # two of eight columns
+        old.simulate_kernel(kernel, X, np.array([[7]], np.int32))
+
+
+def test_memory_regions():
+    """nki-language-guide, 2.27 ("Creating Tensors (the hard way)"): sbuf.ptr(size=(partitions, bytes),
+    offset=(partition, byte)), regions within regions, tensors of either."""
+    def body(out, x):
+        region = nl.sbuf.ptr(size=(128, 64))
+        left, right = region.ptr(size=(128, 16)), region.ptr(size=(128, 16), offset=(0, 16))
+        nisa.dma_copy(dst=left.view(nl.float32, (128, 4)), src=x[:, 4:8])
+        nisa.dma_copy(dst=nl.ndarray((128, 2, 2), nl.float32, buffer=right), src=x[:, 0:4])
+        low = nl.sbuf.ptr(size=(64, 32), offset=(64, 1024))
+        kept = low.ptr(size=(64, 16), offset=(0, 16)).view(nl.float32, (64, 4))
+        both = region.view(nl.float32, (128, 8))
+        nisa.tensor_copy(dst=kept, src=both[64:128, 0:4])
+        nisa.tensor_scalar(dst=both[64:128, 4:8], data=kept, op0=nl.add, operand0=1.0)
+        nisa.dma_copy(dst=out, src=both)
+
+    expected = np.concatenate([X[:, 4:8], X[:, 0:4]], axis=1)
+    expected[64:, 4:] = expected[64:, :4] + 1
+    np.testing.assert_array_equal(new(body, X), expected)
+
+
+@pytest.mark.parametrize("use, words", [
+    (lambda r: r.ptr(size=(128, 65)), "65 bytes from 0 on are beyond the region, which has 64"),
+    (lambda r: r.ptr(size=(64, 8), offset=(65, 0)), "64 partitions from 65 on"),
+    (lambda r: r.view(nl.float32, (128, 17)), "128 partitions of 68 bytes; the region has 128 of 64"),
+    (lambda r: r.ptr(size=64), r"size is 64; \(partitions, bytes\) is required"),
+    (lambda r: nl.shared_hbm.ptr(size=(1, 64)), "a region of sbuf or psum is required")], ids=range(5))
+def test_what_no_region_can_be(use, words):
+    with pytest.raises(nkisim.Error, match=words):
+        new(lambda out, x: use(nl.sbuf.ptr(size=(128, 64))), X)
+
+
+def test_a_schedule_of_named_instructions():
+    """how-to-scheduling-apis, 2.28 to 2.32: pairs of names, or a name and a list."""
+    @nki.jit
+    def kernel(t):
+        x = nl.load(t)
+        a = nl.ndarray(t.shape, t.dtype, buffer=nl.sbuf)
+        b = nl.ndarray(t.shape, t.dtype, buffer=nl.sbuf)
+        nisa.tensor_scalar(dst=a, data=x, op0=nl.multiply, operand0=2, name="twice")
+        nisa.tensor_scalar(dst=b, data=x, op0=nl.add, operand0=1, name="plus1")
+        nisa.tensor_tensor(dst=b, data1=a, data2=b, op=nl.add)
+        out = nl.ndarray(t.shape, t.dtype, buffer=nl.hbm)
+        nisa.dma_copy(dst=out, src=b)
+        return out
+
+    for edges in ([("plus1", "twice")], [("plus1", ["twice"])], []):
+        np.testing.assert_array_equal(kernel.with_schedule(edges)(X), 2 * X + (X + 1))
+    with pytest.raises(nkisim.Error, match="a pair of names"):
+        kernel.with_schedule([("plus1", 3)])
+
+
+def test_iota_of_a_number():
+    """nki.errors, 2.20 to 2.26: nisa.iota(i, dtype=nl.uint32).broadcast_to(data.shape), i of a loop."""
+    @old.jit
+    def kernel(x):
+        out = onl.ndarray((128, 8), dtype=onl.float32, buffer=onl.shared_hbm)
+        data = onl.load(x)
+        for i in onl.sequential_range(4):
+            data[...] = data + oisa.iota(i, dtype=onl.uint32).broadcast_to(data.shape)
+        onl.store(out, value=data)
+        return out
+
+    np.testing.assert_allclose(old.simulate_kernel(kernel, X), X + 6, rtol=1e-6)

@@ -45,7 +45,9 @@ def test_every_step_of_the_matmul_is_faster(target):
     import matmul
 
     latencies = [common.run(case, target)[0].latency_us for case in matmul.cases(1024)[1:]]
-    assert latencies == sorted(latencies, reverse=True)
+    # AWS's own last three on trn2 are within 1 % of each other, not in order: 28.20, 28.41, 28.30 ms
+    assert all(b <= 1.01 * a for a, b in zip(latencies, latencies[1:]))
+    assert latencies[-1] < 0.5 * latencies[0]
 
 
 def test_torch_operator():

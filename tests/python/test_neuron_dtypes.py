@@ -1,5 +1,8 @@
 """neuron_dtypes, with which nki-library's tests make their arrays."""
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -98,3 +101,15 @@ def test_a_packed_argument_is_updated():
     second = x[:, 4:].copy()
     nkisim.run(kernel, x, target="trn3")
     np.testing.assert_array_equal(x[:, :4], second)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float8_e4m3", "float16", "int32"])
+def test_a_scalar_of_a_dtype_is_made_of_numbers_only(name):
+    """ml_dtypes' own types end the process when they are given a type or a text."""
+    code = ("import nkisim; nkisim.install()\nimport nki.language as nl\n"
+            f"d = nl.{name}\nassert float(d(3)) == 3 and float(d(2.0)) == 2\n"
+            "for wrong in (nl.int32, 'x', int, object()):\n"
+            "    try:\n        d(wrong)\n    except (nkisim.Error, TypeError, ValueError):\n"
+            "        continue\n    raise SystemExit(f'{wrong!r} was taken')\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)

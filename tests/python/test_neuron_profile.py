@@ -144,7 +144,7 @@ def test_sources_elsewhere(work):
 
 @pytest.mark.parametrize("command, message, code", [
     ("neuron-profile capture -n f.neff -s p.ntff --profile-nth-exec=2 --num-exec 4",
-     "nkisim run", 3),
+     "No such file or directory: 'f.neff'", 3),
     ("neuron-profile view -s none.ntff --output-format summary-json", "not a session", 3),
     ("neuron-profile view --output-format summary-json", "needs a session", 3),
     ("neuron-profile view -d src --output-format summary-json", "no session", 3),

@@ -188,9 +188,10 @@ def test_random_kernels_that_overflow_compute_the_same():
     x, helped = values(4, 128, 10240), 0
     for seed in range(24):
         kernel = random_kernel(seed)
-        expected = nkisim.run(kernel, x, target="trn2", over_capacity=True, timing=False)
+        expected = nkisim.run(kernel, x, target="trn2", over_capacity=True, timing=False,
+                              allow_unwritten=True)  # half of its output is never written
         try:
-            result = nkisim.run(kernel, x, target="trn2")
+            result = nkisim.run(kernel, x, target="trn2", allow_unwritten=True)
         except nkisim.Error as problem:
             assert "SBUF is full" in str(problem)
             continue

@@ -140,3 +140,26 @@ def test_waiting_for_the_other_core_takes_its_time():
                              for times in ((1, 1), (1, 20), (20, 1)))
     assert late > balanced + 5 and early > balanced + 5
     assert late == pytest.approx(early, rel=0.02)
+
+
+def test_a_barrier_on_a_tile_is_a_hint(monkeypatch):
+    """Data in shared HBM is documented; nki-library's blockwise product has its loop's counter in
+    SBUF there. The cores meet all the same: what either stored before, the other loads after."""
+    def kernel(x):
+        me = nl.program_id(0)
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        shared = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        count = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+        nisa.memset(count, value=me)
+        nisa.dma_copy(shared[me], x[me])
+        nisa.core_barrier(shared, (0, 1))
+        nisa.core_barrier(count, (0, 1))
+        nisa.dma_copy(out[me], shared[1 - me])
+        return out
+
+    x = np.random.default_rng(0).random((2, 64, 8), np.float32)
+    with pytest.warns(UserWarning, match="data in shared HBM is required"):
+        np.testing.assert_array_equal(nkisim.run(kernel, x, grid=2).outputs, x[::-1])
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    with pytest.raises(nkisim.Error, match="data in shared HBM is required"):
+        nkisim.run(kernel, x, grid=2)

@@ -176,3 +176,42 @@ def test_views_that_do_not_exist_are_refused(form, message):
 
     with pytest.raises(nkisim.Error, match=message):
         nkisim.run(kernel, X4)
+
+
+# nki-library's TensorView works the strides off from the shape of what it is given, a part or not.
+PARTS = {
+    "columns": (lambda t: t[2:6, 8:20].ap([[12, 4], [3, 4]], offset=1), lambda a: a[2:6, 9:20:3]),
+    "later rows": (lambda t: t[:, 8:20].ap([[12, 3], [1, 12]], offset=24), lambda a: a[2:5, 8:20]),
+    "one row": (lambda t: t[:, 8:20].ap([[12, 1], [1, 5]], offset=38), lambda a: a[3:4, 10:15]),
+    "halves": (lambda t: t[:, 8:20].ap([[24, 8], [2, 12]], offset=1, dtype=nl.bfloat16),
+               lambda a: a[:, 8:20].copy().view(BF)[:, 1::2]),
+    "the whole's stride": (lambda t: t[:, 8:20].ap([[24, 4], [1, 6]], offset=25), lambda a: a[1:5, 9:15]),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_pattern_of_a_part_of_a_tile(name):
+    view, reference = PARTS[name]
+    expected = reference(X)
+
+    def kernel(x, zeros):
+        out = nl.ndarray(expected.shape, expected.dtype, buffer=nl.shared_hbm)
+        kept = nl.ndarray(X.shape, X.dtype, buffer=nl.shared_hbm)
+        tile, other = nl.load(x), nl.load(zeros)
+        nisa.dma_copy(dst=out, src=view(tile))
+        nisa.dma_copy(dst=view(other), src=out)
+        nl.store(kept, other)
+        return out, kept
+
+    out, kept = nkisim.run(kernel, X, np.zeros_like(X)).outputs
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(reference(kept), expected)
+    assert np.count_nonzero(kept.view(expected.dtype)) <= expected.size
+
+
+def test_pattern_of_a_part_by_another_stride():
+    def kernel(x):
+        return nl.load(x)[:, 8:20].ap([[13, 4], [1, 6]])
+
+    with pytest.raises(nkisim.Error, match="stride 13; 24 or, of this part of it, 12"):
+        nkisim.run(kernel, X)

@@ -1,0 +1,170 @@
+"""What the compiler of an SDK release refuses is named with --strict, and nothing else is."""
+
+import json
+import os
+import pathlib
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+SDKS = ["2.28", "2.29", "2.30", "2.31", "2.32"]
+
+
+def sbuf(name, shape, dtype="float32", address=0):
+    return {"tensor": {"name": name, "space": "sbuf", "dtype": dtype, "shape": shape,
+                       "address": address}}
+
+
+A, B, C = (sbuf(n, [128, 64], address=a) for n, a in zip("abc", (0, 1024, 2048)))
+I32 = sbuf("i", [128, 64], "int32", 4096)
+FN = sbuf("f", [128, 64], "float8_e4m3fn", 8192)
+PSUM = {"tensor": {"name": "p", "space": "psum", "dtype": "float32", "shape": [64, 64],
+                   "address": 0}}
+
+#: Of trn3: (tensors, instruction, releases that refuse it)
+CASES = {
+    "activate2": ([A, B], {"i": "activate2", "dst": "a", "op": "relu", "data": "b", "imm0": 1.0,
+                           "imm1": 0.0, "op0": "multiply", "op1": "add"}, SDKS[:2]),
+    "exponential": ([A, B], {"i": "exponential", "dst": "a", "src": "b"}, SDKS[:1]),
+    "operator": ([A, B], {"i": "tensor_scalar", "dst": "a", "data": "b", "op0": "abs_max",
+                          "operand0": 1.0}, SDKS[:2]),
+    "known operator": ([A, B], {"i": "tensor_scalar", "dst": "a", "data": "b", "op0": "maximum",
+                                "operand0": 1.0}, []),
+    "e4m3fn product": ([FN, PSUM], {"i": "nc_matmul", "dst": "p", "stationary": "f",
+                                    "moving": "f"}, SDKS[:2]),
+    "e4m3fn copy": ([FN, A], {"i": "tensor_copy", "dst": "f", "src": "a"}, []),
+    "no result": ([A, B], {"i": "tensor_scalar_reduce", "dst": "a", "data": "b", "op0": "add",
+                           "operand0": 1.0, "reduce_op": "add"}, SDKS[:4]),
+}
+
+
+def check(folder, tensors, instruction, sdk, target="trn3"):
+    lines = [{"nisa": 1, "target": target, "name": "k"}, *tensors,
+             *({"i": "memset", "dst": t["tensor"]["name"], "value": 0} for t in tensors
+               if t["tensor"]["space"] == "sbuf" and "float8" not in t["tensor"]["dtype"]),
+             {**instruction, "loc": "k.py:7"}]
+    trace = folder / "k.jsonl"
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["--strict", "--sdk", sdk] if sdk else []
+    return subprocess.run([PROGRAM, "check", str(trace), *words], capture_output=True, text=True,
+                          check=False)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_release_refuses_what_its_notes_say(tmp_path, case):
+    tensors, instruction, refused = CASES[case]
+    plain = check(tmp_path, tensors, instruction, None)
+    assert plain.returncode == 0, plain.stderr
+    for sdk in SDKS:
+        done = check(tmp_path, tensors, instruction, sdk)
+        assert done.returncode == (3 if sdk in refused else 0), (sdk, done.stderr)
+        if sdk in refused:
+            assert f"SDK {sdk} refuses" in done.stderr and "k.py:7" in done.stderr
+
+
+def test_a_run_time_column_was_an_instruction_until_2_30(tmp_path):
+    instruction = {"i": "tensor_copy_dynamic_src", "dst": "a",
+                   "src": {"tensor": "b", "partitions": 128, "ap": [[1, 64]],
+                           "dynamic": [{"scalar": "i[0:1, 0:1]"}]}}
+    for sdk, code in zip(SDKS, (0, 0, 3, 3, 3)):
+        done = check(tmp_path, [A, B, I32], instruction, sdk, "trn2")
+        assert done.returncode == code, (sdk, done.stderr)
+
+
+def test_the_release_is_one_that_is_known(tmp_path):
+    done = check(tmp_path, [A], {"i": "memset", "dst": "a", "value": 1.0}, "2.9")
+    assert done.returncode == 3 and "2.28 to 2.32" in done.stderr
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+@pytest.mark.parametrize("trace", sorted((ROOT / "traces").glob("*.jsonl")), ids=lambda p: p.stem)
+def test_the_repositorys_traces_are_clean(trace, sdk):
+    done = subprocess.run([PROGRAM, "check", str(trace), "--strict", "--sdk", sdk],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ---- kernels ---------------------------------------------------------------------------------
+def stored(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+
+def divided(x):
+    return stored(nl.divide(nl.load(x), nl.load(x)))
+
+
+def remainder(x):
+    return stored(nl.fmod(nl.load(x), 2.0))
+
+
+def power_of_number(x):
+    return stored(nl.power(nl.load(x), 2.0))
+
+
+def broadcast(x):
+    tile = nl.load(x)
+    return stored(nl.add(tile, nl.load(x[:, 0:1])))
+
+
+def multiplied(x):
+    return stored(nl.copy(nl.matmul(nl.load(x), nl.load(x)), dtype=nl.float32))
+
+
+def seeded(x):
+    nl.random_seed(3)
+    return stored(nl.load(x))
+
+
+def clean(x):
+    tile = nl.load(x)
+    product = nl.copy(nl.matmul(tile, tile, transpose_x=True), dtype=nl.float32)
+    return stored(nl.multiply(nl.softmax(product, axis=1), nl.reciprocal(nl.add(tile, 1.0))))
+
+
+X = np.random.default_rng(1).random((128, 128), np.float32) + 1
+
+
+@pytest.mark.parametrize("kernel, word", [
+    (divided, "divide"), (remainder, "fmod"), (power_of_number, "exponent"),
+    (broadcast, "broadcast"), (multiplied, "transpose_x"), (seeded, "random_seed"),
+    (clean, None)], ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize("sdk", ["", "2.28", "2.29", "2.32"])
+def test_kernels(kernel, word, sdk, monkeypatch):
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", sdk)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        nkisim.run(kernel, X)
+    said = [str(w.message) for w in caught if w.category is SyntaxWarning]
+    if word is None or sdk == "2.28":
+        assert not said
+    else:
+        assert said and all(word in s for s in said)
+        assert {pathlib.Path(w.filename).name for w in caught} == {"test_gate.py"}
+
+
+def test_without_strict_nothing_is_said(monkeypatch):
+    monkeypatch.delenv("NKISIM_STRICT", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SyntaxWarning)
+        nkisim.run(divided, X)
+
+
+def test_an_unknown_release_is_an_error(monkeypatch):
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", "3.0")
+    with pytest.raises(nkisim.Error, match="NKISIM_SDK"):
+        nkisim.run(clean, X)

@@ -1,0 +1,165 @@
+"""Kernels whose two cores touch the same HBM in no order are refused, with both lines."""
+
+import json
+import os
+import pathlib
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+NKISIM = os.environ.get("NKISIM", "nkisim")
+X = np.ones((128, 512), np.float32)
+
+
+def line_of(text):
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    return 1 + next(i for i, line in enumerate(lines) if line.endswith("# " + text))
+
+
+def both_store(x, delay):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.full((128, 512), float(nl.program_id(0) + 1), dtype=x.dtype)
+    for _ in range(delay if nl.program_id(0) else 5):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=1.0)
+    nisa.dma_copy(dst=out, src=tile)  # store
+    return out
+
+
+def update(x, barrier=False):
+    """Core 0 doubles x, core 1 copies it."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    shared = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    if nl.program_id(0) == 0:
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+        nisa.dma_copy(dst=shared, src=tile)  # update
+    if barrier:
+        nisa.core_barrier(shared, (0, 1))
+    if nl.program_id(0) == 1:
+        other = nl.load(shared)  # read
+        nisa.dma_copy(dst=out, src=other)
+    return out
+
+
+def gathered(x, index, first):
+    """Each core scatters rows of its own choice; core 1's begin at `first`."""
+    out = nl.ndarray((8, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    rows = nl.load(index[nl.program_id(0)])
+    tile = nl.ndarray((4, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.memset(tile, value=1.0)
+    nisa.dma_copy(dst=out.ap([[512, 4], [1, 512]], vector_offset=rows, indirect_dim=0), src=tile)
+    return out
+
+
+@pytest.mark.parametrize("timing", [True, False])
+@pytest.mark.parametrize("delay", [0, 50])
+def test_both_cores_store(delay, timing):
+    with pytest.raises(nkisim.Error, match=r"race \(WAW\)") as found:
+        nkisim.run(both_store, X, delay, grid=2, target="trn2", timing=timing)
+    assert found.value.kernel_line == line_of("store")
+    assert f"test_races.py:{line_of('store')}" in str(found.value)
+    assert "core_barrier" in str(found.value)
+
+
+def test_both_cores_may_store_the_same():
+    def same(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=nl.load(x))
+        return out
+    x = np.arange(128 * 512, dtype=np.float32).reshape(128, 512)
+    np.testing.assert_array_equal(np.asarray(nkisim.run(same, x, grid=2, target="trn2").outputs), x)
+
+
+def test_a_barrier_orders_them():
+    with pytest.raises(nkisim.Error, match=r"race \(RAW\)") as found:
+        nkisim.run(update, X, grid=2, target="trn2")
+    assert found.value.kernel_line == line_of("read")
+    assert f"test_races.py:{line_of('update')}" in str(found.value)
+    result = nkisim.run(update, X, barrier=True, grid=2, target="trn2")
+    np.testing.assert_array_equal(np.asarray(result.outputs), 2 * X)
+
+
+@pytest.mark.parametrize("second, races", [(4, False), (3, True)])
+def test_rows_are_those_of_the_run(second, races):
+    index = np.array([[0, 1, 2, 3], [second, 5, 6, 7]], np.int32)[:, :, None]
+    run = lambda: nkisim.run(gathered, X, index, second, grid=2, target="trn2")  # noqa: E731
+    if not races:
+        run()
+        return
+    with pytest.raises(nkisim.Error, match=r"race \(WAW\).*bytes 6144 to 8191"):
+        run()
+
+
+def test_allowed_races_are_warnings(monkeypatch):
+    with pytest.warns(UserWarning, match=r"race \(WAW\)"):
+        nkisim.run(both_store, X, 0, grid=2, target="trn2", allow_races=True)
+    monkeypatch.setenv("NKISIM_ALLOW_RACES", "1")
+    with pytest.warns(UserWarning, match=r"race \(WAW\)"):
+        nkisim.run(both_store, X, 0, grid=2, target="trn2")
+
+
+def test_one_core_has_none():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nkisim.run(both_store, X, 0, target="trn2")
+
+
+RACY = """\
+{"nisa": 1, "target": "trn2", "name": "k", "semaphores": "explicit", "semaphore_names": {"0": "in"}}
+{"tensor": {"name": "x", "shape": [128, 512], "dtype": "float32", "role": "input", "data": {"generator": "ones"}}}
+{"tensor": {"name": "t", "space": "sbuf", "shape": [128, 512], "dtype": "float32", "address": 0}}
+{"tensor": {"name": "u", "space": "sbuf", "shape": [128, 512], "dtype": "float32", "address": 2048}}
+{"i": "dma_copy", "dst": "t", "src": "x", "engine": "sync", "post": [["in", "+=", 16]]}
+{"i": "tensor_copy", "dst": "u", "src": "t[:, 0:256]", "engine": "vector", "wait": [["in", ">=", WAIT]]}
+""".replace('"u", "src"', '"u[:, 0:256]", "src"')
+
+
+def command(*arguments):
+    return subprocess.run([NKISIM, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    def write(wait):
+        path = tmp_path / "k.jsonl"
+        path.write_text(RACY.replace("WAIT", str(wait)))
+        return str(path)
+    return write
+
+
+def test_run_refuses_a_race(trace):
+    racy = trace(8)
+    for more in ([], ["--functional"], ["--timing-only"]):
+        done = command("run", racy, "-q", *more)
+        assert done.returncode == 3
+        assert "k.jsonl:6: tensor_copy: race (RAW)" in done.stderr
+        assert "a wait for S[0] (in) >= 16 would order them, not S[0] (in) >= 8" in done.stderr
+    done = command("run", racy, "-q", "--allow-races")
+    assert done.returncode == 0
+    assert "warning" in done.stderr and "race (RAW)" in done.stderr
+    done = command("run", racy, "--json")
+    assert json.loads(done.stdout)["error"]["kind"] == "race"
+    assert command("run", trace(16), "-q").returncode == 0
+
+
+def test_check_says_what_and_where(trace):
+    done = command("check", trace(8), "--races", "--json")
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    [race] = found["races"]
+    assert (race["hazard"], race["tensor"], race["bytes"], race["partitions"]) == (
+        "RAW", "t", [0, 1024], [0, 128])
+    assert (race["first"]["line"], race["second"]["line"], race["count"]) == (5, 6, 1)
+    assert race["waits"] == [{"semaphore": 0, "value": 16, "name": "in"}]
+    done = command("check", trace(16), "--races")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no races in 2 instructions executed" in done.stdout
