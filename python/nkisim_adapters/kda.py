@@ -15,6 +15,7 @@ import pathlib
 import sys
 
 from nkisim_evaluate import BadReference, Evaluator, Reference, Settings
+from nkisim_evaluate.judge import slowest
 
 
 def task(op, folder):
@@ -33,11 +34,9 @@ def verify(path, candidate, fast=False, **settings):
     with Evaluator(Settings(path, **settings), 1) as evaluator:
         record = evaluator.evaluate({"id": candidate, "path": candidate})
     passed = record["status"] == "ok"
-    summary = record.get("summary") or {}
-    core = max(summary.values(), key=lambda m: m["total_time"], default={})
     error = None if passed else f"{record['status']}: {record.get('error', {}).get('message', '')}"
     return {"passed": passed, "latency_ms": record["latency_us"] / 1e3 if passed else None,
-            "error": error, "summary_metrics": core}
+            "error": error, "summary_metrics": slowest(record.get("summary") or {})}
 
 
 def main(words=None):

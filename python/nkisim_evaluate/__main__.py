@@ -4,10 +4,13 @@ import signal
 import sys
 from importlib import import_module
 
+from nkisim_profile.plain import Plain
+
 _COMMANDS = {"evaluate": "command", "tune": "tune_command"}
 
 
 def main():
+    sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
     if len(sys.argv) < 2 or sys.argv[1] not in _COMMANDS:
         print(f"usage: python -m nkisim_evaluate {'|'.join(_COMMANDS)} ...", file=sys.stderr)
         return 2

@@ -13,8 +13,8 @@ import types
 
 import numpy as np
 
-from nkisim import _core
 from nkisim.run import session
+from nkisim.run.hostarrays import bits
 from nkisim.run.kernel import Kernel
 from nkisim.run.options import Options
 from nkisim.run.recording import record
@@ -119,9 +119,9 @@ def _now(name, key):
     return vars(getattr(sys.modules.get(module), cls, object)).get(key)
 
 
-def _rebound(held, allowed=("_",)):
+def _rebound(held):
     for (name, key), value in held.items():
-        if _now(name, key) is not value and key not in allowed:
+        if _now(name, key) is not value:
             yield f"{name}.{key}"
 
 
@@ -194,8 +194,7 @@ def _saved(recorder, given, folder, name):
             keys[st.id] = f"arg{given[st.id]}"
         elif st.array is not None:
             keys[st.id] = f"const{st.id}"
-            constants[keys[st.id]] = (st.array.view(f"V{st.array.itemsize}")
-                                      if st.array.dtype.isbuiltin == 2 else st.array)
+            constants[keys[st.id]] = bits(st.array)
     recorder.program.keep(recorder.legacy, [st.id for st in recorder.storages
                                             if st.address is not None], recorder.broadcasts)
     recorder.program.save(os.path.join(folder, _PROGRAM), name, "data.npz", keys, False)
@@ -255,7 +254,7 @@ def describe(job):
 def _described(problem, path):
     """An error as JSON; a Python exception with the last line of the candidate's that it passed."""
     if isinstance(problem, Error):
-        return {**error_json(problem, 3)["error"], "rule": _core.error_kind(problem.message)}
+        return error_json(problem, 3)["error"]
     line, frame = None, problem.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename == path:

@@ -171,21 +171,25 @@ class Bench:
         record = {"id": candidate.get("id")}
         try:
             job, text = self._job(candidate)
-            key = hashlib.sha256(json.dumps([self._identity, normalised(text), *(
-                job.get(k) for k in ("kernel", "grid", "params"))]).encode()).hexdigest()
-            known = self._cache and self._cache.get(key, text)
+            job["digest"] = normalised(text)
+            key = self._cache and self._key(job)
+            known = key and self._cache.get(key, text)
             if known:
                 return self._finished({**known, "id": candidate.get("id"), "cached": True})
-            job["digest"] = key
             record = self._judge.evaluate(job)
-            if self._cache and not record.pop("beside", False):
+            beside = record.pop("beside", False)
+            if key and not beside:
                 self._cache.put(key, text, record)
-            record.pop("beside", None)
         except Stop as stop:
             record.update(status=stop.status, error=stop.error)
         except BadReference as problem:
             record.update(status="error", error={"code": "reference", "message": str(problem)})
         return self._finished(record)
+
+    def _key(self, job):
+        """What the record of a job depends on, hashed."""
+        parts = [self._identity, *(job.get(k) for k in ("digest", "kernel", "grid", "params"))]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _job(self, candidate):
         if "invalid" in candidate:
@@ -239,7 +243,7 @@ class Evaluator:
         reference.case(reference.seeds[0])  # a reference that fails is said before any candidate
         self._reference = _Shared(reference)
         self._cache = Cache(cache) if cache else None
-        self._identity = settings.identity(reference)
+        self._identity = cache and settings.identity(reference)  # it reads all of our files
         self._benches = []
 
     def _bench(self):

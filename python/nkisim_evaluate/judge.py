@@ -17,10 +17,11 @@ import time
 import ml_dtypes  # noqa: F401  (its dtypes by name)
 import numpy as np
 
+from nkisim.run.hostarrays import bits
+from nkisim.values.storage import row_major
+
 VERSION = 1
-#: How an evaluation ends, and what a record with that status has: docs/evaluate.md.
-STATUSES = ("ok", "wrong", "illegal", "error", "timeout", "memory", "crashed")
-_DATA, _PROGRAM = "data.npz", "program.nisa"
+_DATA, _PROGRAM, _CONSTANTS = "data.npz", "program.nisa", "constants.npz"
 #: A kernel may bring tables along, but not what a program that computes needs not.
 _CONSTANT_BYTES = 64 << 10
 _MEMORY_WORDS = ("bad_alloc", "out of memory", "Cannot allocate")
@@ -41,8 +42,41 @@ def spec(value):
     return {"value": value.item() if isinstance(value, np.generic) else value}
 
 
-def bits(array):
-    return array.view(f"V{array.itemsize}") if array.dtype.isbuiltin == 2 else array
+def recording_job(reference, case, job, folder):
+    """What the process that records is told of a candidate's job; it writes to the folder."""
+    job = {**job, "folder": folder, "reference": reference.path, "args": [spec(a) for a in case.args],
+           "kwargs": {k: spec(v) for k, v in case.kwargs.items()}}
+    job.setdefault("kernel", reference.kernel)
+    job.setdefault("grid", reference.grid)
+    return job
+
+
+def write_data(path, case, constants=None):
+    """Writes the archive that a recorded program takes its inputs and constants from."""
+    np.savez(path, **(constants or {}), **{f"arg{n}": bits(a) for n, a in enumerate(case.arrays)})
+
+
+def read_constants(folder):
+    """The arrays that a recorded kernel brings along, by their names in the archive."""
+    path = os.path.join(folder, _CONSTANTS)
+    if not _regular(path):
+        return {}
+    with np.load(path) as archive:
+        return {k: archive[k] for k in archive.files if k.startswith("const")}
+
+
+def slowest(summary):
+    """The metrics of the core that took longest; empty without any."""
+    return max(summary.values(), key=lambda m: m["total_time"], default={})
+
+
+def machine_options(target=None, config=None, overrides=None, switches=None):
+    """The machine and the compiler's switches as options of `nkisim run`."""
+    words = [w for name, value in (("--target", target), ("--config", config)) if value
+             for w in (name, str(value))]
+    words += [w for k, v in (overrides or {}).items() for w in ("--set", f"{k}={v}")]
+    return words + [w for k, v in (switches or {}).items()
+                    for w in (f"--{k.replace('_', '-')}", str(v))]
 
 
 def _regular(path):
@@ -58,11 +92,7 @@ class Run:
 
     def __init__(self, program, target, config, overrides, seconds, memory_bytes, switches):
         self.program, self.seconds, self.memory_bytes = program, seconds, memory_bytes
-        self._options = [w for name, value in (("--target", target), ("--config", config)) if value
-                         for w in (name, str(value))]
-        self._options += [w for k, v in (overrides or {}).items() for w in ("--set", f"{k}={v}")]
-        self._options += [w for k, v in (switches or {}).items()
-                          for w in (f"--{k.replace('_', '-')}", str(v))]
+        self._options = machine_options(target, config, overrides, switches)
 
     def __call__(self, trace, deadline, *options):
         """The JSON that `nkisim run` prints, or Stop."""
@@ -106,7 +136,7 @@ def _text(fraction):
 
 def verdict(summary):
     """Three lines for people: what bounds the kernel, what its engines and DMA do, what it moves."""
-    core = max(summary.values(), key=lambda m: m["total_time"])
+    core = slowest(summary)
     active = {e: core[f"{e}_engine_active_time_percent"]
               for e in ("tensor", "vector", "scalar", "gpsimd")}
     active["DMA"] = core["dma_active_time_percent"]
@@ -181,11 +211,7 @@ class Evaluation:
     # ---- record --------------------------------------------------------------------------------
     def _recorded(self):
         self.case = self.reference.case(self.reference.seeds[0])
-        job = {**self.job, "folder": self.folder, "reference": self.reference.path,
-               "args": [spec(a) for a in self.case.args],
-               "kwargs": {k: spec(v) for k, v in self.case.kwargs.items()}}
-        job.setdefault("kernel", self.reference.kernel)
-        job.setdefault("grid", self.reference.grid)
+        job = recording_job(self.reference, self.case, self.job, self.folder)
         said = self.judge.recorder(job, self.deadline - time.monotonic(), self.judge.memory_bytes)
         if said.get("printed"):
             self.record["printed"] = said["printed"]
@@ -212,11 +238,7 @@ class Evaluation:
         self._arguments_written()
 
     def _constants(self):
-        path = os.path.join(self.folder, "constants.npz")
-        self.constants = {}
-        if _regular(path):
-            with np.load(path) as archive:
-                self.constants = {k: archive[k] for k in archive.files if k.startswith("const")}
+        self.constants = read_constants(self.folder)
         held = sum(a.nbytes for a in self.constants.values())
         if held > _CONSTANT_BYTES and held > sum(a.nbytes for a in self.case.arrays):
             self.record["flags"]["constants"] = (
@@ -230,7 +252,7 @@ class Evaluation:
             self.outputs.described = [
                 {"tensor": c["tensor"], "shape": list(arrays[c["argument"]].shape), "offset": 0,
                  "dtype": arrays[c["argument"]].dtype.name,
-                 "strides": _row_major(arrays[c["argument"]].shape)} for c in self.changed]
+                 "strides": row_major(arrays[c["argument"]].shape)} for c in self.changed]
             return
         names = [*range(len(self.case.args)), *self.case.kwargs]
         for c in self.changed:
@@ -248,8 +270,7 @@ class Evaluation:
         if os.path.lexists(path):
             os.remove(path)
         if self.constants:
-            np.savez(path, **self.constants,
-                     **{f"arg{n}": bits(a) for n, a in enumerate(case.arrays)})
+            write_data(path, case, self.constants)
         else:
             os.link(self.judge.inputs(seed, case), path)
         return case
@@ -280,7 +301,7 @@ class Evaluation:
     def _note(self, said):
         summary = said["summary"]
         self.record["summary"] = summary
-        self.record["latency_us"] = 1e6 * max(m["total_time"] for m in summary.values())
+        self.record["latency_us"] = 1e6 * slowest(summary)["total_time"]
         if self.judge.baseline:
             self.record["speedup"] = self.judge.baseline / self.record["latency_us"]
         self.record["verdict"] = verdict(summary)
@@ -331,14 +352,6 @@ class Evaluation:
             self._values(seed)
 
 
-def _row_major(shape):
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.insert(0, step)
-        step *= n
-    return strides
-
-
 def _finite(value):
     return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
@@ -365,7 +378,7 @@ class Judge:
         """Path of the archive with the inputs of a seed: arg0, arg1, ..."""
         if seed not in self._written:
             path = os.path.join(self.folder, f"seed{seed}.npz")
-            np.savez(path, **{f"arg{n}": bits(a) for n, a in enumerate(case.arrays)})
+            write_data(path, case)
             self._written[seed] = path
             stale = [s for s in self._written if s not in (*self.reference.seeds, seed)]
             for s in stale:  # held-out seeds are of one candidate

@@ -4,47 +4,35 @@ import json
 import os
 import pathlib
 
-import numpy as np
-
 from .evaluator import Zygote
-from .judge import bits, spec
+from .judge import machine_options, read_constants, recording_job, write_data
 from .reference import BadReference
 
 
-def options(args):
-    """The machine, as options of `nkisim run`."""
-    words = [w for name in ("target", "config") if getattr(args, name)
-             for w in (f"--{name}", getattr(args, name))]
-    return words + [w for k, v in args.set for w in ("--set", f"{k}={v}")]
+def options(settings, reference):
+    """The machine of Settings, as options of `nkisim run`."""
+    return machine_options(settings.target or reference.target, settings.config, settings.overrides,
+                           settings.switches)
 
 
-def save(reference, candidate, folder, args):
+def save(reference, candidate, folder, settings):
     """Writes FOLDER/program.nisa and its data; the path of the program. Raises BadReference."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     case = reference.case(reference.seeds[0])
-    job = {**candidate, "path": os.path.realpath(candidate["path"]), "folder": str(folder.resolve()),
-           "reference": reference.path, "grid": args.grid or reference.grid,
-           "target": args.target or reference.target, "args": [spec(a) for a in case.args],
-           "kwargs": {k: spec(v) for k, v in case.kwargs.items()}}
+    job = {**candidate, "path": os.path.realpath(candidate["path"]),
+           "target": settings.target or reference.target}
     recorder = Zygote()
     try:
-        said = recorder(job, args.timeout, args.memory)
+        said = recorder(recording_job(reference, case, job, str(folder.resolve())),
+                        settings.timeout, settings.memory)
         found = json.loads(said["result"]) if said["kind"] == "result" else {"ok": False}
     finally:
         recorder.close()
     if not found["ok"]:
         raise BadReference(f"{candidate['path']}: not recorded a second time "
                            f"({said.get('message') or found.get('error')})")
-    constants = folder / "constants.npz"
-    held = {}
-    if constants.exists():
-        with np.load(constants) as archive:
-            held = {k: archive[k] for k in archive.files}
-        constants.unlink()
-    np.savez(folder / "data.npz", **held,
-             **{f"arg{n}": bits(a) for n, a in enumerate(case.arrays)})
+    constants = read_constants(folder)
+    (folder / "constants.npz").unlink(missing_ok=True)
+    write_data(folder / "data.npz", case, constants)
     return folder / "program.nisa"
-
-
-

@@ -2,19 +2,20 @@
 
 import argparse
 import ast
-import csv
 import json
 import os
 import pathlib
 import subprocess
 import sys
 
+from nkisim_profile.files import replace, replacing
 from nkisim_profile.session import BadSession
+from nkisim_profile.sweep import output
 from nkisim_profile.sweep.job import program
 
 from .command import common, settings
 from .evaluator import Settings
-from .reference import BadReference, Reference
+from .reference import BadReference
 from .tuning import SAMPLERS, Tuner
 
 EPILOG = """examples:
@@ -106,9 +107,7 @@ def table(found):
                       f"{base / record['latency_us']:.2f}x" if base else "",
                       f"{record.get('sbuf_partition_bytes', 0)} B",
                       "default" if default and record is default[1] else ""])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    text = ["  ".join(f"{c:>{w}}" for c, w in zip(line, widths)).rstrip() for line in lines]
-    return text + failures(found)
+    return output.aligned(lines) + failures(found)
 
 
 def failures(found):
@@ -128,15 +127,6 @@ def flat(point, record):
             "sbuf_partition_bytes": record.get("sbuf_partition_bytes"),
             "psum_partition_bytes": record.get("psum_partition_bytes"),
             "error": record.get("error", {}).get("message")}
-
-
-def write_csv(found, path):
-    rows = [flat(*row) for row in found.rows]
-    with open(f"{path}.partial", "w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    os.replace(f"{path}.partial", path)
 
 
 def plot(found, path):
@@ -180,26 +170,27 @@ def plot(found, path):
     area.set_xlim(left=0)
     area.grid(alpha=0.3)
     area.legend()
-    figure.savefig(path, dpi=110)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=110, format=os.path.splitext(path)[1][1:] or "png")
     pyplot.close(figure)
 
 
-def write_reports(tuner, args):
+def write_reports(tuner, chosen, args):
     """Programs, parameters and reports of the best combination and of the default."""
     from . import keeping
 
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
-    found, reference = tuner.found, Reference(args.reference)
+    found, reference = tuner.found, chosen.load()
     for name, row in (("best", found.best), ("default", found.default)):
         if row is None or row[1]["status"] != "ok":
             continue
-        trace = keeping.save(reference, tuner.space.candidate(row[0], name), folder / name, args)
+        trace = keeping.save(reference, tuner.space.candidate(row[0], name), folder / name, chosen)
         words = [program(), "run", str(trace), "--quiet", "--html", str(folder / f"{name}.html"),
                  "--session", str(folder / f"{name}.npz")]
-        subprocess.run(words + keeping.options(args), check=True)
-        (folder / f"{name}.json").write_text(json.dumps(
-            {"parameters": row[0], **row[1]}, indent=1) + "\n", encoding="utf-8")
+        subprocess.run(words + keeping.options(chosen, reference), check=True)
+        replace(folder / f"{name}.json", json.dumps(
+            {"parameters": row[0], **row[1]}, indent=1).encode() + b"\n")
 
 
 def say(found, args):
@@ -218,9 +209,9 @@ def say(found, args):
 
 def run(args):
     first = pathlib.Path(args.kernel[0].replace(":", "-")).name
-    tuner = Tuner(args.kernel, dict(args.param), Settings(args.reference, **settings(args)),
-                  args.sampler, args.trials, args.patience, args.seed, args.jobs,
-                  args.journal or f"{first}.tune.jsonl", args.scheduler)
+    chosen = Settings(args.reference, **settings(args))
+    tuner = Tuner(args.kernel, dict(args.param), chosen, args.sampler, args.trials, args.patience,
+                  args.seed, args.jobs, args.journal or f"{first}.tune.jsonl", args.scheduler)
     try:
         with progress(tuner.trials) as bar:
             for _, record in tuner.run():
@@ -231,11 +222,11 @@ def run(args):
         tuner.close()
     found = tuner.found
     if args.csv and found.rows:
-        write_csv(found, args.csv)
+        output.write_csv([flat(*row) for row in found.rows], args.csv)
     if args.plot and found.best:
         plot(found, args.plot)
     if args.out and found.best:
-        write_reports(tuner, args)
+        write_reports(tuner, chosen, args)
     say(found, args)
     return 0 if found.best else 1
 

@@ -165,8 +165,9 @@ def _sbuf(record):
     return record.get("sbuf_partition_bytes", 0)
 
 
-def _stamp(kernels, settings, identity):
-    digest = hashlib.sha256(identity.encode())
+def _stamp(kernels, settings):
+    """Identifies what the results of a journal depend on besides the parameters."""
+    digest = hashlib.sha256(settings.identity(settings.load()).encode())
     for kernel in kernels:
         digest.update(pathlib.Path(kernel.rpartition(":")[0]).read_bytes())
     return digest.hexdigest()[:16]
@@ -193,9 +194,11 @@ class Tuner:
             self._pool = Cluster(scheduler, settings)
         else:
             self._pool = Evaluator(settings, jobs)
-        stamp = _stamp(self.space.kernels, settings, settings.identity(settings.load()))
-        self._journal = journal and Journal(journal, lambda point: stamp, HEADER,
-                                            lambda row: "record" in row)
+        self._journal = None
+        if journal:
+            stamp = _stamp(self.space.kernels, settings)
+            self._journal = Journal(journal, lambda point: stamp, HEADER,
+                                    lambda row: "record" in row)
         self._points = {}
         self._known = queue.SimpleQueue()
 
@@ -262,6 +265,3 @@ def tune(kernels, parameters, reference, sampler=None, trials=None, patience=Non
     with contextlib.closing(tuner):
         collections.deque(tuner.run(), maxlen=0)
     return tuner.found
-
-
-

@@ -4,18 +4,14 @@ import contextlib
 import io
 import json
 import os
-import re
 import sys
 from importlib import import_module
+
+from .plain import Plain
 
 COMMANDS = ("view", "report", "compare", "sweep", "tables_json")
 JSON_RESULT = ("view", "compare", "sweep")  # print their result as JSON themselves
 CODES = {2: "usage", 3: "bad_input", 4: "internal", 130: "interrupted"}
-
-# Control characters but line feed and tab (a carriage return begins tqdm's lines), and the marks
-# that turn the direction of a text.
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e"
-                     r"\u2066-\u2069]|(?!\A)\r")
 
 
 class _Copy(io.TextIOBase):
@@ -80,32 +76,10 @@ def _limit_memory():
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
-class _Plain(io.TextIOBase):
-    """A stream without the control characters that names in a session may hold."""
-
-    def __init__(self, stream):
-        self._stream = stream
-
-    def write(self, text):
-        return self._stream.write(CONTROL.sub(lambda c: f"\\u{ord(c[0]):04x}", text))
-
-    def __getattr__(self, name):
-        return getattr(self._stream, name)
-
-    def flush(self):
-        self._stream.flush()
-
-    def isatty(self):
-        return self._stream.isatty()
-
-    def fileno(self):
-        return self._stream.fileno()
-
-
 def main():
     _working_folder_is_no_module_path()
     _limit_memory()
-    sys.stdout, sys.stderr = _Plain(sys.stdout), _Plain(sys.stderr)
+    sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         print("usage: python -m nkisim_profile " + "|".join(COMMANDS) + " ...", file=sys.stderr)
         return 2

@@ -145,8 +145,6 @@ def make(engine):
 
 
 # ---- what no kernel needs ------------------------------------------------------------------------
-ANSWER = (np.random.default_rng(0).standard_normal((128, 64), dtype=np.float32) * 0 + 1).tolist
-
 CHEATS = {
     "changes an input": ("changes_inputs", kernel_with("nisa.dma_copy(dst=b, src=x)")),
     "looks at values while it is recorded": (
@@ -157,7 +155,7 @@ CHEATS = {
     "reads the reference": ("reference", kernel_with("open('REFERENCE').read()")),
     "reads files": ("files", kernel_with("open('/etc/hostname').read()")),
     "lists folders": ("files", kernel_with("os.listdir('/tmp')")),
-    "writes files": ("files", kernel_with("open('/tmp/nkisim-left-behind', 'w').close()")),
+    "writes files": ("files", kernel_with("open('REFERENCE.left', 'w').close()")),
     "patches the timer": (
         "rebinds", HEAD + "time.perf_counter = lambda: 0.0\n" + BODY.replace("INSERT", "")),
     "patches the comparison": (

@@ -91,6 +91,19 @@ def test_files_are_written(files):
         assert record["parameters"]["width"] == (512 if name == "best" else 64)
 
 
+def test_what_a_kernel_says_is_text(files):
+    """No formula for a spreadsheet, no orders for a terminal."""
+    (files / "k.py").write_text(KERNEL.replace(
+        "    @nki.jit", "    if wrong: raise type('=1+1', (Exception,), {})('\\x1b[2J\\u202egone')\n"
+        "    @nki.jit"))
+    done = tune(files, "--param", "wrong=False,True", "--csv", "t.csv")
+    assert done.returncode == 0, done.stderr
+    errors = [r["error"] for r in csv.DictReader((files / "t.csv").open()) if r["status"] == "error"]
+    assert errors == ["'=1+1: \x1b[2J\u202egone"]
+    assert r"=1+1: \u001b[2J\u202egone" in done.stdout
+    assert not any(c in done.stdout + done.stderr for c in "\x1b\u202e")
+
+
 @pytest.mark.parametrize("words, code, said", [
     (["--param", "width=0:9:0"], 2, "has 0 values"),
     (["--param", "width=1", "--param", "width=2"], 2, "given twice"),

@@ -107,3 +107,9 @@ def write_back(host, array):
             host[...] = array.astype(host.dtype)
     elif is_torch(host):
         host.detach().copy_(_numpy_to_torch(array))
+
+
+def bits(array):
+    """An array that np.load takes: it refuses float8_e5m2, which np.save calls '<f1', and knows the
+    others of ml_dtypes as raw bytes only."""
+    return array.view(f"V{array.itemsize}") if array.dtype.isbuiltin == 2 else array

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
-from . import display, neff
+from . import display, hostarrays, neff
 from .execution import execute, restart
 
 
@@ -65,9 +65,9 @@ class Result:
         for st in self.recorder.storages:
             if st.array is not None:
                 keys[st.id] = st.name
-                arrays[st.name] = _bits(st.array)
+                arrays[st.name] = hostarrays.bits(st.array)
             if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT):
-                expected[st.name] = _bits(self.recorder.read_storage(st))
+                expected[st.name] = hostarrays.bits(self.recorder.read_storage(st))
         folder = os.path.dirname(path) or "."
         from nkisim_profile.files import replacing  # not beside every build's package
 
@@ -129,12 +129,6 @@ def _core_lines(core, m):
             f"{m['hbm_read_bytes'] / 1024:.1f} KiB, written {m['hbm_write_bytes'] / 1024:.1f} KiB",
             f"flops{core:8} {m['hardware_flops'] / 1e9:.3f} GFLOP, "
             f"MFU {100 * m['mfu_estimated_percent']:.1f} %"]
-
-
-def _bits(array):
-    """An array that np.load takes: it refuses float8_e5m2, which np.save calls '<f1', and knows the
-    others of ml_dtypes as raw bytes only."""
-    return array.view(f"V{array.itemsize}") if array.dtype.isbuiltin == 2 else array
 
 
 def _stem(path):

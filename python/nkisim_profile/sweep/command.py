@@ -104,7 +104,7 @@ def report(args, points, journal, failed):
     if rows and args.metric not in rows[0]["summary"]:
         raise BadSession(f"--metric {args.metric}: no such metric; {', '.join(rows[0]['summary'])}")
     if args.csv:
-        output.write_csv(rows, args.csv)
+        output.write_csv(output.flat(rows), args.csv)
     if args.plot and rows:
         output.plot(rows, args.metric, args.plot)
     if args.json:

@@ -26,8 +26,9 @@ def flat(rows):
     return [{**r["point"], **r["summary"]} for r in rows]
 
 
-def write_csv(rows, path):
-    table = flat(rows)
+def write_csv(table, path):
+    """Writes dictionaries as CSV, a column for every key; text that a spreadsheet would take for a
+    formula is quoted."""
     names = list(dict.fromkeys(name for row in table for name in row))
     with replacing(path) as partial, open(partial, "w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, names)
@@ -48,6 +49,12 @@ def shown(metric, value):
     return f"{value * 100:.1f} %" if metric.endswith("_percent") else f"{value:g}"
 
 
+def aligned(lines):
+    """Rows of texts as lines with columns flush right."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return ["  ".join(f"{text:>{w}}" for text, w in zip(line, widths)).rstrip() for line in lines]
+
+
 def table(rows, metric):
     """Lines: the settings that vary, the metric, and its change from the first row."""
     axes = list(rows[0]["point"])
@@ -57,8 +64,7 @@ def table(rows, metric):
         value = row["summary"][metric]
         change = f"{100 * (value / first - 1):+.1f} %" if first else ""
         lines.append([*map(str, row["point"].values()), shown(metric, value), change])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return ["  ".join(f"{cell:>{w}}" for cell, w in zip(line, widths)) for line in lines]
+    return aligned(lines)
 
 
 def plot(rows, metric, path):
