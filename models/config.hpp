@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isa/part.hpp"
+#include "models/collective/config.hpp"
 #include "models/time.hpp"
 
 namespace nkisim::models {
@@ -150,6 +151,8 @@ struct Config {
   ThrottleConfig throttle;
   DmaConfig dma;
   HbmConfig hbm;
+  TopologyConfig topology;
+  CollectiveConfig collectives;
   std::vector<PortRule> ports;
   CompilerConfig compiler;
   int pe_rows = 128, pe_columns = 128;

@@ -71,6 +71,10 @@ json::iterator find_id(json& rows, const json& id) {
   });
 }
 
+bool is_table(const std::string& key) {
+  return key == "rules" || key == "extras" || key == "select";
+}
+
 void merge(json& base, const json& child);
 
 // Rows with a known id change that row; new ones go before the row named by "before", or last.
@@ -98,7 +102,7 @@ void merge(json& base, const json& child) {
     const auto known = base.find(item.key());
     if (known == base.end()) {
       base[item.key()] = item.value();
-    } else if (known->is_array() && (item.key() == "rules" || item.key() == "extras")) {
+    } else if (known->is_array() && is_table(item.key())) {
       merge_rows(*known, item.value());
     } else if (is_leaf(*known) || is_leaf(item.value())) {
       *known = item.value();

@@ -6,6 +6,7 @@
 #include "isa/error.hpp"
 #include "isa/machine.hpp"
 #include "isa/part.hpp"
+#include "src/config/config_collectives.hpp"
 #include "src/config/config_json.hpp"
 #include "src/config/config_reader.hpp"
 
@@ -273,6 +274,8 @@ Config parse_config(const nlohmann::json& config) {
   c.throttle = throttle(in.object("throttle"));
   c.dma = dma(in.object("dma"));
   c.hbm = hbm(in.object("hbm"));
+  c.topology = parse_topology(in.object("topology"));
+  c.collectives = parse_collectives(in.object("collectives"));
   c.ports = ports(in.object("ports"));
   c.compiler = compiler(in.object("compiler"));
   in.finish();

@@ -120,6 +120,17 @@ bool ConfigReader::plain_flag(const std::string& key) {
   return v.get<bool>();
 }
 
+bool ConfigReader::plain_flag_or(const std::string& key, bool absent) {
+  return has(key) ? plain_flag(key) : absent;
+}
+
+std::int64_t ConfigReader::plain_integer_or(const std::string& key, std::int64_t absent) {
+  if (!has(key)) return absent;
+  const nlohmann::json& v = member(key);
+  if (!v.is_number_integer()) fail(key, "an integer is required, found " + v.dump());
+  return v.get<std::int64_t>();
+}
+
 ConfigReader ConfigReader::object(const std::string& key) {
   return {member(key), pointer_ + "/" + key};
 }

@@ -29,6 +29,8 @@ class ConfigReader {
   [[nodiscard]] std::string text_or(const std::string& key, const std::string& absent);
   [[nodiscard]] std::vector<std::string> texts(const std::string& key);  // absent: none
   [[nodiscard]] bool plain_flag(const std::string& key);
+  [[nodiscard]] bool plain_flag_or(const std::string& key, bool absent);
+  [[nodiscard]] std::int64_t plain_integer_or(const std::string& key, std::int64_t absent);
   [[nodiscard]] ConfigReader object(const std::string& key);
   [[nodiscard]] std::vector<ConfigReader> objects(const std::string& key);
   [[nodiscard]] std::vector<std::string> keys() const;
