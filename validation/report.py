@@ -6,7 +6,7 @@ from pathlib import Path
 import curve
 import text as words
 
-from nkisim_validation import profiles
+from nkisim_validation import profiles, sets
 
 
 def figure(value):
@@ -84,6 +84,8 @@ def text(rows, result):
     for name, s in result["errors"].items():
         lines.append(f"{name:32} {s['points']:3} points  mean {s['mean']:5.1f} %  median "
                      f"{s['median']:5.1f} %  worst {s['worst']:+6.1f} % ({s['worst_id']})")
+    if result.get("sets"):
+        lines += ["", *sets.lines(result["sets"])]
     for name, s in result["ranks"].items():
         lines.append(f"rank correlation, {name:28} {s['variants']} variants  {s['spearman']:.3f}")
     return "\n".join(lines)
@@ -95,7 +97,9 @@ def write(rows, result, table, rates, folder):
     parts = [words.INTRODUCTION]
     if plotted:
         parts.append("![Simulated against measured latency](accuracy.png)\n")
-    parts.append("## Summary\n\nAbsolute errors; MFU counts as the inverse of a latency.\n\n"
+    parts += [words.SETS, sets.markdown(result["sets"]), without_family(), "\n" + words.CHOSEN,
+              chosen()]
+    parts.append("\n## The table of own programs\n\nAbsolute errors; MFU counts as the inverse of a latency.\n\n"
                  "| | points | mean | median | worst | | within 8 % | within 20 % |\n"
                  "|---|--:|--:|--:|--:|---|--:|--:|")
     for name, s in result["errors"].items():
@@ -122,22 +126,55 @@ def write(rows, result, table, rates, folder):
     (folder / "accuracy.md").write_text("\n".join(parts), encoding="utf-8")
 
 
+def _stored(name):
+    return json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
+
+
+def without_family():
+    """Families of kernels from source with numbers that were found without them."""
+    stored, families = _stored("public.json"), _stored("held_out.json")["families"]
+    errors = {r["id"]: r["error_percent"] for r in stored["kernels"]}
+    lines = ["\nFamilies with the numbers that would have been chosen without them:\n",
+             "| family | kernels | mean (worst) | without its numbers | which |\n"
+             "|---|--:|--:|--:|---|"]
+    for f in families:
+        found = stored["without_family"][f["family"]]
+        numbers = ", ".join(f"`{k}` {v}" for k, v in f["without"].items())
+        lines.append(f"| {f['family']} | {len(found)} | {_mean_and_worst([errors[i] for i in found])}"
+                     f" | {_mean_and_worst(list(found.values()))} | {numbers}: {f['why']} |")
+    return "\n".join(lines)
+
+
+def chosen():
+    """What was chosen with which measurements."""
+    table = _stored("held_out.json")
+    named = lambda ids: ", ".join(f"`{i}*`" for i in ids) or "documents only"  # noqa: E731
+    lines = ["| chosen | with |\n|---|---|"]
+    lines += [f"| config numbers whose source names \"{s['names']}\" | {named(s['measurements'])} |"
+              for s in table["sources"]]
+    lines += [f"| {r['rule']}{' (own programs)' * r.get('own', False)} | {named(r['measurements'])} |"
+              for r in table["rules"]]
+    return "\n".join(lines)
+
+
 def replays():
     """The device profiles' section, from what `nkisim validate --replay --write` wrote."""
-    found = json.loads((Path(__file__).parent / "replay.json").read_text(encoding="utf-8"))
+    found = _stored("replay.json")
     return words.REPLAYS + profiles.text(found) + "\n"
 
 
 def public():
     """The public kernels' section, from what validation/public wrote."""
-    found = json.loads((Path(__file__).parent / "public.json").read_text(encoding="utf-8"))
+    found = _stored("public.json")
     lines = [words.PUBLIC, "| kernel | measured | simulated | error |\n|---|--:|--:|--:|"]
     for r in found["kernels"]:
         mark = " (over capacity)" if r["over_capacity"] else ""
         lines.append(f"| `{r['id']}`{mark} | {number(r['measured_us'])} us | "
                      f"{number(r['simulated_us'])} us | {r['error_percent']:+.1f} % |")
+    lines.append(other_figures(found["kernels"]))
     groups = {"all": "", "nki-autotune": "autotune", "tutorial Mamba, trn1": "mamba",
-              "tutorial matmul": "doc-matmul", "nki-library MLP": "nkilib"}
+              "tutorial matmul": "doc-matmul", "nki-library MLP": "nkilib",
+              "NKIBench, trn1": "nkibench", "fused attention and MLP": "fusion"}
     errors = {r["id"]: r["error_percent"] for r in found["kernels"]}
     small = next(iter(found["otherwise"].values()))
     ways = {"all, defaults": errors,
@@ -150,6 +187,23 @@ def public():
                  for part in groups.values()]
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n\n" + words.PUBLIC_NOTES
+
+
+def other_figures(kernels):
+    """Bytes and engines of the kernels whose profile is published."""
+    lines = ["\nBytes of HBM in MB, active engines in percent of the total; each measured, then "
+             "simulated:\n",
+             "| kernel | read | written | ScalarE | VectorE | GpSimd |\n|---|--:|--:|--:|--:|--:|"]
+    for r in kernels:
+        found = r.get("figures", {})
+        if "scalar_engine_active_percent" not in found:
+            continue
+        bytes_ = [f"{m / 1e6:.1f}, {s / 1e6:.1f}" for m, s in (
+            found["hbm_read_bytes"], found["hbm_write_bytes"])]
+        engines = [f"{m:.1f}, {s:.1f}" for m, s in (
+            found[f"{e}_engine_active_percent"] for e in ("scalar", "vector", "gpsimd"))]
+        lines.append(f"| `{r['id']}` | " + " | ".join(bytes_ + engines) + " |")
+    return "\n".join(lines)
 
 
 def _mean_and_worst(errors):

@@ -13,7 +13,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from . import profiles
+from . import profiles, sets
 from .program import Failed, Program, Progress, on_threads
 
 EXAMPLES = """examples:
@@ -101,6 +101,20 @@ def evaluate(simulator, only="", jobs=None):
 def dma_rates(simulator):
     """Rates for the plot of DMA throughput (validation/curve.py)."""
     return table_module("curve").measure(simulator.figures)
+
+
+def all_sets(simulator, rows, args):
+    """The errors by set, generation and part (sets.summary). Kernels from source and numbers found
+    without a profile are stored with the table, for the configs as they are."""
+    found = sets.ties(folder(), simulator.nkisim)
+    replayed = {p.measurement for p in table_module("points").POINTS if isinstance(p.program, str)}
+    errors = sets.own_rows(rows, replayed, found)
+    if not args.config and not args.set:
+        errors += sets.source_rows(folder(), found)
+        runs = profiles.Profiles(folder() / "profiles", simulator.nkisim, config_of("trn2"),
+                                 simulator.scratch, Progress("replaying"), args.jobs)
+        errors += sets.replay_rows(folder(), profiles.replay(runs))
+    return sets.summary(errors)
 
 
 def exceeded(summary, args):
@@ -205,11 +219,12 @@ def main(words):
         simulator = Simulator(Program(args.nkisim), scratch, args.config, args.set)
         rows, table = evaluate(simulator, args.only, args.jobs)
         rates = dma_rates(simulator) if args.write else {}
+        parts = all_sets(simulator, rows, args) if rows and not args.only else []
     if not rows:
         raise Failed(f"no measurement has an id with {args.only!r}"
                      + (f" for {simulator.target}" if args.config else ""), code=2)
     report = table_module("report")
-    summary = report.summary(rows)
+    summary = {**report.summary(rows), "sets": parts}
     try:
         emit(args, rows, summary, report)
         if args.write:

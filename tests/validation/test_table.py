@@ -14,7 +14,7 @@ sys.path.append(str(ROOT / "python"))  # behind the built package
 import curve  # noqa: E402
 import points  # noqa: E402
 import report  # noqa: E402
-from nkisim_validation import program, validate  # noqa: E402
+from nkisim_validation import program, sets, validate  # noqa: E402
 
 NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
 TABLE = json.loads((ROOT / "validation" / "measurements.json").read_text(encoding="utf-8"))
@@ -51,6 +51,13 @@ def test_latencies(rows, hardware, points):
     assert spread["points"] >= points
     assert spread["mean"] <= 8
     assert abs(spread["worst"]) <= 20, spread["worst_id"]
+
+
+def test_the_sets_are_reported_apart(rows):
+    parts = {(s["set"], s["part"]) for s in rows["summary"]["sets"]}
+    assert {(sets.REPLAY, sets.HELD_OUT), (sets.REPLAY, sets.CALIBRATED),
+            (sets.OWN, sets.CALIBRATED), (sets.SOURCE["new"], sets.HELD_OUT),
+            (sets.SOURCE["legacy"], sets.HELD_OUT)} <= parts
 
 
 def test_variants_are_ordered_as_measured(rows):

@@ -1,0 +1,87 @@
+"""Which measurements are held out, and what is said of them apart."""
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "python"))  # behind the built package
+from nkisim_validation import program, sets  # noqa: E402
+
+NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
+FOLDER = ROOT / "validation"
+
+
+def stored(name):
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def leaf(source, confidence="measured"):
+    return {"value": 1, "unit": "ns", "source": source, "confidence": confidence}
+
+
+TABLE = {"sources": [{"names": "paper A", "measurements": ["a-"]},
+                     {"names": "paper B", "measurements": ["b-x-"]}],
+         "rules": [{"rule": "order", "where": "here", "measurements": ["c-"]},
+                   {"rule": "programs", "where": "here", "own": True, "measurements": ["d-"]}]}
+
+
+def test_a_number_ties_what_its_source_names():
+    config = {"x": leaf("paper A, fig. 1"), "rules": [{"id": "r", "fixed": leaf("none", "assumed")}]}
+    ties = sets.Ties(TABLE, {"trn1": config})
+    assert ties.part("a-1", "trn1") == sets.CALIBRATED
+    assert ties.part("b-x-1", "trn1") == sets.HELD_OUT  # no number of this config is from there
+    assert ties.part("c-1", "trn1") == sets.CALIBRATED
+    assert ties.part("d-1", "trn1") == sets.HELD_OUT
+    assert ties.part("d-1", "trn1", own=True) == sets.CALIBRATED
+    assert not ties.unknown
+
+
+def test_an_unknown_source_holds_nothing_out():
+    config = {"rules": [{"id": "r", "fixed": leaf("somewhere", "derived")}]}
+    ties = sets.Ties(TABLE, {"trn1": config, "trn2": {"x": leaf("paper A")}})
+    assert ties.unknown == [("trn1", "rules.r.fixed", "somewhere")]
+    assert ties.part("e-1", "trn1") == sets.CALIBRATED
+    assert ties.part("e-1", "trn2") == sets.HELD_OUT
+
+
+def test_the_summary_by_hand():
+    rows = [(sets.OWN, "trn2", sets.CALIBRATED, "p", -3.0), (sets.OWN, "trn2", sets.HELD_OUT, "q", 5.0),
+            (sets.OWN, "trn2", sets.HELD_OUT, "r", -15.0), (sets.OWN, "trn2", sets.HELD_OUT, "s", 1.0)]
+    held, fit = sets.summary(rows)
+    assert (held["part"], held["points"], held["mean"], held["median"]) == (sets.HELD_OUT, 3, 7, 5)
+    assert (held["worst"], held["worst_id"]) == (-15, "r")
+    assert (fit["part"], fit["mean"]) == (sets.CALIBRATED, 3)
+
+
+@pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
+def test_every_number_of_the_configs_is_tied():
+    ties = sets.ties(FOLDER, program.Program(NKISIM))
+    assert ties.unknown == []
+
+
+def test_the_table_names_measurements():
+    known = [m["id"] for m in stored("measurements.json")["single_core"]]
+    table = stored("held_out.json")
+    starts = [s for row in (*table["sources"], *table["rules"]) for s in row["measurements"]]
+    for start in [*starts, *(f["measurements"] for f in table["families"])]:
+        assert any(i.startswith(start) for i in known), start
+
+
+def test_kernels_from_source_are_reported_whole():
+    known = {m["id"]: m for m in stored("measurements.json")["single_core"]}
+    rows = {r["id"]: r for r in stored("public.json")["kernels"]}
+    wanted = [i for i in known if i.startswith("trn1-nkibench-") and i.endswith("-total_time")]
+    wanted += [i for i in known if i.startswith(("trn2-fusion-attn-", "trn2-fusion-mlp-"))
+               and i.endswith("-p50_us")]
+    assert len(wanted) == 7 + 8 + 3 and set(wanted) <= set(rows)
+    for name, row in rows.items():
+        assert row["api"] in sets.SOURCE and row["hardware"] == known[name]["hardware"]
+        assert row["error_percent"] == pytest.approx(
+            100 * (row["simulated_us"] / row["measured_us"] - 1), abs=0.3)
+    for name in wanted[:7]:
+        assert {"hbm_read_bytes", "hbm_write_bytes", "scalar_engine_active_percent",
+                "vector_engine_active_percent"} <= set(rows[name]["figures"])
