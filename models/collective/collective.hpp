@@ -1,35 +1,15 @@
 // When a collective operation of several ranks starts and ends on each of them.
 #pragma once
 
-#include <functional>
+#include <deque>
 #include <map>
-#include <memory>
+#include <queue>
 #include <utility>
 
-#include "isa/dtype.hpp"
-#include "isa/tensor.hpp"
-#include "models/collective/servers.hpp"
+#include "models/collective/planner.hpp"
 #include "models/config.hpp"
 
 namespace nkisim::models {
-
-struct GroupShape;
-
-/// One operation of one group, once every rank of it has come. Positions are indices of `ranks`.
-struct CollectiveRequest {
-  CollectiveKind kind{};
-  std::vector<int> ranks{};  // of the world, in the group's order
-  std::int64_t bytes = 0;    // of a rank's sources together: what it contributes
-  isa::Dtype dtype{};
-  isa::Space memory = isa::Space::kHbm;  // of sources and destinations
-  int stream = 0;
-  /// When each rank's trigger instruction ended; its sources are ready and its destinations free.
-  std::vector<Fs> triggered{};
-  /// kPermute: (source, target) positions; of an implicit one, the ring's neighbours.
-  std::vector<std::pair<int, int>> pairs{};
-  /// Of variable lengths (all_gather_v, all_to_all_v), instead of `bytes`: [source][target].
-  std::vector<std::vector<std::int64_t>> lengths{};
-};
 
 /// What a rank is doing in an operation.
 enum class CollectivePhase : std::uint8_t {
@@ -62,38 +42,88 @@ struct CollectiveTiming {
   std::vector<ServerLoad> loads{};
 };
 
-/// The links, stacks and streams of a world of ranks. Operations of a stream keep their order on
-/// each rank; those of different streams share the servers.
+/// The links, stacks and streams of a world of ranks. On each rank the operations of a stream keep
+/// their order; streams, and groups of other ranks, share the servers as they go.
+///
+/// Time only moves forward: start() and advance() take a `now` that is never before the last one.
 class Collectives {
  public:
+  using Id = int;
+  /// A rank of an operation has finished it.
+  struct RankDone {
+    Fs end = 0;
+    Id id = 0;
+    int position = 0;
+  };
   Collectives(const Config& config, int lnc, int ranks);
   ~Collectives();
-  /// The answer is final when it is given: an operation has what those before it left of the
-  /// servers. So operations should be given in the order in which they can start.
-  CollectiveTiming run(const CollectiveRequest& request);
-  /// The same without a world: nothing is remembered, streams are free.
+  /// Begins an operation whose last rank has triggered it at or before `now`.
+  Id start(CollectiveRequest request, Fs now);
+  /// When to call advance() next, if nothing is started before; kNever if nothing is under way.
+  [[nodiscard]] Fs next() const;
+  /// Appends the ranks that have finished by `now`, in the order of their ends.
+  void advance(Fs now, std::vector<RankDone>& done);
+  /// The timing of an operation that all its ranks have finished; it is forgotten.
+  [[nodiscard]] CollectiveTiming take(Id id);
+
+  /// The timing of an operation that has the world to itself.
   [[nodiscard]] CollectiveTiming alone(const CollectiveRequest& request) const;
-  [[nodiscard]] const Topology& topology() const { return topology_; }
   /// The algorithm that the config chooses.
-  [[nodiscard]] Algorithm select(const CollectiveRequest& request) const;
+  [[nodiscard]] Algorithm select(const CollectiveRequest& request) const {
+    return planner_.select(request);
+  }
+  [[nodiscard]] const Topology& topology() const { return topology_; }
 
  private:
-  struct Plan;
-  [[nodiscard]] Algorithm select(CollectiveKind kind, const GroupShape& group,
-                                 std::int64_t bytes) const;
-  const Plan& plan(const CollectiveRequest& request, Algorithm algorithm) const;
-  void add_hierarchical(CollectiveKind kind, const std::map<int, std::vector<int>>& instances,
-                        Algorithm within, bool hbm, Plan& out) const;
-  CollectiveTiming timing(const CollectiveRequest& request, Servers& servers,
-                          const std::function<Fs(int)>& stream_free) const;
-  void time_group(const CollectiveRequest& request, Servers& servers, CollectiveTiming& t) const;
-  void time_permute(const CollectiveRequest& request, Servers& servers, CollectiveTiming& t) const;
+  // A latency, then (with loads) bytes that move.
+  struct Item {
+    CollectivePhase phase{};
+    Fs latency = 0, least = 0;
+    std::vector<ServerLoad> loads = {};
+  };
+  // What ranks do together: all of a group, or the two of a pair.
+  struct Leg {
+    std::vector<int> positions = {};
+    std::vector<Item> items = {};
+    std::size_t item = 0;
+    Fs ready = 0, at = 0;
+    std::vector<PhaseTime> phases = {};
+  };
+  struct Operation;
+  struct Event {
+    Fs time;
+    std::uint64_t number;
+    Id id;
+    int leg;
+    bool operator>(const Event& o) const {
+      return time != o.time ? time > o.time : number > o.number;
+    }
+  };
+  using Rank = std::pair<int, int>;  // rank of the world, stream
+
+  void add_group_leg(Operation& op) const;
+  void add_pair_leg(Operation& op, int source, int target) const;
+  void start_rank(Operation& op, int position, Fs previous_end);
+  void begin(Operation& op, int leg);
+  void schedule(Operation& op, int leg);
+  void step(const Event& event);
+  void flowed(const Flows::Ended& ended);
+  void finish(Operation& op, int leg, Fs now);
+  void process(Fs now);
 
   const Config& config_;
   Topology topology_;
-  Servers servers_;
-  std::map<std::pair<int, int>, Fs> stream_free_;  // by rank and stream
-  mutable std::map<std::vector<int>, std::unique_ptr<Plan>> plans_;
+  mutable CollectivePlanner planner_;
+  Flows flows_;
+  Fs clock_ = 0;
+  Id next_id_ = 0;
+  std::map<Id, Operation> operations_;
+  std::map<Rank, std::deque<Id>> streams_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t scheduled_ = 0;
+  std::map<int, std::pair<Id, int>> flow_of_;  // leg by flow
+  int next_flow_ = 0;
+  std::vector<RankDone> done_;
 };
 
 }  // namespace nkisim::models

@@ -74,10 +74,12 @@ struct SelectRule {
 struct CollectiveConfig {
   Fs trigger_delay = 0;  // trigger instruction's end to the operation's start
   Fs handshake = 0;      // every rank's buffers are known to be free
-  Fs instruction = 0;    // of a CC-core
-  Fs network_step = 0;   // of a step between servers, instead of the algorithm's
-  Fs barrier = 0;        // an operation without data, after the last rank
-  Fs across_dies = 0;    // further latency of a direct transfer to another die
+  /// Of the handshake, done beside the stream's previous operation by one triggered during it.
+  double handshake_overlap = 0;
+  Fs instruction = 0;   // of a CC-core
+  Fs network_step = 0;  // of a step between servers, instead of the algorithm's
+  Fs barrier = 0;       // an operation without data, after the last rank
+  Fs across_dies = 0;   // further latency of a direct transfer to another die
   double pair_bytes_per_ns = 0, pair_across_dies_bytes_per_ns = 0;  // of a direct transfer
   std::vector<AlgorithmConfig> algorithms;                          // by Algorithm
   std::vector<SelectRule> select;

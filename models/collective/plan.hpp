@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "models/collective/servers.hpp"
+#include "models/collective/flows.hpp"
 
 namespace nkisim::models {
 

@@ -105,6 +105,10 @@ models::CollectiveConfig parse_collectives(ConfigReader in) {
   models::CollectiveConfig c;
   c.trigger_delay = in.time("trigger_delay");
   c.handshake = in.time("handshake");
+  c.handshake_overlap = in.number("handshake_overlap");
+  if (c.handshake_overlap < 0 || c.handshake_overlap > 1) {
+    in.fail("handshake_overlap/value", "0 to 1 is required");
+  }
   c.instruction = in.time("instruction");
   c.network_step = in.time("network_step");
   c.barrier = in.time("barrier");

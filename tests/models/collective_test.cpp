@@ -50,6 +50,22 @@ CollectiveRequest gather(std::vector<int> ranks, std::int64_t bytes, Fs at = 0) 
   return r;
 }
 
+// The timings of operations started together in one world of LNC 2.
+std::vector<CollectiveTiming> all(const Config& c, int ranks,
+                                  const std::vector<CollectiveRequest>& requests) {
+  Collectives world(c, 2, ranks);
+  std::vector<Collectives::Id> ids;
+  for (const CollectiveRequest& r : requests) ids.push_back(world.start(r, 0));
+  std::vector<Collectives::RankDone> done;
+  while (world.next() != kNever) world.advance(world.next(), done);
+  std::size_t ranks_done = 0;
+  for (const CollectiveRequest& r : requests) ranks_done += r.ranks.size();
+  CHECK(done.size() == ranks_done);
+  std::vector<CollectiveTiming> list;
+  for (const Collectives::Id id : ids) list.push_back(world.take(id));
+  return list;
+}
+
 }  // namespace
 
 TEST_CASE("ranks fill chips in order") {
@@ -95,10 +111,10 @@ TEST_CASE("a ring's chips are neighbours") {
 
 TEST_CASE("time counts from the last rank, and each rank's own duration from its start") {
   const Config c = config();
-  Collectives world(c, 2, 4);
+  const Collectives world(c, 2, 4);
   CollectiveRequest r = gather({0, 1, 2, 3}, 700'000);
   r.triggered = {0, 0, from_ns(10'000), 0};
-  const CollectiveTiming t = world.run(r);
+  const CollectiveTiming t = world.alone(r);
   // Ring of 4: three steps; each stack is crossed by 2 x 3 x 700 000 bytes at 700 B/ns.
   const Fs end = from_ns(10'000 + 500 + 1000 + 3 * 2000 + 6000);
   for (const RankTiming& rank : t.ranks) CHECK(rank.end == end);
@@ -119,27 +135,45 @@ TEST_CASE("time counts from the last rank, and each rank's own duration from its
 }
 
 TEST_CASE("an operation waits for its stream and not for another") {
-  const Config c = config();
-  Collectives world(c, 2, 4);
-  const Fs first = world.run(gather({0, 1, 2, 3}, 8)).ranks[0].end;
-  CollectiveRequest same = gather({0, 1, 2, 3}, 8);
-  CHECK(world.run(same).ranks[0].start == first);
+  Config c = config();
   CollectiveRequest other = gather({0, 1, 2, 3}, 8);
   other.stream = 1;
-  CHECK(world.run(other).ranks[0].start == from_ns(500));
+  const auto starts = [&] {
+    return all(c, 4, {gather({0, 1, 2, 3}, 8), gather({0, 1, 2, 3}, 8), other});
+  };
+  std::vector<CollectiveTiming> t = starts();
+  CHECK(t[1].ranks[0].start == t[0].ranks[0].end);
+  CHECK(t[2].ranks[0].start == from_ns(500));
+  const RankTiming one = Collectives(c, 2, 4).alone(gather({0, 1, 2, 3}, 8)).ranks[0];
+  const Fs length = one.end - one.start;
+  CHECK(t[1].ranks[0].end - t[1].ranks[0].start == length);
+  // One that was triggered in time has announced its buffers already.
+  c.collectives.handshake_overlap = 0.25;
+  t = starts();
+  CHECK(t[1].ranks[0].end - t[1].ranks[0].start == length - from_ns(250));
+  CHECK(t[2].ranks[0].end - t[2].ranks[0].start > length - from_ns(1));  // it shares the stacks
 }
 
-TEST_CASE("streams share the servers") {
+TEST_CASE("streams and groups share the servers alike") {
   const Config c = config();
-  Collectives world(c, 2, 4);
-  const CollectiveTiming alone = world.alone(gather({0, 1, 2, 3}, 7'000'000));
-  CHECK(alone.ranks[0].end == from_ns(500 + 1000 + 6000 + 60'000));
-  CHECK(world.run(gather({0, 1, 2, 3}, 7'000'000)).ranks[0].end == alone.ranks[0].end);
+  const Collectives world(c, 2, 4);
+  const Fs alone = world.alone(gather({0, 1, 2, 3}, 7'000'000)).ranks[0].end;
+  CHECK(alone == from_ns(500 + 1000 + 6000 + 60'000));
   CollectiveRequest other = gather({0, 1, 2, 3}, 7'000'000);
   other.stream = 1;
-  // The stacks are full until the first has ended: twice the bytes take twice the time.
-  CHECK(world.run(other).ranks[0].end == alone.ranks[0].end + from_ns(60'000));
-  // Ranks of another chip's stacks are not delayed.
+  const auto two = all(c, 4, {gather({0, 1, 2, 3}, 7'000'000), other});
+  CHECK(two[0].ranks[0].end == alone + from_ns(60'000));
+  CHECK(two[1].ranks[3].end == two[0].ranks[0].end);
+  // Half as many bytes: done after 60 us, when the other has as much left, which it then moves
+  // alone.
+  other.bytes /= 2;
+  const auto half = all(c, 4, {gather({0, 1, 2, 3}, 7'000'000), other});
+  CHECK(half[1].ranks[0].end == from_ns(7500 + 60'000));
+  CHECK(half[0].ranks[0].end == from_ns(7500 + 90'000));
+  // Groups of different stacks do not meet.
+  const auto apart = all(c, 4, {gather({0, 1}, 7'000'000), gather({2, 3}, 7'000'000)});
+  CHECK(apart[0].ranks[0].end == from_ns(500 + 1000 + 2000 + 20'000));
+  CHECK(apart[1].ranks[0].end == apart[0].ranks[0].end);
 }
 
 TEST_CASE("ranks of a core pair share a stack") {
@@ -156,31 +190,56 @@ TEST_CASE("a permute waits only for the ranks it exchanges with") {
   const Config c = config();
   const Collectives world(c, 2, 4);
   CollectiveRequest r{.kind = CollectiveKind::kPermute, .ranks = {0, 1, 2, 3}, .bytes = 80'000};
-  r.pairs = {{0, 1}, {1, 0}, {2, 3}, {3, 2}};
+  r.pairs = {{0, 1}, {1, 0}};
   r.triggered = {0, 0, 0, from_ns(50'000)};
   const CollectiveTiming t = world.alone(r);
-  CHECK(t.ranks[0].end == from_ns(500 + 1000 + 2000 + 800));  // 80 000 at 100 B/ns on a die
-  CHECK(t.ranks[1].end == t.ranks[0].end);
-  CHECK(t.ranks[2].end == t.ranks[0].end + from_ns(50'000));
-  CHECK(t.ranks[2].waited_for == 3);
-  CHECK(t.ranks[3].waited_for == -1);
+  CHECK(t.ranks[0].ready == from_ns(500));
+  CHECK(t.ranks[0].waited_for == -1);
+  CHECK(t.ranks[3].end == from_ns(50'500));  // in no pair
+  r.triggered = {0, 0, 0, 0};
+  const CollectiveTiming u = world.alone(r);
+  CHECK(u.ranks[0].end == from_ns(500 + 1000 + 2000 + 800));  // 80 000 at 100 B/ns on a die
+  CHECK(u.ranks[1].end == u.ranks[0].end);
+  CHECK(u.ranks[2].end == from_ns(500));
   r.pairs = {{0, 2}};
   // To the other die: 4 us more, at 80 B/ns.
   CHECK(world.alone(r).ranks[0].end == from_ns(500 + 1000 + 2000 + 4000 + 1000));
+  r.triggered = {0, 0, from_ns(3000), 0};
+  const CollectiveTiming late = world.alone(r);
+  CHECK(late.ranks[0].waited_for == 2);
+  CHECK(late.ranks[2].waited_for == -1);
+  CHECK(late.ranks[0].end == from_ns(3000 + 500 + 1000 + 2000 + 4000 + 1000));
 }
 
-TEST_CASE("what was reserved is full, and what comes later has the rest") {
-  Servers servers({100, 100});
+TEST_CASE("transfers that want the same server slow down alike") {
+  Flows flows({100, 100});
   const std::vector<ServerLoad> half = {{0, 50'000}};  // at 50 B/ns for 1000 ns
-  CHECK(servers.move(0, from_ns(1000), half) == from_ns(1000));
-  CHECK(servers.use(0, from_ns(500)) == Approx(0.5));
-  CHECK(servers.use(0, from_ns(1000)) == 0);
-  // 100 B/ns wanted: half of it until 1000 ns, then all.
   const std::vector<ServerLoad> all = {{0, 100'000}, {1, 10'000}};
-  CHECK(servers.move(0, servers.alone(all, 1), all) == from_ns(1500));
-  // The other server is used in step with the first.
-  CHECK(servers.use(1, from_ns(500)) == Approx(0.05));
-  CHECK(servers.use(1, from_ns(1200)) == Approx(0.1));
+  const Fs least = flows.alone(all, 1);
+  CHECK(least == from_ns(1000));
+  CHECK(flows.alone(all, 0.5) == from_ns(2000));
+  flows.start(0, 1, from_ns(1000), half);
+  flows.start(0, 2, least, all);
+  // 150 B/ns wanted of 100: both at two thirds. Then the second goes on alone.
+  CHECK(flows.next() == from_ns(1500));
+  std::vector<Flows::Ended> ended;
+  flows.advance(from_ns(2000), ended);
+  REQUIRE(ended.size() == 2);
+  CHECK(ended[0].time == from_ns(1500));
+  CHECK(ended[1].time == from_ns(1500));
+  // One that is held up elsewhere leaves its room: a third of server 1 for the first, the rest for
+  // the last.
+  flows.start(from_ns(2000), 3, from_ns(1000), {{0, 100'000}, {1, 100'000}});
+  flows.start(from_ns(2000), 4, from_ns(1000), {{0, 100'000}});
+  flows.start(from_ns(2000), 5, from_ns(1000), {{0, 100'000}});
+  flows.start(from_ns(2000), 6, from_ns(1000), {{1, 60'000}});
+  ended.clear();
+  flows.advance(kNever - 1, ended);
+  REQUIRE(ended.size() == 4);
+  CHECK(ended[0].id == 6);
+  CHECK(ended[0].time == from_ns(3000));  // 60 of the 66.7 B/ns left
+  CHECK(ended[1].time == from_ns(5000));
+  CHECK(ended[3].time == from_ns(5000));
 }
 
 TEST_CASE("requests that cannot be are refused") {

@@ -1,0 +1,105 @@
+#include "models/collective/flows.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace nkisim::models {
+namespace {
+
+constexpr double kSame = 1e-12;  // speeds that differ less are equal
+
+// What is left of a server while speeds are handed out.
+struct Room {
+  double left = 0;    // bytes per ns
+  double wanted = 0;  // by those whose speed is open, at speed 1
+};
+
+}  // namespace
+
+Fs Flows::alone(std::span<const ServerLoad> loads, double share) const {
+  double longest = 0;
+  for (const ServerLoad& l : loads) {
+    if (l.bytes > 0) longest = std::max(longest, l.bytes / rate(l.server));
+  }
+  return from_ns(longest / share);
+}
+
+void Flows::start(Fs now, int id, Fs least, std::vector<ServerLoad> loads) {
+  flows_.push_back({.id = id,
+                    .least = static_cast<double>(std::max<Fs>(least, 1)),
+                    .loads = std::move(loads),
+                    .since = now,
+                    .end = kNever});
+  share(now);
+}
+
+Fs Flows::next() const {
+  Fs first = kNever;
+  for (const Flow& f : flows_) first = std::min(first, f.end);
+  return first;
+}
+
+void Flows::advance(Fs now, std::vector<Ended>& ended) {
+  for (Fs at = next(); at <= now && at != kNever; at = next()) {
+    for (const Flow& f : flows_) {
+      if (f.end == at) ended.push_back({at, f.id});
+    }
+    flows_.erase(
+        std::remove_if(flows_.begin(), flows_.end(), [at](const Flow& f) { return f.end == at; }),
+        flows_.end());
+    share(at);
+  }
+}
+
+// All speeds grow together until a server is full; those that use it keep that speed, the others go
+// on growing, at most to 1.
+void Flows::share(Fs now) {
+  std::map<ServerId, Room> rooms;
+  const auto demand = [](const Flow& f, const ServerLoad& l) {
+    return l.bytes / (f.least / kFsPerNs);
+  };
+  for (const Flow& f : flows_) {
+    for (const ServerLoad& l : f.loads) {
+      Room& room = rooms.try_emplace(l.server, Room{.left = rate(l.server)}).first->second;
+      room.wanted += demand(f, l);
+    }
+  }
+  std::vector<double> speeds(flows_.size(), -1);
+  for (std::size_t open = flows_.size(); open > 0;) {
+    double speed = 1;
+    for (const auto& [server, room] : rooms) {
+      if (room.wanted > 0) speed = std::min(speed, room.left / room.wanted);
+    }
+    const auto full = [&](const ServerLoad& l) {
+      const Room& room = rooms.at(l.server);
+      return room.left / room.wanted <= speed + kSame;
+    };
+    std::vector<std::size_t> settled;
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      if (speeds[i] >= 0) continue;
+      const std::vector<ServerLoad>& loads = flows_[i].loads;
+      if (speed >= 1 || std::any_of(loads.begin(), loads.end(), full)) settled.push_back(i);
+    }
+    for (const std::size_t i : settled) {
+      speeds[i] = speed;
+      --open;
+      for (const ServerLoad& l : flows_[i].loads) {
+        Room& room = rooms.at(l.server);
+        const double wanted = demand(flows_[i], l);
+        room.left = std::max(0.0, room.left - speed * wanted);
+        room.wanted = std::max(0.0, room.wanted - wanted);
+        if (room.wanted < kSame * rate(l.server)) room.wanted = 0;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    Flow& f = flows_[i];
+    if (std::abs(f.speed - speeds[i]) <= kSame) continue;  // its end stays what it was
+    f.left -= f.speed * static_cast<double>(now - f.since) / f.least;
+    f.since = now;
+    f.speed = speeds[i];
+    f.end = now + static_cast<Fs>(std::llround(std::max(0.0, f.left) * f.least / f.speed));
+  }
+}
+
+}  // namespace nkisim::models

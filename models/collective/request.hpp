@@ -1,0 +1,33 @@
+// A collective operation as its group asks for it.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "isa/dtype.hpp"
+#include "isa/tensor.hpp"
+#include "models/collective/config.hpp"
+
+namespace nkisim::models {
+
+/// One operation of one group, once every rank of it has come. Positions are indices of `ranks`.
+struct CollectiveRequest {
+  CollectiveKind kind{};
+  std::vector<int> ranks{};  // of the world, in the group's order
+  std::int64_t bytes = 0;    // of a rank's sources together: what it contributes
+  isa::Dtype dtype{};
+  isa::Space memory = isa::Space::kHbm;  // of sources and destinations
+  int stream = 0;
+  /// When each rank's trigger instruction ended; its sources are ready and its destinations free.
+  std::vector<Fs> triggered{};
+  /// kPermute: (source, target) positions; of an implicit one, the ring's neighbours.
+  std::vector<std::pair<int, int>> pairs{};
+  /// Of variable lengths (all_gather_v, all_to_all_v), instead of `bytes`: [source][target].
+  std::vector<std::vector<std::int64_t>> lengths{};
+};
+
+/// Bytes of a rank's input and output, the largest of the group.
+[[nodiscard]] std::int64_t input_bytes(const CollectiveRequest& request);
+[[nodiscard]] std::int64_t output_bytes(const CollectiveRequest& request);
+
+}  // namespace nkisim::models
