@@ -11,6 +11,7 @@
 #include "compiler/passes/rename.hpp"
 #include "compiler/passes/reuse.hpp"
 #include "compiler/passes/schedule.hpp"
+#include "compiler/passes/share.hpp"
 #include "compiler/placement/fit.hpp"
 #include "isa/check.hpp"
 
@@ -22,8 +23,9 @@ constexpr std::array kPipeline = {
     Pass{"forward", &forward, "copies left out, their source read in PSUM"},
     Pass{"clears", &clears, "memsets left out"},
     Pass{"reuse", &reuse, "instructions left out, an earlier result read again"},
-    Pass{"queues", &assign, "DMAs given another engine"},
     Pass{"rename", &rename, "tiles given storage of their own"},
+    Pass{"share", &share, "instructions left out, another tile holds what they fill"},
+    Pass{"queues", &assign, "DMAs given another engine"},
     Pass{"schedule", &schedule, "instructions moved before earlier ones"},
     Pass{"place", &place, "tensors given an address"},
 };

@@ -19,7 +19,7 @@ class Reuser {
       : program_(program),
         placed_(placed),
         uses_(uses_of(program)),
-        version_(uses_.size(), 0),
+        version_(uses_.size() + 1, 0),
         filled_(std::max<std::size_t>(program.insts().size(), 1)),
         room_(static_cast<std::int64_t>(
             kReuseShare * static_cast<double>(program.machine().sbuf_partition_bytes))) {
@@ -44,7 +44,7 @@ class Reuser {
         entry->second = result;
       }
       isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-        if (write) ++version_[ref.tensor];
+        if (write) ++version_[memory_of(ref)];
       });
     }
     return repeated;
@@ -77,7 +77,7 @@ class Reuser {
             add_shape(*arg.tensor);
           } else {
             key_.push_back(arg.tensor->tensor);
-            key_.push_back(version_[arg.tensor->tensor]);
+            key_.push_back(version_[memory_of(*arg.tensor)]);
             key_.push_back(arg.tensor->partition);
             add_shape(*arg.tensor);
           }
@@ -95,6 +95,11 @@ class Reuser {
       }
     }
     return results == 1;
+  }
+
+  // Where to find its version: on-chip tensors with an address may share their bytes.
+  [[nodiscard]] std::size_t memory_of(const isa::TensorRef& ref) const {
+    return ref.on_chip() && placed_[ref.tensor] ? version_.size() - 1 : ref.tensor;
   }
 
   // 1 and true as 1.0 where a real number is wanted: they mean the same.
@@ -140,7 +145,7 @@ class Reuser {
   isa::Program& program_;
   const std::vector<bool>& placed_;
   std::vector<Uses> uses_;
-  std::vector<std::int64_t> version_;  // writes so far
+  std::vector<std::int64_t> version_;  // writes so far, by tensor; last: all with an address
   RangeMax filled_;                    // bytes of SBUF in use, by instruction
   std::int64_t room_;
   std::map<Key, std::uint32_t> known_;  // what was computed, and where it is

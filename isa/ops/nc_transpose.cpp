@@ -114,12 +114,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   const bool wide = size_bytes(data.dtype) == 4 && data.dtype != Dtype::kTfloat32;
   if (wide) pass.features |= kFeatFp32;
   if (size_bytes(data.dtype) == 1) pass.features |= kFeatFp8;
-  if (wide && machine.generation < Generation::kV3) {
-    pass.features |= kFeatFp32LowPass;
-    add_pass(pass, out);
-    pass.features &= ~static_cast<std::uint32_t>(kFeatFp32LowPass);
-    pass.accumulate = true;
-  }
+  // Trn1 multiplies by an identity: a 0/1 operand, for which nc_matmul, too, makes one pass.
+  if (wide && machine.generation < Generation::kV3) pass.features |= kFeatOneZero;
   add_pass(pass, out);
 }
 
@@ -135,8 +131,9 @@ const OpSpec spec_nc_transpose = {
         "a zero upper byte",
     .cost = "tensor engine: LDWEIGHTS, then MATMUL: max(P, min(64, F)); vector engine: max(64, N)",
     .sources =
-        "nki.isa.nc_transpose; trainium2_arch transpose mode; 2.26 cost notes. Assumed: the engine "
-        "chosen when none is given, 8-bit data into its own dtype with a step of 2",
+        "nki.isa.nc_transpose; trainium2_arch transpose mode; 2.26 cost notes, which name no "
+        "second pass of float32; trn1: an identity is a 0/1 operand. Assumed: the engine chosen "
+        "when none is given, 8-bit data into its own dtype with a step of 2",
     .engines = kEngines,
     .params = kParams,
     .opcode = Opcode::kMATMUL,

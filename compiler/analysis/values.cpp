@@ -1,0 +1,153 @@
+#include "compiler/analysis/values.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "models/footprint.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+// 1 and true as 1.0 where a real number is wanted: they mean the same.
+isa::Arg as_number(isa::Arg arg, const isa::Param& param) {
+  using enum isa::Arg::Kind;
+  if (param.kind == isa::ParamKind::kReal && (arg.kind == kInt || arg.kind == kBool)) {
+    arg.real = static_cast<double>(arg.integer);
+    arg.kind = kReal;
+  }
+  if (arg.kind == kBool && param.kind != isa::ParamKind::kBool) arg.kind = kInt;
+  return arg;
+}
+
+bool depends_on_operands_alone(const isa::Inst& inst) {
+  const isa::OpSpec& op = isa::spec(inst);
+  return inst.op != isa::Op::k_nc_transpose && op.control == isa::OpSpec::Control::kNone &&
+         !op.rendezvous && !op.on_sequencer && !op.loads_register && op.eval != nullptr &&
+         op.state == isa::OpSpec::State::kNone && inst.sync == nullptr && inst.dma == nullptr;
+}
+
+}  // namespace
+
+Values::Values(const isa::Program& program, const std::vector<bool>& placed)
+    : program_(program), placed_(placed) {
+  begin(program);
+  pure_.reserve(program.insts().size());
+  for (const isa::Inst& inst : program.insts()) visit(inst);
+}
+
+void Values::begin(const isa::Program& program) {
+  for (const isa::Tensor& t : program.tensors()) {
+    if (t.space == isa::Space::kHbm) {
+      now_.push_back({next_++, 0});
+      continue;
+    }
+    Key key = {-1, static_cast<std::int64_t>(t.space), static_cast<std::int64_t>(t.dtype), t.core,
+               t.partition};
+    key.insert(key.end(), t.shape.begin(), t.shape.end());
+    now_.push_back({number_of(key), 0});
+  }
+  untouched_ = now_;
+}
+
+std::uint32_t Values::number_of(const Key& key) {
+  const auto [entry, fresh] = numbers_.emplace(key, next_);
+  if (fresh) ++next_;
+  return entry->second;
+}
+
+void Values::visit(const isa::Inst& inst) {
+  key_.clear();
+  result_ = nullptr;
+  depth_ = 0;
+  pure_.push_back(make_key(inst) && result_ != nullptr && result_->on_chip());
+  if (pure_.back()) {
+    write(inst);
+    return;
+  }
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool written) {
+    if (written) now_[ref.tensor] = {next_++, 0};
+  });
+}
+
+bool Values::make_key(const isa::Inst& inst) {
+  if (!depends_on_operands_alone(inst)) return false;
+  const isa::OpSpec& op = isa::spec(inst);
+  // The engine decides how a result is rounded; who triggers a transfer does not.
+  const auto engine = op.dma ? std::int64_t{-1} : static_cast<std::int64_t>(inst.engine);
+  key_ = {static_cast<std::int64_t>(inst.op), engine, inst.core};
+  for (std::size_t i = 0; i < inst.args.size(); ++i) {
+    if (!add_argument(inst.args[i], op.params[i])) return false;
+  }
+  return true;
+}
+
+bool Values::add_argument(const isa::Arg& given, const isa::Param& param) {
+  const isa::Arg arg = as_number(given, param);
+  key_.push_back(static_cast<std::int64_t>(arg.kind));
+  switch (arg.kind) {
+    case isa::Arg::Kind::kTensor:
+      if (param.kind == isa::ParamKind::kInOut || arg.tensor->dynamic != nullptr) return false;
+      if (arg.tensor->on_chip() && placed_[arg.tensor->tensor]) return false;
+      if (param.kind == isa::ParamKind::kOut && result_ != nullptr) return false;
+      // Other cores may write to memory that they share at any time.
+      if (!arg.tensor->on_chip() && program_.cores() > 1 && program_.tensor(*arg.tensor).written) {
+        return false;
+      }
+      add_operand(*arg.tensor, param);
+      return true;
+    case isa::Arg::Kind::kReal:
+      key_.push_back(std::bit_cast<std::int64_t>(arg.real));
+      return true;
+    case isa::Arg::Kind::kList:
+      key_.push_back(static_cast<std::int64_t>(arg.list->size()));
+      key_.insert(key_.end(), arg.list->begin(), arg.list->end());
+      return true;
+    case isa::Arg::Kind::kTensors:
+    case isa::Arg::Kind::kText:
+    case isa::Arg::Kind::kRegister:
+      return false;
+    default:
+      key_.push_back(arg.present() ? arg.integer : 0);
+      return true;
+  }
+}
+
+void Values::add_operand(const isa::TensorRef& ref, const isa::Param& param) {
+  if (param.kind == isa::ParamKind::kOut) {
+    result_ = &ref;
+  } else {
+    const Value& value = now_[ref.tensor];
+    key_.push_back(value.number);
+    depth_ = std::max(depth_, value.depth);
+  }
+  add_shape(ref);
+}
+
+void Values::add_shape(const isa::TensorRef& ref) {
+  key_.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(ref.pattern)));
+  key_.push_back(ref.offset);
+  key_.push_back(ref.partition);
+  key_.push_back(ref.partitions);
+  key_.push_back(static_cast<std::int64_t>(ref.dtype));
+}
+
+void Values::write(const isa::Inst& inst) {
+  Value& value = now_[result_->tensor];
+  if (overwrites(inst)) value = untouched_[result_->tensor];
+  value.depth = std::max(value.depth, depth_ + 1);
+  key_.push_back(-2);
+  key_.push_back(value.number);
+  value.number = number_of(key_);
+}
+
+// Replaces all of its result, whatever that was.
+bool Values::overwrites(const isa::Inst& inst) const {
+  const int adds = isa::param_index(isa::spec(inst), "accumulate");
+  if (adds >= 0 && inst.flag(adds)) return false;
+  const isa::Tensor& t = program_.tensor(*result_);
+  const models::Footprint f = models::static_footprint(*result_, program_);
+  return f.dense() && f.last - f.first == t.extent_bytes() && result_->partition == t.partition &&
+         result_->partitions == t.shape[0];
+}
+
+}  // namespace nkisim::compiler

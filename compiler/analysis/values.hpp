@@ -1,0 +1,56 @@
+// Which contents of tensors are certainly the same, before anything has run: value numbering.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "isa/program.hpp"
+
+namespace nkisim::compiler {
+
+/// Numbers the contents that tensors have from write to write. Equal numbers: equal bytes, whatever
+/// the inputs; what cannot be told gets a number of its own. A content is the sequence of the
+/// instructions that made it since the last that overwrote the whole tensor, each with its
+/// constants, the bytes that it wrote and the contents that it read. The engine that triggers a
+/// transfer does not count. nc_transpose counts as unknown: the legacy compiler makes the
+/// transposes of nl.matmul after it looked for what repeats (docs/compiler.md). For programs
+/// without control flow and explicit semaphores.
+class Values {
+ public:
+  /// Numbers of a content and of the longest chain of instructions that led to it.
+  struct Value {
+    std::uint32_t number = 0, depth = 0;
+  };
+  /// `placed` as for Hazards: what has its address shares its bytes with others, so nothing is
+  /// known of its contents.
+  Values(const isa::Program& program, const std::vector<bool>& placed);
+  /// What tensor `t` holds at the end, by its id.
+  [[nodiscard]] const Value& last(std::uint32_t t) const { return now_[t]; }
+  /// Whether instruction `i` writes one tensor and depends on nothing but its operands' contents.
+  [[nodiscard]] bool pure(std::uint32_t i) const { return pure_[i]; }
+
+ private:
+  using Key = std::vector<std::int64_t>;
+  void begin(const isa::Program& program);
+  void visit(const isa::Inst& inst);
+  bool make_key(const isa::Inst& inst);
+  bool add_argument(const isa::Arg& given, const isa::Param& param);
+  void add_operand(const isa::TensorRef& ref, const isa::Param& param);
+  void add_shape(const isa::TensorRef& ref);
+  void write(const isa::Inst& inst);
+  [[nodiscard]] bool overwrites(const isa::Inst& inst) const;
+  std::uint32_t number_of(const Key& key);
+
+  const isa::Program& program_;
+  const std::vector<bool>& placed_;
+  std::vector<Value> now_, untouched_;  // by tensor
+  std::vector<bool> pure_;              // by instruction
+  std::map<Key, std::uint32_t> numbers_;
+  std::uint32_t next_ = 0;
+  Key key_;  // of the instruction at hand
+  const isa::TensorRef* result_ = nullptr;
+  std::uint32_t depth_ = 0;
+};
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,21 @@
+// What is loaded or computed into a tile again although another tile holds it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/unit.hpp"
+
+namespace nkisim::compiler {
+
+/// Tiles of SBUF that are filled with what another tile held before (analysis/values), by any
+/// number of loads, products and other instructions: their readers read the earlier tile, as far as
+/// SBUF has room for its longer life, and what filled them, and nothing else needs, is not done.
+/// Chains count from their end: if the result is shared, its operands need not be. Returns the
+/// instructions to remove, ascending. `placed` as for Hazards. For programs without control flow.
+std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed);
+
+/// Removes them if the switch `share` says so.
+Done share(Unit& unit);
+
+}  // namespace nkisim::compiler

@@ -1,0 +1,170 @@
+// Which tiles are filled once for all that hold the same, and which only look alike.
+#include "compiler/passes/share.hpp"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <tuple>
+
+#include "tests/support/program_builder.hpp"
+
+using namespace nkisim;
+using isa::AluOp;
+using isa::Dtype;
+using isa::Engine;
+using PB = test::ProgramBuilder;
+
+namespace {
+
+// Two blocks of 32 x 16 in memory, 2 and 3 everywhere, that tiles are loaded from; `out` has four.
+struct Sample {
+  PB b;
+  std::uint32_t x, out;
+  int tiles = 0, stores = 0;
+  std::vector<bool> placed;
+  Sample() {
+    x = b.hbm("x", Dtype::kFloat32, {64, 16});
+    out = b.hbm("out", Dtype::kFloat32, {128, 16});
+    const std::uint32_t seed = tile();
+    for (int block = 0; block < 2; ++block) {
+      fill(b.all(seed), 2 + block);
+      b.op("dma_copy", {{"dst", PB::arg(rows(x, block))}, {"src", PB::arg(b.all(seed))}});
+    }
+  }
+  std::uint32_t tile(std::int64_t columns = 16) {
+    return b.sbuf("t" + std::to_string(tiles++), Dtype::kFloat32, {32, columns});
+  }
+  const isa::TensorRef* rows(std::uint32_t tensor, int block) {
+    return b.view(tensor, {{16, 32}, {1, 16}}, std::int64_t{block} * 32 * 16);
+  }
+  // Half the columns of a tile or block.
+  const isa::TensorRef* half(std::uint32_t t, int which) { return b.view(t, {{1, 8}}, which * 8); }
+  const isa::TensorRef* half_rows(int block, int which) {
+    return b.view(x, {{16, 32}, {1, 8}}, std::int64_t{block} * 32 * 16 + which * 8);
+  }
+  void fill(const isa::TensorRef* at, double value) {
+    b.op("memset", {{"dst", PB::arg(at)}, {"value", PB::arg(value)}}, Engine::kVector);
+  }
+  void move(const isa::TensorRef* dst, const isa::TensorRef* src) {
+    b.op("dma_copy", {{"dst", PB::arg(dst)}, {"src", PB::arg(src)}});
+  }
+  std::uint32_t load(int block) {
+    const std::uint32_t t = tile();
+    move(b.all(t), rows(x, block));
+    return t;
+  }
+  std::uint32_t load_halves(int first) {
+    const std::uint32_t t = tile();
+    for (const int which : {first, 1 - first}) move(half(t, which), half_rows(which, which));
+    return t;
+  }
+  std::uint32_t plus(std::uint32_t t, double value) {
+    const std::uint32_t sum = tile();
+    b.op("tensor_scalar",
+         {{"dst", PB::arg(b.all(sum))},
+          {"data", PB::arg(b.all(t))},
+          {"op0", PB::arg(AluOp::kAdd)},
+          {"operand0", PB::arg(value)}},
+         Engine::kVector);
+    return sum;
+  }
+  void store(std::uint32_t t) { move(rows(out, stores++), b.all(t)); }
+  // How many instructions were dropped; and the first and last value of every block stored.
+  std::pair<std::size_t, std::vector<float>> shared() {
+    placed.resize(b.program().tensors().size(), false);
+    const auto dropped = compiler::share_tiles(b.program(), placed);
+    b.program().remove(dropped);
+    b.run();
+    const auto all = b.get(out);
+    std::vector<float> ends;
+    for (int i = 0; i < stores; ++i) {
+      const auto at = static_cast<std::size_t>(i) * 32 * 16;
+      ends.insert(ends.end(), {all[at], all[at + 15]});
+    }
+    return {dropped.size(), ends};
+  }
+};
+
+using Result = std::pair<std::size_t, std::vector<float>>;
+
+}  // namespace
+
+TEST_CASE("a block that is loaded again is loaded once", "[share]") {
+  Sample s;
+  for (const int block : {0, 1, 0, 0}) s.store(s.load(block));
+  CHECK(s.shared() == Result{2, {2, 2, 3, 3, 2, 2, 2, 2}});
+}
+
+TEST_CASE("what is written between two loads tells them apart", "[share]") {
+  Sample s;
+  const std::uint32_t first = s.load(0);
+  s.store(first);
+  s.move(s.rows(s.x, 0), s.b.all(s.load(1)));
+  s.store(s.load(0));
+  CHECK(s.shared() == Result{0, {2, 2, 3, 3}});
+}
+
+TEST_CASE("a tile that changes after its load is not shared", "[share]") {
+  Sample later, earlier;
+  later.store(later.load(0));
+  const std::uint32_t changed = later.load(0);
+  later.store(later.plus(changed, 1));
+  later.fill(later.half(changed, 1), 7);
+  later.store(changed);
+  CHECK(later.shared() == Result{0, {2, 2, 3, 3, 2, 7}});
+  const std::uint32_t before = earlier.load(0);
+  earlier.fill(earlier.half(before, 1), 7);
+  earlier.store(before);
+  earlier.store(earlier.load(0));
+  CHECK(earlier.shared() == Result{0, {2, 7, 2, 2}});
+}
+
+TEST_CASE("a tile may be filled in parts, in one order", "[share]") {
+  Sample same, other;
+  for (int i = 0; i < 2; ++i) same.store(same.load_halves(0));
+  CHECK(same.shared() == Result{2, {2, 3, 2, 3}});
+  for (int i = 0; i < 2; ++i) other.store(other.load_halves(i));
+  CHECK(other.shared() == Result{0, {2, 3, 2, 3}});
+}
+
+TEST_CASE("what is computed from equal loads alone is computed once", "[share]") {
+  Sample s;
+  s.store(s.plus(s.load(0), 1));
+  s.store(s.plus(s.load(0), 1));  // the load and the sum
+  s.store(s.plus(s.load(0), 2));  // the load
+  CHECK(s.shared() == Result{3, {3, 3, 3, 3, 4, 4}});
+}
+
+TEST_CASE("operands that something else reads stay", "[share]") {
+  Sample s;
+  s.store(s.plus(s.load(0), 1));
+  const std::uint32_t again = s.load(0);
+  s.store(s.plus(again, 1));
+  s.fill(s.half(again, 0), 5);  // so it is no copy of the first
+  s.store(again);
+  CHECK(s.shared() == Result{1, {3, 3, 3, 3, 5, 2}});
+}
+
+TEST_CASE("nothing is known of tensors whose address is given", "[share]") {
+  Sample s;
+  const std::uint32_t a = s.tile();
+  s.placed.resize(a + std::size_t{1}, false);
+  s.placed[a] = true;
+  s.move(s.b.all(a), s.rows(s.x, 0));
+  s.store(s.plus(a, 1));
+  s.store(s.plus(a, 1));  // in between a tensor at the same bytes may have been written
+  CHECK(s.shared() == Result{0, {3, 3, 3, 3}});
+}
+
+TEST_CASE("sharing stops where SBUF is three quarters full", "[share]") {
+  for (const bool fits : {true, false}) {
+    Sample s;
+    s.store(s.load(0));
+    // 64 bytes of every partition for the block that is read again, and these.
+    const std::int64_t room = s.b.program().machine().sbuf_partition_bytes * 3 / 4 - 64;
+    const std::uint32_t large = s.tile(room / 4 + (fits ? 0 : 1));
+    s.fill(s.b.all(large), 1);
+    s.move(s.rows(s.out, 3), s.b.view(large, {{1, 16}}));
+    s.store(s.load(0));
+    CHECK(s.shared() == Result{std::size_t{fits}, {2, 2, 2, 2}});
+  }
+}

@@ -1,0 +1,180 @@
+"""Random kernels of the legacy API: no pass of the compiler changes a bit of what they compute."""
+
+import os
+
+import numpy as np
+import pytest
+
+import nkisim
+from nkisim.run.compiling import SWITCHES
+
+nkisim.install()
+
+import neuronxcc.nki as nki  # noqa: E402
+import neuronxcc.nki.isa as nisa  # noqa: E402
+import neuronxcc.nki.language as nl  # noqa: E402
+
+#: Kernels per target; NKISIM_FUZZ_PROGRAMS for a long run, NKISIM_FUZZ_SEED for its start.
+PROGRAMS = int(os.environ.get("NKISIM_FUZZ_PROGRAMS", "12"))
+SEED = int(os.environ.get("NKISIM_FUZZ_SEED", "1"))
+OFF = {"schedule": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector"}
+OFF = {name: OFF.get(name, "none") for name in SWITCHES}
+BLOCKS, P, F = 4, 128, 128
+
+
+class Maker:
+    """One random kernel: a few tiles that are loaded, computed with, partly overwritten, stored to
+    memory that is read again, inside loops whose loads repeat."""
+
+    def __init__(self, seed, x, w, out, scratch):
+        self.rng = np.random.default_rng(seed)
+        self.x, self.w, self.out, self.scratch = x, w, out, scratch
+        self.tiles, self.stored = [], 0
+
+    def pick(self, *choices):
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def tile(self):
+        return self.tiles[int(self.rng.integers(len(self.tiles)))]
+
+    def keep(self, tile):
+        self.tiles.append(tile)
+        if len(self.tiles) > 6:
+            self.tiles.pop(int(self.rng.integers(3)))
+
+    def load(self):
+        source = self.pick(self.x, self.x, self.w, self.scratch)
+        block = int(self.rng.integers(2))
+        self.keep(nl.load(source[block]))
+
+    def load_part(self):
+        """A tile filled by two loads, in either order, perhaps one over the other."""
+        tile = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.sbuf)
+        block, half = int(self.rng.integers(2)), self.pick(32, 64)
+        tile[:, half:F] = nl.load(self.x[block, :, half:F])
+        tile[:, 0:half] = nl.load(self.x[block, :, 0:half])
+        if self.pick(True, False):
+            tile[:, half - 16:half + 16] = nl.load(self.w[block, :, 0:32])
+        self.keep(tile)
+
+    def load_masked(self):
+        tile = nl.zeros((P, F), dtype=nl.float32, buffer=nl.sbuf)
+        i_p, i_f = nl.mgrid[0:P, 0:F]
+        rows = int(self.pick(40, 128))
+        tile[i_p, i_f] = nl.load(self.x[0, i_p, i_f], mask=(i_p < rows))
+        self.keep(tile)
+
+    def overwrite(self):
+        """Part of a tile changes after it was loaded."""
+        tile = self.tile()
+        half = self.pick(32, 64, 96)
+        tile[0:P, 0:half] = nl.copy(self.tile()[0:P, 0:half])
+
+    def product(self):
+        a, b = self.tile(), self.tile()
+        total = nl.zeros((P, F), dtype=nl.float32, buffer=nl.psum)
+        for _ in range(self.pick(1, 2)):
+            total += nl.matmul(a, b, transpose_x=self.pick(True, False))
+        self.keep(nl.copy(total))
+
+    def turned(self):
+        data = self.tile()
+        if self.pick(True, False):
+            self.keep(nl.copy(nisa.nc_transpose(data)))
+        else:
+            eye = nl.load(self.w[0])
+            self.keep(nl.copy(nisa.nc_matmul(data, eye)))
+
+    def arithmetic(self):
+        a, b = self.tile(), self.tile()
+        kind = self.pick("add", "scalar", "exp", "scale", "reduce", "chain", "silu")
+        if kind == "add":
+            made = nl.add(a, b)
+        elif kind == "scalar":
+            made = nisa.tensor_scalar(a, op0=np.multiply, operand0=self.pick(0.5, -2.0),
+                                      op1=np.add, operand1=1.0)
+        elif kind == "exp":
+            made = nl.exp(nl.multiply(a, 0.01))
+        elif kind == "scale":
+            made = nl.multiply(a, nl.max(b, axis=[1]))
+        elif kind == "reduce":
+            made = nl.add(b, nl.sum(a, axis=[1]))
+        elif kind == "chain":
+            made = nl.add(nl.multiply(a, self.pick(2.0, 3.0)), b)
+        else:
+            made = nl.multiply(a, nl.reciprocal(nl.add(nl.exp(nl.minimum(a, 1.0)), 1.0)))
+        self.keep(made)
+
+    def narrow(self):
+        self.keep(nl.copy(nl.copy(self.tile(), dtype=nl.bfloat16), dtype=nl.float32))
+
+    def store(self):
+        nl.store(self.out[self.stored % BLOCKS], self.tile())
+        self.stored += 1
+
+    def store_narrow(self):
+        nl.store(self.narrow_out[self.stored % BLOCKS], self.tile())
+
+    def spill(self):
+        """To memory that later loads read again."""
+        nl.store(self.scratch[int(self.rng.integers(2))], self.tile())
+
+    def run(self):
+        steps = (self.load, self.load, self.load, self.load_part, self.load_masked, self.overwrite,
+                 self.product, self.turned, self.arithmetic, self.arithmetic, self.narrow,
+                 self.store, self.store_narrow, self.spill)
+        for block in range(2):
+            nl.store(self.scratch[block], nl.load(self.x[block]))
+        self.load()
+        body = [self.pick(*steps) for _ in range(int(self.rng.integers(4, 14)))]
+        for _ in range(self.pick(1, 2, 3)):  # as a loop would repeat it
+            state = self.rng.bit_generator.state
+            for step in body:
+                step()
+            if self.pick(True, False):
+                self.rng.bit_generator.state = state
+        for block in range(BLOCKS):
+            nl.store(self.out[block], self.tile())
+
+
+def random_kernel(seed):
+    @nki.jit
+    def kernel(x, w):
+        out = nl.ndarray((BLOCKS, P, F), dtype=nl.float32, buffer=nl.shared_hbm)
+        narrow = nl.ndarray((BLOCKS, P, F), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+        scratch = nl.ndarray((2, P, F), dtype=nl.float32, buffer=nl.hbm)
+        for block in range(BLOCKS):
+            nl.store(narrow[block], nl.load(x[block % 2]))
+        maker = Maker(seed, x, w, out, scratch)
+        maker.narrow_out = narrow
+        maker.run()
+        return out, narrow
+    return kernel
+
+
+def outputs(seed, target, **switches):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((BLOCKS, P, F)).astype(np.float32)
+    w = rng.standard_normal((2, P, F)).astype(np.float32)
+    result = nkisim.run(random_kernel(seed), x, w, target=target, compiler={**OFF, **switches})
+    return [out.tobytes() for out in result.outputs], result
+
+
+def every():
+    """All at their first choice that does something, then each alone."""
+    first = {name: [c for c in choices if c != "auto"][0]
+             for name, choices in SWITCHES.items() if name in OFF}
+    return [first] + [{name: choice} for name, choice in first.items() if OFF[name] != choice]
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_random_legacy(target):
+    changed = dict.fromkeys(OFF, 0)
+    for seed in range(SEED, SEED + PROGRAMS):
+        expected, _ = outputs(seed, target)
+        for switches in every():
+            found, result = outputs(seed, target, **switches)
+            assert found == expected, (seed, switches)
+            for name, number, _ in result.compiled.steps:
+                changed[name] = changed.get(name, 0) + number
+    assert changed["share"] > 0
