@@ -148,7 +148,7 @@ def without_family():
 def chosen():
     """What was chosen with which measurements."""
     table = _stored("held_out.json")
-    named = lambda ids: ", ".join(f"`{i}*`" for i in ids) or "documents only"  # noqa: E731
+    named = lambda ids: ", ".join(f"`{i}*`" for i in ids) or "none of this table"  # noqa: E731
     lines = ["| chosen | with |\n|---|---|"]
     lines += [f"| config numbers whose source names \"{s['names']}\" | {named(s['measurements'])} |"
               for s in table["sources"]]
