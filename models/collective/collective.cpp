@@ -75,7 +75,9 @@ void Collectives::add_group_leg(Operation& op) const {
     item.loads = times(p.loads, chunk);
     item.least = flows_.alone(item.loads, p.reduces ? a.reduce_share : a.gather_share);
     merge(op.timing.loads, item.loads);
-    op.timing.steps += p.steps + p.network_steps;
+    const int steps = p.steps + p.network_steps;
+    op.timing.steps += steps;
+    op.timing.parts.push_back({p.algorithm, p.reduces, steps, item.latency, item.least});
     leg.items.push_back(std::move(item));
   }
   op.legs.push_back(std::move(leg));

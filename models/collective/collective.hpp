@@ -34,12 +34,22 @@ struct RankTiming {
   std::vector<PhaseTime> phases{};  // without gaps from start to end
 };
 
+/// One part of an operation after the other: latency, then data.
+struct CollectivePart {
+  Algorithm algorithm{};  // whose constants it has
+  bool reduces = false;
+  int steps = 0;
+  Fs latency = 0;
+  Fs data = 0;  // if nobody else needs the servers
+};
+
 struct CollectiveTiming {
   Algorithm algorithm{};
   int steps = 0;
   std::int64_t input_bytes = 0, output_bytes = 0;  // of one rank, the largest
   std::vector<RankTiming> ranks{};                 // by position
-  std::vector<ServerLoad> loads{};
+  std::vector<CollectivePart> parts{};             // of a group's operation
+  std::vector<ServerLoad> loads{};                 // all ranks together
 };
 
 /// The links, stacks and streams of a world of ranks. On each rank the operations of a stream keep

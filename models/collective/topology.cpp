@@ -36,9 +36,11 @@ constexpr std::array<std::string_view, kStack> kServerNames = {"link right",
                                                                "network out",
                                                                "network in"};
 
-// Steps from a to b on a ring of n, backwards if negative: the shorter way.
+// Steps from a to b on a ring of n, backwards if negative: the shorter way, and of two as short the
+// one that leaves the other to the next place, so that both directions carry as much.
 int ring_steps(int a, int b, int n) {
   const int ahead = ((b - a) % n + n) % n;
+  if (2 * ahead == n && a % 2 != 0) return -ahead;
   return 2 * ahead <= n ? ahead : ahead - n;
 }
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 TARGETS = ("trn1", "trn2", "trn3")
 CHOSEN = ("measured", "derived")  # a confidence that says somebody's figures are in the number
+#: Parts of a config that no figure of one core depends on.
+OF_RANKS = ("topology.", "collectives.")
 REPLAY, OWN = "replay of profiles", "own programs"
 SOURCE = {"new": "source, new API", "legacy": "source, legacy API"}
 CALIBRATED, HELD_OUT, BY_FAMILY = "calibrated", "held out", "held out by family"
@@ -41,6 +43,8 @@ class Ties:
         self._starts, self._own, self.unknown = set(), set(), []
         for target, config in configs.items():
             for path, number in numbers(config):
+                if path.startswith(OF_RANKS):
+                    continue
                 named = [s for s in table["sources"] if s["names"] in number["source"]]
                 for source in named:
                     self._starts.update(source["measurements"])

@@ -13,7 +13,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from . import profiles, sets
+from . import collectives, profiles, sets
 from .program import Failed, Program, Progress, on_threads
 
 EXAMPLES = """examples:
@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   nkisim validate --only mamba                     measurements whose id contains "mamba"
   nkisim validate --config my_trn2.json            a config of your own, measurements of its target
   nkisim validate --replay --leave-one-out         the device profiles, each also held out
+  nkisim validate --collectives                    operations between ranks
   nkisim validate --max-mean 8 --max-worst 20      exit code 1 if kernel latencies are further off
 
 exit codes: 0 ok, 1 a limit is exceeded, 2 usage, 3 bad input
@@ -154,6 +155,9 @@ def parse(words):
     parser.add_argument("--leave-one-out", action="store_true",
                         help="with --replay: also predict each profile, and each family of them, "
                              "with numbers found without it (minutes; needs scipy)")
+    parser.add_argument("--collectives", action="store_true",
+                        help="times of collective operations, those of 64 ranks also with numbers "
+                             "found without them; needs numpy")
     parser.add_argument("--jobs", type=int, metavar="N", help="simulations at a time")
     parser.add_argument("--write", action="store_true",
                         help="write docs/accuracy.md and its plots (source tree, whole table); with "
@@ -164,6 +168,8 @@ def parse(words):
         parser.error("--leave-one-out goes with --replay")
     if args.replay and (args.only or limited(args)):
         parser.error("--replay takes the profiles of the table, all of them, without limits")
+    if args.collectives and (args.replay or args.config or limited(args)):
+        parser.error("--collectives takes the built-in configs, without limits and replays")
     if args.write and (args.only or args.config or args.set):
         parser.error("--write takes the whole table at its defaults")
     if args.write and not (folder().parent / "docs").is_dir():
@@ -211,10 +217,38 @@ def replays(args):
     return 0
 
 
+def collective_times(args):
+    """--collectives: the table of validation/collectives.json, on its own."""
+    program = Program(args.nkisim)
+    found = collectives.points(folder(), args.only)
+    if not found:
+        raise Failed(f"no measurement has an id with {args.only!r}", code=2)
+    rows = collectives.rows(program, found, config_of, args.set)
+    fitted = [r for r in rows if r["set"].startswith(collectives.FITTED)]
+    ways = collectives.held_out(fitted, collectives.numbers_of(program, config_of, args.set))
+    summary = collectives.summary(rows, ways)
+    text = json.dumps({"points": [{k: v for k, v in r.items() if k != "answer"} for r in rows],
+                       "summary": summary}, indent=1) + "\n"
+    if args.json == "-":
+        sys.stdout.write(text)
+    else:
+        print(collectives.text(rows, summary))
+    try:
+        if args.json not in (None, "-"):
+            Path(args.json).write_text(text, encoding="utf-8")
+        if args.write:
+            collectives.write(rows, summary, ways, folder().parent / "docs")
+    except OSError as problem:
+        raise Failed(f"{problem.filename}: {problem.strerror}") from None
+    return 0
+
+
 def main(words):
     args = parse(words)
     if args.replay:
         return replays(args)
+    if args.collectives:
+        return collective_times(args)
     with tempfile.TemporaryDirectory() as scratch:
         simulator = Simulator(Program(args.nkisim), scratch, args.config, args.set)
         rows, table = evaluate(simulator, args.only, args.jobs)

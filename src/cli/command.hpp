@@ -50,6 +50,7 @@ const Command& check_command();
 const Command& disasm_command();
 const Command& isa_command();
 const Command& config_command();
+const Command& collective_command();
 const Command& convert_command();
 const Command& completion_command();
 const Command& import_profile_command();

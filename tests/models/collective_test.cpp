@@ -91,6 +91,9 @@ TEST_CASE("routes take the shorter way round the torus") {
   CHECK(t.route(0, 3).size() == 1);   // across the edge
   CHECK(t.route(0, 12).size() == 1);  // first and last row are neighbours
   CHECK(t.route(0, 10).size() == 4);  // two columns, two rows
+  CHECK(t.route(1, 3).front() !=
+        t.route(1, 2).front());  // odd places go back where both are as far
+  CHECK(t.route(0, 2).front() == t.route(0, 1).front());
   CHECK(t.links(5).size() == 4);
   // Of the driver's neighbours of chip 5: 4, 6, 1, 9.
   for (const int neighbour : {4, 6, 1, 9}) CHECK(t.route(5, neighbour).size() == 1);

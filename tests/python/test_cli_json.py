@@ -42,6 +42,7 @@ def session(tmp_path_factory):
     (("isa", "show", "nc_matmul"), "name"), (("config",), "configs"),
     (("config", "show", "trn2"), "target"), (("config", "validate", "trn2"), "config"),
     (("convert", TRACE, "-o", "OUT/k.nisa"), "file"), (("explain",), "metrics"),
+    (("collective", "all_reduce", "8K", "--ranks", 4), "duration_ns"),
     (("explain", "total_time"), "meaning"), (("completion", "bash"), "script"),
     (("view", "SESSION"), "nc_0"), (("view", "SESSION", "-f", "chrome", "-o", "OUT/k.json"), "output"),
     (("report", "SESSION", "-o", "OUT/r.html"), "ok"), (("compare", "SESSION", "SESSION"), "summary"),
@@ -87,6 +88,10 @@ def test_an_error_names_its_parts(tmp_path):
     (("run", "nothing.jsonl"), 3, "file"), (("run",), 2, "usage"), (("nonsense",), 2, "usage"),
     (("run", TRACE, "--no-such-option"), 2, "usage"), (("config", "show", "trn9"), 3, "config"),
     (("isa", "show", "nc_matmull"), 3, "unknown_name"), (("explain", "nonsense!"), 2, "usage"),
+    (("collective", "all_reduce", "8Q"), 2, "usage"), (("collective", "all", "8"), 2, "usage"),
+    (("collective", "all_reduce", "8", "--group", "0,,1"), 2, "usage"),
+    (("collective", "all_reduce", "8", "--group", "0,64"), 2, "usage"),
+    (("collective", "all_reduce", "8", "--lnc", 3), 2, "usage"),
     (("run", TRACE, "--budget", "total_tme<=3us"), 2, "usage"),
 ])
 def test_errors(words, code, kind):
@@ -107,7 +112,7 @@ def test_errors_of_reports(words):
 
 def test_every_command_has_it():
     for command in ("run", "check", "disasm", "isa", "config", "convert", "import-profile",
-                    "diff-profile", "explain", "completion", "view", "compare", "sweep", "demo",
+                    "diff-profile", "explain", "collective", "completion", "view", "compare", "sweep", "demo",
                     "doctor"):
         assert "--json" in nkisim(command, "--help").stdout, command
 
