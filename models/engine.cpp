@@ -236,6 +236,7 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   const Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
   if (start > now) return sleep_until(start, now);
   Fs end = start + dge.trigger.at(static_cast<std::size_t>(id_));
+  if (op.rendezvous != 0) end += cost.duration;  // the cores tell each other that they have come
   if (dge.queue_bytes > 0) {
     const Fs room = context_.host.room(op.queue, dge.queue_bytes);
     if (room > now) return sleep_until(std::max(room, end), now);
