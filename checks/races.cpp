@@ -144,6 +144,7 @@ class Search {
         const auto in_order = [&](const Access& earlier) {
           if (earlier.step == step) return true;
           const Step& e = step_at(earlier.step);
+          if (over(e, core_of(step))) return true;
           const bool same_engine = e.queue == kNone && !transfer && e.inst->core == core_of(step) &&
                                    e.inst->engine == step_at(step).inst->engine;
           return same_engine || knows(start, clocks().end(earlier.step));
@@ -157,6 +158,15 @@ class Search {
       }
     }
     for (const Access& access : accesses_) shadow_.insert(access);
+    if (step_at(step).collective != 0) called_[core_of(step)] = step_at(step).collective;
+  }
+
+  // Whether an operation that another core called is over for a core: what comes behind its own
+  // call of it waits for the same end.
+  bool over(const Step& earlier, std::uint8_t core) const {
+    const auto own = called_.find(core);
+    return earlier.collective != 0 && earlier.inst->core != core && own != called_.end() &&
+           earlier.collective <= own->second;
   }
 
   std::uint8_t core_of(std::uint32_t step) const { return step_at(step).inst->core; }
@@ -167,6 +177,11 @@ class Search {
     return op.rendezvous && op.eval == nullptr;
   }
 
+  // Both cores of a rank call a collective, which reads and writes HBM once.
+  bool same_collective(std::uint32_t a, std::uint32_t b) const {
+    return step_at(a).collective != 0 && step_at(a).collective == step_at(b).collective;
+  }
+
   // True if the earlier access is out of the way.
   bool meet(const Access& earlier, const Access& access, bool in_order, Clock* learned) {
     if (in_order) return true;
@@ -175,11 +190,16 @@ class Search {
       return true;
     }
     if (orders_only(earlier.step) || orders_only(access.step)) return false;
+    if (same_collective(earlier.step, access.step)) return false;
     const std::optional<Bytes> bytes = shared_bytes(earlier.bytes, access.bytes);
     if (!bytes) return false;
-    if (earlier.write && access.write && core_of(earlier.step) != core_of(access.step)) {
+    const bool called =
+        step_at(earlier.step).collective != 0 || step_at(access.step).collective != 0;
+    const bool both_write = earlier.write && access.write;
+    if ((both_write || called) && core_of(earlier.step) != core_of(access.step)) {
       // Several cores may write the same values to the same place; without values nobody knows.
-      if (step_at(access.step).same) return true;
+      if (step_at(access.step).same && access.write) return true;
+      if (called && earlier.write && step_at(earlier.step).same) return true;
       report_.unsure = true;
       if (!stream_.values) return true;
     }
@@ -216,6 +236,7 @@ class Search {
   std::vector<Clock> engines_;
   std::vector<std::uint32_t> done_, transfers_;  // per engine and queue: how many so far
   std::vector<std::uint32_t> meeting_;
+  std::map<std::uint8_t, std::uint32_t> called_;  // the last collective of each core
   Shadow shadow_;
   std::vector<Access> accesses_;
   std::map<std::tuple<const isa::Inst*, const isa::Inst*, Hazard>, Race> found_;

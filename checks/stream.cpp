@@ -36,6 +36,8 @@ void add_run(Places& places, std::int32_t partition, std::int64_t first, std::in
   places.push_back(f);
 }
 
+constexpr int kCollectives = -1;  // in place of a mode: queues of their own
+
 class Recorder {
  public:
   Recorder(const isa::Program& program, bool values, Stream::Unknown unknown)
@@ -50,7 +52,8 @@ class Recorder {
     step.number = ++core.issued.at(static_cast<std::size_t>(inst.engine));
     step.holder = core.holder;
     isa::expand(inst, program_.machine(), expansion_);
-    if (expansion_.is_dma) {
+    if (expansion_.is_collective) step.collective = ++core.collectives;
+    if (expansion_.is_dma || expansion_.is_collective) {
       step.queue = queue_of(inst);
       step.transfer = ++transfers_[step.queue];
     }
@@ -107,6 +110,7 @@ class Recorder {
   struct Core {
     std::array<std::uint32_t, isa::kEngineCount + 1> issued{};
     std::uint32_t holder = kNone;
+    std::uint32_t collectives = 0;
   };
 
   Places places(const isa::TensorRef& ref, isa::EvalContext& context) const {
@@ -140,7 +144,9 @@ class Recorder {
   std::uint32_t queue_of(const isa::Inst& inst) {
     const bool named = inst.dma != nullptr && inst.dma->queue_name < program_.queues().size();
     const int name = named ? inst.dma->queue_name : -1;
-    const int mode = named ? 0 : static_cast<int>(expansion_.dma.dge);
+    const int mode = named                      ? 0
+                     : expansion_.is_collective ? kCollectives
+                                                : static_cast<int>(expansion_.dma.dge);
     const auto key = std::tuple(inst.core, inst.engine, mode, name);
     const auto [at, fresh] = queue_ids_.emplace(key, out_.queues.size());
     if (fresh) {
@@ -181,6 +187,8 @@ Stream record(const isa::Program& program, isa::Memory* memory, Stream::Unknown 
   Recorder recorder(program, memory != nullptr,
                     memory != nullptr ? Stream::Unknown::kNothing : unknown);
   options.values = memory != nullptr;
+  options.world.ranks = program.ranks();
+  options.lockstep = true;  // what other ranks hold decides nothing about races of this one
   options.unwritten = isa::Unwritten::kAllow;  // what is undefined, the run itself finds
   options.before = [&](const isa::Inst& inst, isa::EvalContext& context) {
     try {

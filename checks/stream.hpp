@@ -22,6 +22,7 @@ struct Step {
   std::uint32_t dynamic =
       kNone;                     // first of its operands with run-time addresses, in Stream::places
   bool same = false;             // what it wrote to HBM had been there before (with values only)
+  std::uint32_t collective = 0;  // which of its core's collectives this is, from 1; 0: none
   std::uint32_t holder = kNone;  // step that loaded the registers it was issued with
 };
 

@@ -217,6 +217,7 @@ bool kind_fits(const Param& param, Arg::Kind kind) {
     case ParamKind::kInOut:
       return kind == K::kTensor;
     case ParamKind::kInList:
+    case ParamKind::kOutList:
       return kind == K::kTensors;
     case ParamKind::kScalarOrTensor:
       return kind == K::kTensor || kind == K::kReal || kind == K::kInt || kind == K::kBool;
@@ -236,6 +237,7 @@ bool kind_fits(const Param& param, Arg::Kind kind) {
     case ParamKind::kOpcode:
       return kind == K::kInt;
     case ParamKind::kIntList:
+    case ParamKind::kGroups:
       return kind == K::kList;
     case ParamKind::kRegister:
       return kind == K::kRegister;
@@ -252,6 +254,7 @@ std::string wanted(ParamKind kind) {
     case ParamKind::kInOut:
       return "a tensor";
     case ParamKind::kInList:
+    case ParamKind::kOutList:
       return "a list of tensors";
     case ParamKind::kScalarOrTensor:
       return "a number or a tensor of one column";
@@ -272,6 +275,8 @@ std::string wanted(ParamKind kind) {
       return "one of its choices";
     case ParamKind::kIntList:
       return "a list of integers";
+    case ParamKind::kGroups:
+      return "a list of lists of ranks";
     case ParamKind::kRegister:
       return "a register";
     case ParamKind::kText:
@@ -307,6 +312,18 @@ void check_choice(const Param& param, const Arg& arg) {
   if (known) return;
   fail(param.name, "choice number " + std::to_string(arg.integer),
        "one of " + std::to_string(count) + " choices");
+}
+
+// Groups as isa/world.hpp says: ranks, and an end behind each group.
+void check_ranks(const Param& param, const Arg& arg) {
+  const IntList& list = *arg.list;
+  const bool good = (list.empty() || list.back() == kGroupEnd) &&
+                    std::all_of(list.begin(), list.end(), [](std::int64_t rank) {
+                      return rank >= kGroupEnd && rank < World::kMostRanks;
+                    });
+  if (good) return;
+  fail(param.name, "with a number that is no rank",
+       "ranks from 0 to " + std::to_string(World::kMostRanks - 1));
 }
 
 void check_operands(const Inst& inst, const OpSpec& op, const Program& program) {
@@ -391,6 +408,9 @@ void check_inst(const Inst& inst, const Program& program) {
   check_operands(inst, op, program);
   check_indirect(inst, op, program.machine());
   check_gathers(inst, op, program);
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (op.params[i].kind == ParamKind::kGroups) check_ranks(op.params[i], inst.args[i]);
+  }
   if (op.check != nullptr) op.check(inst, program.machine());
   check_banks(inst, op, program);
 }

@@ -44,14 +44,24 @@ std::int64_t find_bit(const std::uint64_t* words, std::int64_t first, std::int64
 
 void Definedness::Free::operator()(void* p) const { std::free(p); }
 
-Definedness::Definedness(std::int64_t bytes) : size_(std::max<std::int64_t>(bytes, 1)) {
-  const auto words = static_cast<std::size_t>(size_) / 64 + 1;
-  defined_.reset(static_cast<std::uint64_t*>(std::calloc(words, 8)));
-  if (defined_ == nullptr) throw std::bad_alloc();
+Definedness::Definedness(std::int64_t bytes) : size_(std::max<std::int64_t>(bytes, 1)) {}
+
+// The bits, one per byte; from now on they are kept.
+std::uint64_t* Definedness::words() {
+  if (defined_ == nullptr) {
+    const auto count = static_cast<std::size_t>(size_) / 64 + 1;
+    defined_.reset(static_cast<std::uint64_t*>(std::calloc(count, 8)));
+    if (defined_ == nullptr) throw std::bad_alloc();
+    if (whole_) set_bits(defined_.get(), 0, size_, true);
+    whole_ = false;
+  }
+  return defined_.get();
 }
 
 void Definedness::define(std::int64_t first, std::int64_t count) {
-  set_bits(defined_.get(), first, count, true);
+  if (whole_) return;
+  whole_ = defined_ == nullptr && first == 0 && count >= size_;
+  if (!whole_) set_bits(words(), first, count, true);
 }
 
 void Definedness::undefine(std::int64_t first, std::int64_t count, std::uint32_t origin) {
@@ -61,11 +71,12 @@ void Definedness::undefine(std::int64_t first, std::int64_t count, std::uint32_t
         static_cast<std::uint32_t*>(std::calloc(static_cast<std::size_t>(size_) / 4 + 1, 4)));
     if (origins_ == nullptr) throw std::bad_alloc();
   }
-  set_bits(defined_.get(), first, count, false);
+  set_bits(words(), first, count, false);
   std::fill(origins_.get() + first / 4, origins_.get() + (first + count - 1) / 4 + 1, origin);
 }
 
 std::int64_t Definedness::find_undefined(std::int64_t first, std::int64_t count) const {
+  if (defined_ == nullptr) return whole_ || count <= 0 ? -1 : first;
   return find_bit(defined_.get(), first, count, false);
 }
 

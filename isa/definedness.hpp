@@ -79,8 +79,10 @@ class Definedness {
   struct Free {
     void operator()(void* p) const;
   };
+  std::uint64_t* words();
   std::int64_t size_;
-  std::unique_ptr<std::uint64_t, Free> defined_;
+  bool whole_ = false;                            // all are defined; no bits are kept
+  std::unique_ptr<std::uint64_t, Free> defined_;  // null until some are defined and some are not
   std::unique_ptr<std::uint32_t, Free> origins_;  // null until an instruction undefines a byte
 };
 

@@ -105,6 +105,11 @@ std::string arg_text(const Program& program, const Param& param, const Arg& arg)
     case Arg::Kind::kRegister:
       return "$R[" + std::to_string(arg.integer) + "]";
     case Arg::Kind::kList:
+      if (param.kind == ParamKind::kGroups) {
+        return list_text(groups_in(*arg.list), [](const RankGroup& group) {
+          return list_text(group, [](auto rank) { return std::to_string(rank); });
+        });
+      }
       return list_text(*arg.list, [](auto v) { return std::to_string(v); });
     case Arg::Kind::kText:
       return *arg.text;

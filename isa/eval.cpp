@@ -129,6 +129,61 @@ Parcel EvalContext::send(const Inst& inst) {
   return parcel;
 }
 
+Parcel EvalContext::take(const Inst& inst, const TensorRef& ref) {
+  Parcel parcel;
+  locating(inst, [&] { parcel = pack(ref); });
+  parcel.program = &program_;
+  if (parcel.origin != 0) parcel.root = memory_.origins().root_of(parcel.origin);
+  return parcel;
+}
+
+void EvalContext::give(const Inst& inst, const TensorRef& ref, const Parcel& parcel,
+                       std::int64_t first) {
+  const std::int64_t size = size_bytes(ref.dtype), count = parcel.elements();
+  if (first < 0 || first + count > ref.elements()) {
+    throw Error(ErrorCode::kInternal, "internal error: a collective gives too much");
+  }
+  locating(inst, [&] {
+    const Placement place = memory_.place(ref);
+    std::int64_t element = -first;
+    walk(ref, Touch::kSome, [&](const Run& run) {
+      const std::int64_t from = std::max<std::int64_t>(0, -element);
+      const std::int64_t to = std::min(run.count, count - element);
+      if (from < to) {
+        std::byte* at = run.data + from * run.step_bytes;
+        copy_elements(size, at, run.step_bytes, parcel.bytes.data() + (element + from) * size, size,
+                      to - from);
+        touch(ref, place, Touch::kWrite,
+              {at - place.region->data(), to - from, run.step_bytes, 0, run.row});
+      }
+      element += run.count;
+    });
+    if (!parcel.undefined.empty() && unwritten_ != Unwritten::kAllow) {
+      undefine(ref, parcel, first);
+    }
+  });
+}
+
+// Marks the elements that were undefined where they come from. The way there is another rank's: it
+// is told from its beginning, if that rank runs the same program.
+void EvalContext::undefine(const TensorRef& ref, const Parcel& parcel, std::int64_t first) {
+  Origin root{.kind = Origin::Kind::kNeverWritten, .tensor = ref.tensor};
+  if (parcel.program == &program_) root = parcel.root;
+  const std::uint32_t origin = memory_.origins().computed(*inst_, memory_.origins().root(root));
+  const Placement place = memory_.place(ref);
+  const std::int64_t size = size_bytes(ref.dtype);
+  std::int64_t element = -first;
+  walk(ref, Touch::kSome, [&](const Run& run) {
+    for (std::int64_t i = 0; i < run.count; ++i, ++element) {
+      const bool given =
+          element >= 0 && element < static_cast<std::int64_t>(parcel.undefined.size());
+      if (!given || parcel.undefined[static_cast<std::size_t>(element)] == 0) continue;
+      const std::int64_t byte = run.data + i * run.step_bytes - place.region->data();
+      place.bits->undefine(place.bit(byte, run.row), size, origin);
+    }
+  });
+}
+
 void* EvalContext::scratch(std::size_t bytes) {
   constexpr std::size_t kAlign = 64, kBlock = std::size_t{1} << 20U;
   bytes = (bytes + kAlign - 1) / kAlign * kAlign;

@@ -12,6 +12,7 @@
 #include "isa/inst.hpp"
 #include "isa/memory.hpp"
 #include "isa/rendezvous.hpp"
+#include "isa/world.hpp"
 
 namespace nkisim::isa {
 
@@ -35,6 +36,8 @@ struct CoreState {
   std::vector<std::int32_t> registers;  // sequencer registers, grown on demand
   std::vector<bool> registers_set;      // which of them the program has set
   bool checks_registers = false;        // use of one never set is an error (isa/walker.cpp)
+  int rank = 0;                         // of its rank in the world
+  World world = {};
   std::array<float, kPartitions> vector_accumulator{};  // VectorE reduce registers
   std::array<float, kPartitions> scalar_accumulator{};  // ScalarE reduce registers
   std::array<std::uint32_t, kPartitions> vector_lfsr{};
@@ -86,6 +89,14 @@ class EvalContext {
   /// Runs a rendezvous with what the partner sent; null on a single core.
   void run(const Inst& inst, const Parcel* received);
   [[nodiscard]] const Parcel* received() const { return received_; }
+
+  /// For collectives (isa/exchange.hpp), where ranks write each other's results. An operand of
+  /// `inst` as it is now; what is undefined goes along.
+  [[nodiscard]] Parcel take(const Inst& inst, const TensorRef& ref);
+  /// Writes the operand's elements from `first` on, in row-major order.
+  void give(const Inst& inst, const TensorRef& ref, const Parcel& parcel, std::int64_t first = 0);
+  /// A collective is over: to be called once, when all its operands have been taken and given.
+  void done(const Inst& inst) { memory_.done(inst); }
 
   /// Operand as FP32 values (packed dtypes: 4 columns per element).
   Tile<float> load(const TensorRef& ref);
@@ -181,6 +192,7 @@ class EvalContext {
   void evaluate(const Inst& inst);
   void evaluate_undefined(const Inst& inst);
   void mark_repeated();
+  void undefine(const TensorRef& ref, const Parcel& parcel, std::int64_t first);
   void check_steering(const Inst& inst);
   void collect(const Inst& inst, Replay& replay);
   void collect(const TensorRef& ref, bool written, Replay& replay);

@@ -134,6 +134,17 @@ Parcel EvalContext::pack(const TensorRef& ref) {
   const std::int64_t size = size_bytes(ref.dtype);
   parcel.row_bytes = ref.columns() * size;
   parcel.bytes.resize(static_cast<std::size_t>(parcel.rows * parcel.row_bytes));
+  try {
+    std::byte* out = parcel.bytes.data();
+    walk(ref, Touch::kRead, [&](const Run& run) {
+      const std::int64_t dense = run.step_bytes == size ? run.count : 1;
+      for (std::int64_t i = 0; i < run.count; i += dense, out += dense * size) {
+        std::memcpy(out, run.data + i * run.step_bytes, static_cast<std::size_t>(dense * size));
+      }
+    });
+    return parcel;
+  } catch (const FoundUndefined&) {  // some of it: element by element
+  }
   const Placement place = memory_.place(ref);
   std::size_t element = 0;
   walk(ref, Touch::kSome, [&](const Run& run) {

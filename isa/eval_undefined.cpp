@@ -243,10 +243,6 @@ void for_each_operand(const Inst& inst, Fn&& fn) {
   }
 }
 
-bool is_written(const Param& param) {
-  return param.kind == ParamKind::kOut || param.kind == ParamKind::kInOut;
-}
-
 }  // namespace
 
 // Undefined bytes may not decide where something goes or whether it does.
@@ -275,7 +271,7 @@ void EvalContext::collect(const Inst& inst, Replay& replay) {
   set_skip_out_of_bounds(oob >= 0 && inst.integer(oob) == 1);
   for (const bool written : {false, true}) {
     for_each_operand(inst, [&](const TensorRef& ref, const Param& param) {
-      if (is_written(param) == written) collect(ref, written, replay);
+      if (is_written(param.kind) == written) collect(ref, written, replay);
     });
   }
   replay.hole_bytes.resize(4 * replay.holes.size());

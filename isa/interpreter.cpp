@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "isa/exchange.hpp"
 #include "isa/rounding.hpp"
 #include "isa/walker.hpp"
 
@@ -19,16 +20,19 @@ struct Core {
       : walker(program, id, state), context(program, memory, state, options.unwritten) {
     context.print = options.print;
     state.checks_registers = options.unwritten == Unwritten::kError;
+    state.rank = options.rank;
+    state.world = options.world;
     if (options.stochastic_rounding) seed_rounding(state, *options.stochastic_rounding, id);
   }
   CoreState state;
   Walker walker;
   EvalContext context;
-  const Inst* waiting = nullptr;  // at a rendezvous
+  const Inst* waiting = nullptr;  // at a rendezvous or a collective
   bool done = false;
 };
 
-// Runs a core up to its next rendezvous or its end. Returns false if progress asked to stop.
+// Runs a core up to its next rendezvous or collective, or to its end. Returns false if progress
+// asked to stop.
 bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count) {
   while (const auto step = core.walker.next()) {
     ++count;
@@ -37,7 +41,7 @@ bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count)
     if (options.before && op.control == OpSpec::Control::kNone) {
       options.before(*step->inst, core.context);
     }
-    if (op.rendezvous) {
+    if (op.rendezvous || op.combine != nullptr) {
       core.waiting = step->inst;
       return true;
     }
@@ -66,10 +70,51 @@ void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores, boo
   }
 }
 
+using Cores = std::vector<std::unique_ptr<Core>>;
+
+bool at_collective(const Cores& cores) {
+  return std::all_of(cores.begin(), cores.end(), [](const auto& core) {
+    return core->waiting != nullptr && spec(*core->waiting).combine != nullptr;
+  });
+}
+
+RankCalls calls_of(const Cores& cores, std::int64_t rank) {
+  RankCalls calls;
+  for (const auto& core : cores) calls.push_back({rank, core->waiting, &core->context});
+  return calls;
+}
+
+void go_on(const Cores& cores) {
+  for (const auto& core : cores) core->waiting = nullptr;
+}
+
+// A collective of the only rank that runs: alone in its group, or for all of it.
+void collect_alone(const Cores& cores, const InterpretOptions& options) {
+  const std::vector<std::int64_t> group = group_of(*cores.front()->waiting, options.rank);
+  if (group.size() > 1 && !options.lockstep) {
+    Error e(ErrorCode::kBadInput,
+            "the result depends on other ranks, which do not run here" +
+                std::string(options.world.ranks > 1
+                                ? " (values are asked for while the kernel is recorded)"
+                                : ""));
+    e.at(spec(*cores.front()->waiting).name, cores.front()->waiting->loc);
+    cores.front()->context.program().locate(e);
+    throw e;
+  }
+  std::vector<RankCalls> calls;
+  std::size_t me = 0;
+  for (const std::int64_t rank : group) {
+    if (rank == options.rank) me = calls.size();
+    calls.push_back(calls_of(cores, rank));
+  }
+  if (!calls.empty() && options.values) run_collective(calls, options.world, me);
+  go_on(cores);
+}
+
 }  // namespace
 
 std::uint64_t interpret(const Program& program, Memory& memory, const InterpretOptions& options) {
-  std::vector<std::unique_ptr<Core>> cores;
+  Cores cores;
   for (int c = 0; c < program.cores(); ++c) {
     cores.push_back(std::make_unique<Core>(program, memory, c, options));
   }
@@ -82,10 +127,107 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
       waiting |= core->waiting != nullptr;
     }
     if (!waiting) break;
-    meet(program, cores, options.values);
+    if (at_collective(cores)) {
+      collect_alone(cores, options);
+    } else {
+      meet(program, cores, options.values);
+    }
   }
   if (options.unwritten == Unwritten::kError) {
     check_outputs(program, memory, options.undefined_output);
+  }
+  return count;
+}
+
+namespace {
+
+// One rank of a world being interpreted.
+struct Rank {
+  const RankRun& run;
+  InterpretOptions options;
+  Cores cores;
+
+  Rank(const RankRun& given, int number, const World& world) : run(given), options(given.options) {
+    options.rank = number;
+    options.world = world;
+    for (int c = 0; c < run.program->cores(); ++c) {
+      cores.push_back(std::make_unique<Core>(*run.program, *run.memory, c, options));
+    }
+    run.memory->begin_run();
+  }
+
+  [[nodiscard]] bool waits() const { return cores.front()->waiting != nullptr; }
+
+  // Goes on to the next collective or to the end. False if progress asked to stop.
+  bool advance(std::uint64_t& count) {
+    for (;;) {
+      bool waiting = false;
+      for (const auto& core : cores) {
+        if (core->waiting == nullptr && !core->done && !run_core(*core, options, count)) {
+          return false;
+        }
+        waiting |= core->waiting != nullptr;
+      }
+      if (!waiting || at_collective(cores)) return true;
+      meet(*run.program, cores, options.values);
+    }
+  }
+};
+
+using Ranks = std::vector<std::unique_ptr<Rank>>;
+
+// Completes the collectives whose ranks have all come; true if there was one.
+bool complete_some(Ranks& ranks, std::vector<WaitingRank>& waiting, const World& world) {
+  bool any = false;
+  for (WaitingRank& w : waiting) {
+    if (w.inst == nullptr) continue;
+    if (w.group.empty()) {  // takes no part
+      go_on(ranks[static_cast<std::size_t>(w.rank)]->cores);
+      w.inst = nullptr;
+      any = true;
+      continue;
+    }
+    if (!complete(w, waiting)) continue;
+    std::vector<RankCalls> calls;
+    const std::vector<std::int64_t> group = w.group;
+    for (const std::int64_t rank : group) {
+      calls.push_back(calls_of(ranks[static_cast<std::size_t>(rank)]->cores, rank));
+    }
+    run_collective(calls, world);
+    for (const std::int64_t rank : group) {
+      go_on(ranks[static_cast<std::size_t>(rank)]->cores);
+      waiting[static_cast<std::size_t>(rank)].inst = nullptr;
+    }
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+std::uint64_t interpret_world(std::span<const RankRun> runs, const World& world) {
+  Ranks ranks;
+  std::vector<WaitingRank> waiting;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    ranks.push_back(std::make_unique<Rank>(runs[r], static_cast<int>(r), world));
+    waiting.push_back({.rank = static_cast<std::int64_t>(r), .program = runs[r].program});
+  }
+  std::uint64_t count = 0;
+  for (;;) {
+    bool left = false;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      if (waiting[r].inst != nullptr) continue;
+      if (!ranks[r]->advance(count)) return count;
+      if (!ranks[r]->waits()) continue;
+      waiting[r].come_to(*ranks[r]->cores.front()->waiting);
+    }
+    for (const WaitingRank& w : waiting) left |= w.inst != nullptr;
+    if (!left) break;
+    if (!complete_some(ranks, waiting, world)) fail_deadlock(waiting);
+  }
+  for (const RankRun& run : runs) {
+    if (run.options.unwritten != Unwritten::kError) continue;
+    check_outputs(*run.program, *run.memory, run.options.undefined_output);
   }
   return count;
 }
@@ -137,7 +279,11 @@ bool Evaluation::advance(int core, bool complete) {
       return true;
     }
     if (!all_wait && !complete) return false;
-    meet(program_, cores, options_.values);
+    if (at_collective(cores)) {
+      collect_alone(cores, options_);
+    } else {
+      meet(program_, cores, options_.values);
+    }
   }
 }
 

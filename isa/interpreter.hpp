@@ -23,6 +23,12 @@ struct InterpretOptions {
   /// False: only what the sequencers compute (registers), for looking at a program without data.
   /// The program must load no register from memory.
   bool values = true;
+  /// Ranks of the run, and which of them this is.
+  World world = {};
+  int rank = 0;
+  /// A run of one rank of several: the others are taken to hold what it holds, at every collective.
+  /// Otherwise a collective with other ranks is an error in a run of one.
+  bool lockstep = false;
   /// Called before every instruction but control flow, with the core's registers as it sees them.
   std::function<void(const Inst&, EvalContext&)> before = {};
   /// Called behind every instruction, except where cores meet.
@@ -37,6 +43,17 @@ struct InterpretOptions {
 /// of dynamic instructions executed.
 std::uint64_t interpret(const Program& program, Memory& memory,
                         const InterpretOptions& options = {});
+
+/// One rank of a world: the program it runs (ranks may share one) and its own memory.
+struct RankRun {
+  const Program* program = nullptr;
+  Memory* memory = nullptr;
+  InterpretOptions options = {};  // `rank` and `world` are filled in
+};
+/// Executes all ranks of a world, rank k being ranks[k]. Each runs until it needs what others have
+/// not sent yet; then the next one goes on. Throws Error located in a program: ranks that disagree
+/// about a collective, or wait for each other for ever. Returns the dynamic instructions of all.
+std::uint64_t interpret_world(std::span<const RankRun> ranks, const World& world);
 
 /// Executes a program while it is being recorded (front ends that show values on demand): every
 /// call goes on where the last one stopped.

@@ -9,10 +9,18 @@ constexpr std::int64_t kKiB = 1024;
 constexpr std::array<std::string_view, 6> kEngineNames = {"tensor", "vector", "scalar",
                                                           "gpsimd", "sync",   "any"};
 
-// SBUF sizes: hardware.md section 1 (24, 28 and 32 MiB per core).
+// SBUF sizes: hardware.md section 1 (24, 28 and 32 MiB per core). Cores and chips: AWS's pages
+// trainium, trainium2, trainium3 and inf2-arch.
 constexpr std::array<Machine, 4> kMachines = {{
-    {.generation = Generation::kV2, .target = "trn1", .sbuf_partition_bytes = 192 * kKiB},
-    {.generation = Generation::kV2, .target = "inf2", .sbuf_partition_bytes = 192 * kKiB},
+    {.generation = Generation::kV2,
+     .target = "trn1",
+     .sbuf_partition_bytes = 192 * kKiB,
+     .cores_per_chip = 2},
+    {.generation = Generation::kV2,
+     .target = "inf2",
+     .sbuf_partition_bytes = 192 * kKiB,
+     .cores_per_chip = 2,
+     .chips_per_instance = 12},
     {.generation = Generation::kV3, .target = "trn2", .sbuf_partition_bytes = 224 * kKiB},
     {.generation = Generation::kV4,
      .target = "trn3",

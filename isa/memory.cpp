@@ -5,11 +5,82 @@
 #include <cstring>
 #include <new>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 namespace nkisim::isa {
+namespace {
 
-void Region::Free::operator()(void* p) const { std::free(p); }
+#ifdef __linux__
 
-Region::Region(std::int64_t bytes) : size_(bytes) {
+// A file in memory with these bytes, -1 if the host has none to give.
+int memory_file(std::span<const std::byte> bytes) {
+  const int file = memfd_create("nkisim", MFD_CLOEXEC);
+  if (file < 0) return -1;
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t n = write(file, bytes.data() + done, bytes.size() - done);
+    if (n <= 0) {
+      close(file);
+      return -1;
+    }
+    done += static_cast<std::size_t>(n);
+  }
+  return file;
+}
+
+std::byte* map_private(int file, std::int64_t size) {
+  void* at =
+      mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(at);
+}
+
+#endif
+
+}  // namespace
+
+SharedBytes::SharedBytes(std::span<const std::byte> bytes)
+    : size_(static_cast<std::int64_t>(bytes.size())) {
+#ifdef __linux__
+  constexpr std::size_t kWorthwhile = 65536;
+  if (bytes.size() >= kWorthwhile) file_ = memory_file(bytes);
+#endif
+  if (file_ < 0) copy_.assign(bytes.begin(), bytes.end());
+}
+
+SharedBytes::~SharedBytes() {
+#ifdef __linux__
+  if (file_ >= 0) close(file_);
+#endif
+}
+
+void Region::Free::operator()(void* p) const {
+#ifdef __linux__
+  if (mapped > 0) {
+    munmap(p, mapped);
+    return;
+  }
+#endif
+  std::free(p);
+}
+
+Region::Region(const SharedBytes& shared)
+    : size_(shared.size()), data_(nullptr, Free{}), foreign_(nullptr, Free{}) {
+#ifdef __linux__
+  if (shared.file_ >= 0) {
+    data_ = std::unique_ptr<std::byte, Free>(map_private(shared.file_, size_),
+                                             Free{static_cast<std::size_t>(size_)});
+    return;
+  }
+#endif
+  data_ = std::move(Region(size_).data_);
+  if (size_ > 0) std::memcpy(data_.get(), shared.copy_.data(), static_cast<std::size_t>(size_));
+}
+
+Region::Region(std::int64_t bytes)
+    : size_(bytes), data_(nullptr, Free{}), foreign_(nullptr, Free{}) {
   // calloc maps zero pages lazily, so a large SBUF costs nothing until it is touched.
   data_.reset(static_cast<std::byte*>(
       std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), 1)));
@@ -100,15 +171,27 @@ Placement Memory::place(const TensorRef& ref) {
 
 Region& Memory::hbm(std::uint32_t tensor) { return tensor_region(tensor); }
 
-void Memory::load(std::uint32_t tensor, std::span<const std::byte> bytes) {
-  Region& region = tensor_region(tensor);
+void Memory::require_size(std::uint32_t tensor, std::int64_t bytes) const {
   const Tensor& t = program_.tensor(tensor);
-  if (static_cast<std::int64_t>(bytes.size()) != region.size() || t.space != Space::kHbm) {
-    fail("data for tensor " + t.name, std::to_string(bytes.size()) + " bytes",
-         std::to_string(region.size()) + " bytes in HBM");
-  }
+  const std::int64_t wanted = t.elements() * size_bytes(t.dtype);
+  if (bytes == wanted && t.space == Space::kHbm) return;
+  fail("data for tensor " + t.name, std::to_string(bytes) + " bytes",
+       std::to_string(wanted) + " bytes in HBM");
+}
+
+void Memory::load(std::uint32_t tensor, std::span<const std::byte> bytes) {
+  require_size(tensor, static_cast<std::int64_t>(bytes.size()));
+  Region& region = tensor_region(tensor);
   std::memcpy(region.data(), bytes.data(), bytes.size());
   bits(tensor).define(0, region.size());
+}
+
+void Memory::load(std::uint32_t tensor, const SharedBytes& bytes) {
+  require_size(tensor, bytes.size());
+  if (tensor >= tensors_.size()) tensors_.resize(program_.tensors().size());
+  if (tensors_[tensor] == nullptr) taken_ += bytes.size();
+  tensors_[tensor] = std::make_unique<Region>(bytes);
+  bits(tensor).define(0, bytes.size());
 }
 
 std::vector<std::byte> Memory::read(std::uint32_t tensor) {

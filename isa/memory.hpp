@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,28 @@
 
 namespace nkisim::isa {
 
+/// Bytes that several memories begin with: each sees the same host memory until it writes there.
+class SharedBytes {
+ public:
+  explicit SharedBytes(std::span<const std::byte> bytes);
+  ~SharedBytes();
+  SharedBytes(const SharedBytes&) = delete;
+  SharedBytes& operator=(const SharedBytes&) = delete;
+  [[nodiscard]] std::int64_t size() const { return size_; }
+
+ private:
+  friend class Region;
+  std::int64_t size_ = 0;
+  int file_ = -1;                // in memory; -1: `copy_` holds them
+  std::vector<std::byte> copy_;  // where the host cannot share
+};
+
 /// A lazily zeroed run of bytes.
 class Region {
  public:
   explicit Region(std::int64_t bytes);
+  /// Begins as `shared`, whose pages become its own where it writes.
+  explicit Region(const SharedBytes& shared);
   [[nodiscard]] std::byte* data() { return data_.get(); }
   [[nodiscard]] const std::byte* data() const { return data_.get(); }
   [[nodiscard]] std::int64_t size() const { return size_; }
@@ -27,6 +46,7 @@ class Region {
 
  private:
   struct Free {
+    std::size_t mapped = 0;  // bytes; 0: from malloc
     void operator()(void* p) const;
   };
   std::int64_t size_;
@@ -59,6 +79,8 @@ class Memory {
   [[nodiscard]] Region& hbm(std::uint32_t tensor);
   /// Fills an HBM tensor with defined values. `bytes` must have the tensor's size.
   void load(std::uint32_t tensor, std::span<const std::byte> bytes);
+  /// The same with bytes that other memories begin with as well.
+  void load(std::uint32_t tensor, const SharedBytes& bytes);
   /// The same for a tensor in any memory: rows as read() gives them.
   void write(std::uint32_t tensor, std::span<const std::byte> bytes);
   /// Copy of a tensor's bytes, row-major, partitions first for on-chip tensors.
@@ -97,6 +119,7 @@ class Memory {
   static const std::vector<std::uint32_t> kNone;
   void count_uses(const Inst& inst);
   Region& tensor_region(std::uint32_t tensor);
+  void require_size(std::uint32_t tensor, std::int64_t bytes) const;
   const Program& program_;
   std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t taken_ = 0;                            // by tensors with a region of their own

@@ -11,10 +11,12 @@
 #include "isa/inst.hpp"
 #include "isa/part.hpp"
 #include "isa/rendezvous.hpp"
+#include "isa/world.hpp"
 
 namespace nkisim::isa {
 
 class EvalContext;
+class Exchange;
 
 /// A small set of enumerators, usable in constant expressions.
 template <typename E>
@@ -65,6 +67,7 @@ enum class ParamKind : std::uint8_t {
   kOut,             // tensor written
   kInOut,           // tensor read and written
   kInList,          // list of tensors read
+  kOutList,         // list of tensors written
   kScalarOrTensor,  // FP32 constant (or integer, for bitvec ops), or a tensor of one column
   kReal,
   kInt,
@@ -75,10 +78,16 @@ enum class ParamKind : std::uint8_t {
   kDtype,
   kEnum,  // one of `choices`
   kIntList,
+  kGroups,  // list of lists of ranks; held as one list, -1 behind each (isa/world.hpp)
   kRegister,
   kText,
   kOpcode,  // an opcode by the profiler's name; held as an Opcode of the program
 };
+
+/// Whether an instruction writes the tensors of such a parameter.
+[[nodiscard]] constexpr bool is_written(ParamKind kind) {
+  return kind == ParamKind::kOut || kind == ParamKind::kInOut || kind == ParamKind::kOutList;
+}
 
 /// One parameter, named as in nki.isa.
 struct Param {
@@ -129,6 +138,15 @@ struct OpSpec {
   /// Rendezvous: what the partner gets, read when the last core has come, before either evaluates
   /// (EvalContext::received). Null: nothing.
   Parcel (*send)(const Inst&, EvalContext&) = nullptr;
+  /// The ranks of a group meet here (nki.collectives): `combine` computes what each of them gets,
+  /// once all have come. The engine only triggers it and goes on.
+  void (*combine)(Exchange&) = nullptr;
+  /// What ranks that meet must have alike besides the op and the group.
+  enum class Alike : std::uint8_t {
+    kAll,    // every argument, and shape and dtype of every tensor
+    kDtypes  // every argument, and dtypes
+  };
+  Alike alike = Alike::kAll;
   /// What a sequencer does with it: control ops steer the walker and have no datapath effect.
   enum class Control : std::uint8_t {
     kNone,

@@ -11,7 +11,7 @@ void visit_ref(const TensorRef& ref, const Param& param, Fn& fn) {
   for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
     if (d->index != nullptr) fn(*d->index, kIndexParam, false);
   }
-  fn(ref, param, param.kind == ParamKind::kOut || param.kind == ParamKind::kInOut);
+  fn(ref, param, is_written(param.kind));
 }
 }  // namespace detail
 

@@ -135,15 +135,28 @@ struct DmaWork {
   std::uint8_t priority = 0;
 };
 
-/// What an op becomes: its parts in issue order on one engine, and for DMA the transfer they start.
+/// Quantities of one collective, as one rank's core calls it.
+struct CollectiveWork {
+  std::int64_t src_bytes = 0;  // of all sources and all destinations
+  std::int64_t dst_bytes = 0;
+  int tensors = 0;  // destinations; of implicit permutes, channels
+  Dtype dtype = Dtype::kFloat32;
+  Space space = Space::kHbm;
+};
+
+/// What an op becomes: its parts in issue order on one engine, and the transfer or the collective
+/// that they start.
 struct Expansion {
   std::vector<Part> parts;
   bool is_dma = false;
+  bool is_collective = false;
   DmaWork dma;
+  CollectiveWork collective;
   void clear() {
     parts.clear();
-    is_dma = false;
+    is_dma = is_collective = false;
     dma = {};
+    collective = {};
   }
 };
 

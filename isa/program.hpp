@@ -38,6 +38,10 @@ class Program {
   /// True if the program has no data (an imported profile): it can only be timed.
   [[nodiscard]] bool timing_only() const { return timing_only_; }
 
+  /// Ranks that are to run it together (docs/collectives.md); a run may say otherwise.
+  [[nodiscard]] int ranks() const { return ranks_; }
+  void set_ranks(int ranks) { ranks_ = ranks; }
+
   void set_explicit_semaphores(bool on) { explicit_semaphores_ = on; }
   void set_timing_only(bool on) { timing_only_ = on; }
   /// On-chip tensors have no addresses yet: each gets storage of its own, capacity is not checked.
@@ -147,7 +151,7 @@ class Program {
   // Per core and engine (kAny too): instructions other than control flow.
   std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;
   std::vector<std::size_t> control_flow_;
-  int cores_ = 1;
+  int cores_ = 1, ranks_ = 1;
   bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;
   bool allow_over_capacity_ = false;
 };

@@ -6,12 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "isa/definedness.hpp"
 #include "isa/dtype.hpp"
 
 namespace nkisim::isa {
-
-struct Inst;
-class Program;
 
 /// What a core hands to its partner when they meet: an operand's elements, dense and row-major.
 /// A copy, made at the moment when the last core has come: from then on neither core's own time,
@@ -22,6 +20,11 @@ struct Parcel {
   Dtype dtype = Dtype::kUint8;            // of the elements
   std::vector<std::uint8_t> undefined{};  // per element, 1: undefined; empty: none is
   std::uint32_t origin = 0;  // where the first of them comes from (isa/definedness.hpp)
+  Origin root{};             // ... and where that began: known to other ranks of `program` too
+  const Program* program = nullptr;
+  [[nodiscard]] std::int64_t elements() const {
+    return static_cast<std::int64_t>(bytes.size()) / size_bytes(dtype);
+  }
 };
 
 /// The core that core `id` of two meets.

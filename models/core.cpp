@@ -34,6 +34,8 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
       ports_(config.ports) {
   eval_->print = options.print;
   state_->checks_registers = options.unwritten == isa::Unwritten::kError;
+  state_->rank = options.rank;
+  state_->world = options.world;
   if (options.stochastic_rounding) isa::seed_rounding(*state_, *options.stochastic_rounding, id);
   for (int e = 0; e < isa::kEngineCount; ++e) {
     name_queue(static_cast<QueueIndex>(e),
@@ -41,7 +43,8 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
   }
   dispatcher_ = std::make_unique<Dispatcher>(program, config, id, *state_, eval_.get(),
                                              completions_, dispatch_options());
-  const std::string prefix = "core" + std::to_string(id) + "_";
+  const std::string prefix =
+      "rank" + std::to_string(options.rank) + "_core" + std::to_string(id) + "_";
   Dma::Client client{[this](Transfer& t, int engine) { on_update(t, engine); },
                      [this](Transfer& t) { on_done(t); },
                      {},
@@ -126,6 +129,10 @@ void Core::release(Operation& op) {
 
 void Core::finish(Operation& op, Fs end) {
   device_.count_one();
+  if (op.expansion.is_collective) {
+    release(op);
+    return;
+  }
   if (op.expansion.is_dma) {
     const isa::DmaPlan* plan = op.step.inst->dma;
     if (plan != nullptr && plan->semaphore >= 0) post(op, false, end);
@@ -176,6 +183,18 @@ Fs Core::room(QueueIndex queue, std::int64_t bytes) const { return dma_->room(qu
 
 bool Core::rendezvous(Operation& op, Fs now, Fs& since) {
   return device_.meet(id_, op, now, since);
+}
+
+void Core::start_collective(Operation& op, Fs triggered) {
+  device_.start_collective(id_, op, triggered);
+}
+
+void Core::finish_collective(Operation& op, Fs end) {
+  dma_end_ = std::max(dma_end_, end);
+  completions_.finish(op.queue, op.number, end, SimSession::now());
+  wake_waiters(op);
+  post(op, false, end);
+  release(op);
 }
 
 void Core::on_update(Transfer& transfer, int engine) {

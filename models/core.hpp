@@ -23,6 +23,7 @@ class Core : public EngineHost {
   [[nodiscard]] int outstanding(isa::DgeMode mode) const override;
   [[nodiscard]] Fs room(QueueIndex queue, std::int64_t bytes) const override;
   bool rendezvous(Operation& op, Fs now, Fs& since) override;
+  void start_collective(Operation& op, Fs triggered) override;
 
   void wake_all();
   /// Every engine that cannot go on, once nothing happens any more.
@@ -34,6 +35,9 @@ class Core : public EngineHost {
   /// with.
   [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
+  [[nodiscard]] isa::EvalContext& context() { return *eval_; }
+  /// A collective of this core is over.
+  void finish_collective(Operation& op, Fs end);
 
  private:
   Dispatcher::Options dispatch_options();

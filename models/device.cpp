@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/world.hpp"
+
 namespace nkisim::models {
 namespace {
 
@@ -23,10 +25,12 @@ std::string describe(const Engine& engine, const Core& core, int core_id, bool s
 }  // namespace
 
 Device::Device(const isa::Program& program, const Config& config, isa::Memory* memory,
-               const ObserverList& observers, const RunOptions& options, SimSession& session)
+               const ObserverList& observers, const RunOptions& options, SimSession& session,
+               WorldRun& world)
     : program_(program),
       options_(options),
       session_(session),
+      world_(world),
       evaluates_(memory != nullptr),
       costs_(config, program),
       hbm_(config.hbm, program.cores() * config.dma.engines * config.dma.bytes_per_ns) {
@@ -71,6 +75,10 @@ void Device::count_one() {
   session_.stop();
 }
 
+void Device::start_collective(int core, Operation& op, Fs triggered) {
+  world_.trigger(*this, static_cast<std::size_t>(core), op, triggered);
+}
+
 bool Device::meet(int id, Operation& op, Fs now, Fs& since) {
   if (op.met == kNever) {
     Meeting& meeting = meetings_[op.rendezvous];
@@ -99,26 +107,6 @@ void Device::exchange(const Meeting& meeting) {
   if (!evaluates_ || cores_.size() < 2) return;
   for (std::size_t c = 0; c < cores_.size(); ++c) {
     meeting.arrived[isa::partner_of(c)]->received = cores_[c]->send(*meeting.arrived[c]);
-  }
-}
-
-RunResult run(const isa::Program& program, const Config& config, isa::Memory* memory,
-              const ObserverList& observers, const RunOptions& options) {
-  try {
-    SimSession session;
-    observers.start(program, config);
-    Device device(program, config, memory, observers, options, session);
-    session.run();
-    device.check_finished();
-    const RunResult result = device.result();
-    observers.end({result.end, result.stopped});
-    if (memory != nullptr && !result.stopped && options.unwritten == isa::Unwritten::kError) {
-      isa::check_outputs(program, *memory, options.undefined_output);
-    }
-    return result;
-  } catch (isa::Error& e) {
-    program.locate(e);
-    throw;
   }
 }
 

@@ -3,15 +3,19 @@
 
 #include <map>
 
+#include "isa/exchange.hpp"
 #include "models/core.hpp"
 #include "models/run.hpp"
 
 namespace nkisim::models {
 
+class WorldRun;
+
 class Device {
  public:
   Device(const isa::Program& program, const Config& config, isa::Memory* memory,
-         const ObserverList& observers, const RunOptions& options, SimSession& session);
+         const ObserverList& observers, const RunOptions& options, SimSession& session,
+         WorldRun& world);
 
   [[nodiscard]] RunResult result() const;
   /// After the last event: throws Error if instructions are left over.
@@ -25,6 +29,13 @@ class Device {
   /// is then when, and op.received what its partner sent.
   bool meet(int id, Operation& op, Fs now, Fs& since);
   [[nodiscard]] bool several_cores() const { return cores_.size() > 1; }
+  void start_collective(int core, Operation& op, Fs triggered);
+
+  // For the world:
+  [[nodiscard]] std::size_t cores() const { return cores_.size(); }
+  [[nodiscard]] Core& core(std::size_t id) { return *cores_.at(id); }
+  [[nodiscard]] const isa::Program& program() const { return program_; }
+  [[nodiscard]] int rank() const { return options_.rank; }
 
  private:
   struct Meeting {
@@ -33,8 +44,9 @@ class Device {
   };
   void exchange(const Meeting& meeting);
   const isa::Program& program_;
-  const RunOptions& options_;
+  RunOptions options_;
   SimSession& session_;
+  WorldRun& world_;
   bool evaluates_;
   std::unique_ptr<isa::Memory> scratch_;
   CostTable costs_;

@@ -197,6 +197,14 @@ QueueIndex Dispatcher::dma_queue(const Operation& op) {
   return q;
 }
 
+QueueIndex Dispatcher::collective_queue() {
+  if (collectives_ == kNoQueue) {
+    collectives_ = completions_.add_queue();
+    if (options_.on_queue) options_.on_queue(collectives_, "qCollectives");
+  }
+  return collectives_;
+}
+
 // What became visible before it delays nobody any more.
 Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
 
@@ -204,6 +212,8 @@ void Dispatcher::choose_queue(Operation& op) {
   if (op.expansion.is_dma) {
     op.dge = config_.dma.resolve(op.expansion.dma.dge, op.engine);
     op.queue = dma_queue(op);
+  } else if (op.expansion.is_collective) {
+    op.queue = collective_queue();
   } else {
     op.queue = static_cast<QueueIndex>(op.engine);
   }
@@ -216,7 +226,7 @@ void Dispatcher::derive_needs(Operation& op) {
   placer_.place({.engine = op.engine,
                  .queue = op.queue,
                  .number = op.number,
-                 .detached = op.expansion.is_dma || op.holds_walk},
+                 .detached = op.expansion.is_dma || op.expansion.is_collective || op.holds_walk},
                 edges_, op.needs);
   add_waits(op);
 }

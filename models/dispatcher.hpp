@@ -46,6 +46,7 @@ class Dispatcher {
   void note_ports(Operation& op) const;
   [[nodiscard]] Fs horizon() const;
   QueueIndex dma_queue(const Operation& op);
+  QueueIndex collective_queue();
   Queue& queue(isa::Engine engine) { return queues_.at(static_cast<std::size_t>(engine)); }
 
   const isa::Program& program_;
@@ -65,6 +66,7 @@ class Dispatcher {
   std::deque<Operation> store_;
   std::vector<Operation*> free_;
   std::vector<Edge> edges_;
+  QueueIndex collectives_ = kNoQueue;
   std::uint32_t meetings_ = 0;
   std::uint64_t count_ = 0;
   std::size_t in_flight_ = 0;

@@ -116,6 +116,9 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
   if (!added && (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma)) {
     return trigger_dma(op, part, cost, *wait, now);
   }
+  if (!added && op.expansion.is_collective) {
+    return trigger_collective(op, part, cost, *wait, now);
+  }
   if (cost.kind == PartKind::kArray) return run_array(op, part, cost, *wait);
   return run_part(op, part, cost, *wait, now);
 }
@@ -259,6 +262,23 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   return Progress::kIssued;
 }
 
+// The operation runs beside the engine, which goes on.
+Engine::Progress Engine::trigger_collective(Operation& op, const isa::Part& part, const Cost& cost,
+                                            Wait wait, Fs now) {
+  const Fs start = std::max(wait.ready, wait.awake);
+  if (start > now) return sleep_until(start, now);
+  const Fs end = start + cost.duration;
+  handed_ = ready_ = end + config_.gap;
+  after_sequencer_ = true;
+  op.pending = 2;
+  op.trigger_start = start;
+  op.trigger_end = end;
+  announce(op, part, cost, wait, start, end);
+  context_.host.start_collective(op, end);
+  part_done(op, start, end);
+  return Progress::kIssued;
+}
+
 void Engine::part_done(Operation& op, Fs start, Fs end) {
   end_ = std::max(end_, end);
   const bool last = part_ + 1 == op.expansion.parts.size();
@@ -271,9 +291,10 @@ void Engine::part_done(Operation& op, Fs start, Fs end) {
   part_ = last ? 0 : part_ + 1;
   if (!last) return;
   context_.dispatcher.pop(id_);
-  if (!op.expansion.is_dma) op.pending = 1;
+  const bool beside = op.expansion.is_dma || op.expansion.is_collective;
+  if (!beside) op.pending = 1;
   Fs visible = end + config_.update;
-  if (op.number != 0 && !op.expansion.is_dma) {
+  if (op.number != 0 && !beside) {
     visible = last_visible_ = std::max(visible, last_visible_);
   }
   put_later({visible, &op, end, false});

@@ -31,6 +31,8 @@ class EngineHost {
   /// True if all cores have reached this rendezvous; `since` is when the last did. Otherwise the
   /// engine is woken when they have.
   virtual bool rendezvous(Operation& op, Fs now, Fs& since) = 0;
+  /// The instruction, which ends at `triggered`, starts a collective.
+  virtual void start_collective(Operation& op, Fs triggered) = 0;
 };
 
 /// State shared by the engines of a core.
@@ -91,6 +93,8 @@ class Engine : public sc_core::sc_module {
   void load_table(const Operation& op, std::uint32_t table);
   Progress run_part(Operation& op, const isa::Part& part, const Cost& cost, Wait wait, Fs now);
   Progress trigger_dma(Operation& op, const isa::Part& part, const Cost& cost, Wait wait, Fs now);
+  Progress trigger_collective(Operation& op, const isa::Part& part, const Cost& cost, Wait wait,
+                              Fs now);
   Progress run_array(Operation& op, const isa::Part& part, const Cost& cost, Wait wait);
   void part_done(Operation& op, Fs start, Fs end);
   void announce(const Operation& op, const isa::Part& part, const Cost& cost, const Wait& wait,

@@ -4,9 +4,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "isa/undefined.hpp"
+#include "isa/world.hpp"
 #include "models/config.hpp"
 #include "models/observer.hpp"
 
@@ -17,6 +19,8 @@ struct RunOptions {
   isa::UndefinedSink undefined_output = {};  // null: what is undefined in an output is thrown
   isa::PrintSink print = {};
   std::optional<std::uint32_t> stochastic_rounding = {};  // seed; none: nearest even
+  isa::World world = {};                                  // ranks of the run ...
+  int rank = 0;                                           // ... and which of them this is
   /// Called now and then with the instructions finished and the simulated time; false stops.
   std::function<bool(std::uint64_t, Fs)> progress = {};
 };
@@ -26,6 +30,25 @@ struct RunResult {
   std::uint64_t instructions = 0;  // dynamic
   bool stopped = false;            // by the progress callback
 };
+
+/// One rank of a world: its program (ranks may share one), its memory and who watches it.
+struct RankSetup {
+  const isa::Program* program = nullptr;
+  isa::Memory* memory = nullptr;  // null for all ranks: timing only
+  ObserverList observers = {};
+  RunOptions options = {};  // `rank` and `world` are filled in; progress of rank 0 counts for all
+  /// Ranks like this one that are not simulated: they do what it does, at the same times.
+  std::vector<int> twins = {};
+};
+
+/// Ranks that were to be alike came out at different times: simulate each of them.
+struct NotAlike {};
+
+/// Simulates a world; the results are in the order of `ranks`, which together with their twins are
+/// all ranks of the world, ascending. Throws Error as run() does, and where ranks disagree about a
+/// collective or wait for each other for ever; NotAlike if there are twins and they differ.
+std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
+                                 const isa::World& world);
 
 /// Simulates all cores of `program` on the chip described by `config`. `memory` null: timing only,
 /// nothing is computed. Throws Error located in the program: bad data, a rule broken at run time,

@@ -18,8 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUBS = {"nki.isa": "python/nki/isa/__init__.pyi", "nki.language": "python/nki/language.pyi",
          "nki.collectives": "python/nki/collectives.pyi"}
 #: isa::ParamKind in its order.
-KINDS = ("Tensor", "Tensor", "Tensor", "Sequence[Tensor]", "Tensor | float", "float", "int", "Any",
-         "bool", "Any", "Any", "Any", "Any", "Sequence[Any]", "Any", "str", "Any")
+KINDS = ("Tensor", "Tensor", "Tensor", "Sequence[Tensor]", "Sequence[Tensor]", "Tensor | float",
+         "float", "int", "Any", "bool", "Any", "Any", "Any", "Any", "Sequence[Any]", "Any", "Any", "str",
+         "Any")
 #: Parameters that mean the same in every function.
 NAMES = {"shape": "int | Sequence[int]", "dtype": "Any", "name": "str | None", "mask": "Any"}
 TENSORS = {"ndarray", "full", "zeros", "ones", "zeros_like", "empty_like", "rand", "load", "copy",

@@ -11,6 +11,8 @@ namespace nkisim::python {
 void bind_recording(py::class_<Recorder>& program);
 /// load, read, evaluate, interpret and simulate.
 void bind_running(py::class_<Recorder>& program);
+/// The class World: several programs that run together.
+void bind_world(py::module_& m);
 /// ops, alu, act, machine, check_budgets, junit_xml and error_kind of the module; save.
 void bind_documents(py::module_& m, py::class_<Recorder>& program);
 

@@ -22,4 +22,5 @@ PYBIND11_MODULE(_core, m) {
   bind_compile(program);
   bind_running(program);
   bind_documents(m, program);
+  bind_world(m);
 }

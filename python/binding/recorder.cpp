@@ -183,6 +183,22 @@ Arg Recorder::list_arg(const Param& param, PyObject* value) {
   return a;
 }
 
+Arg Recorder::groups_arg(const Param& param, PyObject* value) {
+  IntList list;
+  if (!PyList_Check(value) && !PyTuple_Check(value)) refuse(param, value, "lists of ranks");
+  for (const py::handle group : py::reinterpret_borrow<py::sequence>(value)) {
+    for (const std::int64_t member : int_list(param, group.ptr())) {
+      if (member < 0) refuse(param, value, "ranks of 0 or more");
+      list.push_back(member);
+    }
+    list.push_back(kGroupEnd);
+  }
+  Arg a;
+  a.kind = Arg::Kind::kList;
+  a.list = program.add_list(std::move(list));
+  return a;
+}
+
 static Arg register_arg(PyObject* value) {
   return int_arg(Arg::Kind::kRegister, front.register_id.integer_of(value));
 }
@@ -195,6 +211,7 @@ Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
     case ParamKind::kInOut:
       return tensor_arg(param, value, exact);
     case ParamKind::kInList:
+    case ParamKind::kOutList:
       return tensor_list(param, value, exact);
     case ParamKind::kScalarOrTensor:
       return is_tensor(value) ? tensor_arg(param, value, exact) : number(param, value);
@@ -220,6 +237,8 @@ Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
       return choice(param, value);
     case ParamKind::kIntList:
       return list_arg(param, value);
+    case ParamKind::kGroups:
+      return groups_arg(param, value);
     case ParamKind::kOpcode:
       return int_arg(
           Arg::Kind::kInt,

@@ -39,6 +39,7 @@ class Recorder {
   std::unique_ptr<Evaluation> evaluation;    // of what is recorded so far; null until asked for
   std::optional<Program::Version> recorded;  // the program before it was compiled
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
+  int rank = 0;                                      // whose values it has while it is recorded
   std::optional<SourceLoc> fixed_location;           // of a call that was held back
 
   /// The innermost line of a frame outside the front end.
@@ -70,6 +71,7 @@ class Recorder {
   Arg tensor_list(const Param& param, PyObject* value, bool exact);
   Arg text_arg(PyObject* value);
   Arg list_arg(const Param& param, PyObject* value);
+  Arg groups_arg(const Param& param, PyObject* value);
   Arg convert(const Param& param, PyObject* value, bool exact);
   void infer_accumulate(const Inst& inst, std::span<Arg> values);
 

@@ -88,6 +88,11 @@ void bind_recording(py::class_<Recorder>& program) {
              const Tensor& t = r.program.tensor(id);
              return place_of(r.program, t.file, t.line);
            })
+      .def("set_rank",
+           [](Recorder& r, int rank, int ranks) {
+             r.rank = rank;
+             r.program.set_ranks(ranks);
+           })
       .def("set_role", [](Recorder& r, std::uint32_t id,
                           int role) { r.program.set_role(id, static_cast<TensorRole>(role)); })
       .def("restart",  // forgets all values

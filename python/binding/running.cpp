@@ -1,4 +1,6 @@
 // Evaluating, interpreting and simulating the recorded program, as its methods.
+#include "python/binding/running.hpp"
+
 #include <pybind11/stl.h>
 
 #include <map>
@@ -12,7 +14,6 @@
 #include "src/run/run.hpp"
 
 namespace nkisim::python {
-namespace {
 
 // `undefined`: False: nothing is tracked, and bytes that nobody wrote are zeros; else it is called
 // with what is said of each output that holds undefined values, and whether that is a warning only.
@@ -20,6 +21,8 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
                              const py::object& print) {
   InterpretOptions options;
   options.stochastic_rounding = r.stochastic_rounding;
+  options.rank = r.rank;
+  options.world.ranks = r.program.ranks();
   const bool untracked = undefined.is(py::bool_(false));
   options.unwritten = untracked ? Unwritten::kAllow : Unwritten::kError;
   if (!untracked) {
@@ -47,6 +50,50 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
   };
   return options;
 }
+
+nkisim::ReportFiles report_files(const py::dict& files) {
+  const auto text = [&](const char* key) {
+    return files.contains(key) ? files[key].cast<std::string>() : std::string();
+  };
+  return {.accounting_json = text("accounting_json"),
+          .session = text("session"),
+          .perfetto = text("perfetto"),
+          .chrome = text("chrome"),
+          .flows = false,
+          .accounting = files.contains("explain"),
+          .events = false,
+          .sources = {.own_kernel = true}};
+}
+
+// Ctrl-C stops the run; with keep_partial what is done so far is the result, else
+// KeyboardInterrupt is raised.
+bool interrupted(bool keep_partial) {
+  if (PyErr_Occurred() == nullptr) return false;
+  if (!keep_partial || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0) {
+    throw py::error_already_set();
+  }
+  PyErr_Clear();
+  return true;
+}
+
+py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result) {
+  std::ostringstream text;
+  summary.print(text);
+  py::dict out;
+  out["latency_ns"] = static_cast<double>(result.end) * 1e-6;
+  out["instructions"] = result.instructions;
+  out["partial"] = result.partial;
+  out["json"] = summary.json().dump();
+  out["text"] = text.str();
+  return out;
+}
+
+std::span<const std::byte> bytes_of(const py::buffer_info& info) {
+  return {static_cast<const std::byte*>(info.ptr),
+          static_cast<std::size_t>(info.size * info.itemsize)};
+}
+
+namespace {
 
 // (Instruction, tensor) of the last use of each; -1 for what a loop uses, whose body runs again.
 std::vector<std::pair<std::int64_t, std::uint32_t>> last_uses(
@@ -84,20 +131,6 @@ bool evaluate(Recorder& r, int core, int cores, bool complete,
   return done;
 }
 
-nkisim::ReportFiles report_files(const py::dict& files) {
-  const auto text = [&](const char* key) {
-    return files.contains(key) ? files[key].cast<std::string>() : std::string();
-  };
-  return {.accounting_json = text("accounting_json"),
-          .session = text("session"),
-          .perfetto = text("perfetto"),
-          .chrome = text("chrome"),
-          .flows = false,
-          .accounting = files.contains("explain"),
-          .events = false,
-          .sources = {.own_kernel = true}};
-}
-
 using Inputs = std::map<std::uint32_t, std::vector<std::byte>>;
 
 // The bytes a run starts from, to run again.
@@ -112,29 +145,6 @@ Inputs copy_inputs(Recorder& r) {
     ++id;
   }
   return inputs;
-}
-
-// Ctrl-C stops the run; with keep_partial what is done so far is the result, else
-// KeyboardInterrupt is raised.
-bool interrupted(bool keep_partial) {
-  if (PyErr_Occurred() == nullptr) return false;
-  if (!keep_partial || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0) {
-    throw py::error_already_set();
-  }
-  PyErr_Clear();
-  return true;
-}
-
-py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result) {
-  std::ostringstream text;
-  summary.print(text);
-  py::dict out;
-  out["latency_ns"] = static_cast<double>(result.end) * 1e-6;
-  out["instructions"] = result.instructions;
-  out["partial"] = result.partial;
-  out["json"] = summary.json().dump();
-  out["text"] = text.str();
-  return out;
 }
 
 // `files` has the names of reports to write (accounting_json, session, perfetto, chrome), and
@@ -214,11 +224,6 @@ std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values)
   return nkisim::race_lines(r.program, found, {});
 }
 
-std::span<const std::byte> bytes_of(const py::buffer_info& info) {
-  return {static_cast<const std::byte*>(info.ptr),
-          static_cast<std::size_t>(info.size * info.itemsize)};
-}
-
 std::uint64_t run_interpreter(Recorder& r, const py::object& undefined, const py::object& print) {
   const InterpretOptions options = options_for(r, undefined, print);
   Memory& memory = r.live_memory();
@@ -247,6 +252,7 @@ void bind_running(py::class_<Recorder>& program) {
            })
       .def("evaluate", &evaluate)
       .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)
+      .def("may_race", [](const Recorder& r) { return nkisim::checks::may_race(r.program); })
       .def("check_races", &check_races)
       .def("simulate", &simulate)
       .def("interpret", &run_interpreter);

@@ -9,36 +9,35 @@ from nkisim.values.tensor import NkiTensor as Tensor
 INSTRUCTION: Any
 KernelValueError: Any
 NKIObject: Any
-OPS: Any
 ReplicaGroup: Any
 TEXTS: Any
 
-def all_gather(srcs: Any, dsts: Any, replica_group: Any, collective_dim: Any, priority: Any = ..., name: str | None = ...) -> Any:
-    """all gather, on the one rank that is simulated."""
+def all_gather(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, collective_dim: int, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """all_gather: Every rank of a group gets the tensors of all of them, one behind the other."""
 
-def all_gather_v(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = ..., has_rdispls: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
-    """all gather v, on the one rank that is simulated."""
+def all_gather_v(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, metadata_tensor: Tensor, recv_counts_known: bool = ..., has_rdispls: bool = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """all_gather_v: Every rank of a group gets a block of elements from all of them, each of its own length."""
 
-def all_reduce(srcs: Any, dsts: Any, replica_group: Any, op: Any, priority: Any = ..., name: str | None = ...) -> Any:
-    """all reduce, on the one rank that is simulated."""
+def all_reduce(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, op: Any, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """all_reduce: Reduces tensors over the ranks of a group; every rank gets the result."""
 
-def all_to_all(srcs: Any, dsts: Any, replica_group: Any, collective_dim: Any, priority: Any = ..., name: str | None = ...) -> Any:
-    """all to all, on the one rank that is simulated."""
+def all_to_all(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, collective_dim: int, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """all_to_all: Every rank of a group sends one part of its tensors to each of them."""
 
-def all_to_all_v(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = ..., has_rdispls: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
-    """all to all v, on the one rank that is simulated."""
+def all_to_all_v(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, metadata_tensor: Tensor, recv_counts_known: bool = ..., has_rdispls: bool = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """all_to_all_v: Every rank of a group sends a block of elements of its own length to each of them."""
 
-def collective_permute(srcs: Any, dsts: Any, source_target_pairs: Any, priority: Any = ..., name: str | None = ...) -> Any:
-    """collective permute, on the one rank that is simulated."""
+def collective_permute(srcs: Sequence[Tensor], dsts: Sequence[Tensor], source_target_pairs: Any, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """collective_permute: Sends tensors from ranks to ranks that the program names."""
 
-def collective_permute_implicit(srcs_by_channel: Any, dsts_by_channel: Any, replica_group: Any, channel_ids: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
-    """collective permute implicit, on the one rank that is simulated."""
+def collective_permute_implicit(srcs_by_channel: Sequence[Tensor], dsts_by_channel: Sequence[Tensor], replica_group: Any, channel_ids: Sequence[Any] = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """collective_permute_implicit: Sends tensors to the next rank of a ring, which the runtime chose, and receives from the one before."""
 
-def collective_permute_implicit_current_processing_rank_id(iteration_id: Any, replica_group: Any, channel_id: Any = ..., name: str | None = ...) -> Any:
-    """collective permute implicit current processing rank id, on the one rank that is simulated."""
+def collective_permute_implicit_current_processing_rank_id(iteration_id: Any, replica_group: Any, channel_id: int = ..., name: str | None = ...) -> NkiInstruction:
+    """collective_permute_implicit_current_processing_rank_id: Puts into a register whose data this rank holds after some steps round the ring."""
 
-def collective_permute_implicit_reduce(srcs0_by_channel: Any, srcs1_by_channel: Any, dsts_by_channel: Any, replica_group: Any, op: Any, channel_ids: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
-    """collective permute implicit reduce, on the one rank that is simulated."""
+def collective_permute_implicit_reduce(srcs0_by_channel: Sequence[Tensor], srcs1_by_channel: Sequence[Tensor], dsts_by_channel: Sequence[Tensor], replica_group: Any, op: Any, channel_ids: Sequence[Any] = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """collective_permute_implicit_reduce: Sends the reduction of two tensors to the next rank of a ring, which the runtime chose."""
 
 def current() -> Any:
     """The recorder of the kernel that runs; an error outside of a kernel."""
@@ -46,8 +45,8 @@ def current() -> Any:
 def fail(message: Any, instruction: Any = ..., kind: Any = ...) -> Any:
     """Raises `kind` located at the kernel's line."""
 
-def rank_id(name: str | None = ...) -> Any:
-    """rank id, on the one rank that is simulated."""
+def rank_id(name: str | None = ...) -> NkiInstruction:
+    """rank_id: Puts the number of this rank in the world into a register."""
 
-def reduce_scatter(srcs: Any, dsts: Any, replica_group: Any, collective_dim: Any, op: Any, priority: Any = ..., name: str | None = ...) -> Any:
-    """reduce scatter, on the one rank that is simulated."""
+def reduce_scatter(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, collective_dim: int, op: Any, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+    """reduce_scatter: Reduces tensors over the ranks of a group; every rank gets its part of the result."""

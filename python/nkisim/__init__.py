@@ -14,13 +14,15 @@ from . import frameworks  # noqa: F401 - kernels called while torch or JAX trace
 from .run.kernel import Kernel, run
 from .run.options import Options
 from .run.result import Result
+from .run.world import per_rank
+from .run.worldresult import RankResult, WorldResult
 from .run.shapes import Recording, shapes
 from .tools.install import install
 from .tools.timeline import Timeline
 from .values.errors import Error, KernelIndexError, KernelTypeError, KernelValueError
 from .values.shape import Shape
 
-__all__ = ["run", "shapes", "install", "Result", "Recording", "Shape", "Timeline", "Options", "Kernel",
+__all__ = ["run", "per_rank", "WorldResult", "RankResult", "shapes", "install", "Result", "Recording", "Shape", "Timeline", "Options", "Kernel",
            "Error", "KernelIndexError", "KernelTypeError", "KernelValueError"]
 
 

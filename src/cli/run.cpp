@@ -13,6 +13,7 @@
 #include "src/cli/progress.hpp"
 #include "src/cli/run_reports.hpp"
 #include "src/cli/run_result.hpp"
+#include "src/cli/run_world.hpp"
 #include "src/config/config.hpp"
 #include "src/trace/trace.hpp"
 
@@ -40,6 +41,7 @@ void options(po::options_description& named, po::positional_options_description&
       "do not fail when a placed trace exceeds SBUF or PSUM (--over-capacity does the same)");
   add_result_options(named);
   add_report_options(named);
+  add_world_options(named);
   add_limit_options(named);
   add("quiet,q", "print nothing but errors and differences");
   hidden.add_options()("trace", po::value<std::string>());
@@ -183,6 +185,9 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Li
   }
   if (!out->timed && !budgets.empty()) usage("--budget needs time; drop --functional");
   const checks::RaceReport found = check_races(args, limits, *out);
+  out->world = ranks_of(args, *out->trace.program) != 1;
+  if (out->world) return out;
+  isa::check_world(*out->trace.program, {});
   if (!timing_only) out->memory = load_memory(args, out->trace, limits);
   if (out->timed)
     run_timed(args, limits, *out);
@@ -243,6 +248,7 @@ int run(const Args& args) {
   std::string target = text(args, "target");
   if (target.empty() && !config.empty()) target = load_config(config).target;
   const auto out = run_one(args, target, limits);
+  if (out->world) return run_ranks(args, limits, *out);
   print_result(args, *out);
   return exit_code(*out);
 }

@@ -18,6 +18,7 @@ struct Outcome {
   TraceFile trace = {};
   std::unique_ptr<isa::Memory> memory = nullptr;  // null: time only
   bool timed = true;                              // false: --functional
+  bool world = false;                             // several ranks, which are to be run yet
   Summary summary = {};
   SimResult result = {};
   std::unique_ptr<Reports> reports = nullptr;

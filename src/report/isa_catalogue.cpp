@@ -37,6 +37,8 @@ std::string_view kind_name(ParamKind kind) {
       return "tensor in/out";
     case ParamKind::kInList:
       return "tensors in";
+    case ParamKind::kOutList:
+      return "tensors out";
     case ParamKind::kScalarOrTensor:
       return "number or [P,1] tensor";
     case ParamKind::kReal:
@@ -57,6 +59,8 @@ std::string_view kind_name(ParamKind kind) {
       return "enum";
     case ParamKind::kIntList:
       return "list of integers";
+    case ParamKind::kGroups:
+      return "lists of ranks";
     case ParamKind::kRegister:
       return "register";
     case ParamKind::kText:
@@ -86,7 +90,8 @@ std::vector<std::string> dtype_names(isa::Dtypes dtypes) {
 
 bool holds_tensor(ParamKind kind) {
   return kind == ParamKind::kIn || kind == ParamKind::kOut || kind == ParamKind::kInOut ||
-         kind == ParamKind::kInList || kind == ParamKind::kScalarOrTensor;
+         kind == ParamKind::kInList || kind == ParamKind::kOutList ||
+         kind == ParamKind::kScalarOrTensor;
 }
 
 bool available(const OpSpec& op, Generation generation) {

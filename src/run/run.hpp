@@ -1,6 +1,7 @@
 // Runs: what the room offers to everyone above it.
 //
 //   simulate(program, config, memory)  one timed run with any observers
+//   run_world(ranks, config, options)  several ranks that communicate
 //   compile_trace(trace, options, ...) what the compiler makes of a trace's program
 //   compare, output_arrays             a run's outputs, also against reference arrays
 //   refusals                           what the compiler of an SDK release would not take
@@ -10,3 +11,4 @@
 #include "src/run/golden.hpp"
 #include "src/run/release.hpp"
 #include "src/run/simulation.hpp"
+#include "src/run/world.hpp"

@@ -25,6 +25,11 @@ struct SimResult {
   bool partial = false;            // stopped by the progress callback
 };
 
+/// Throws isa::Error if `config` describes another generation than the program's.
+void check_config(const isa::Program& program, const models::Config& config);
+/// The options without observers and without timing_only, as the models want them.
+[[nodiscard]] models::RunOptions run_options(const SimOptions& options);
+
 /// Runs `program` on the chip of `config`; `memory` holds its inputs and receives its outputs, and
 /// may be null for a timing-only run. Throws isa::Error located in the program.
 SimResult simulate(const isa::Program& program, const models::Config& config, isa::Memory* memory,

@@ -139,11 +139,20 @@ const isa::Tensor& input_named(const isa::Program& program, const std::string& n
   return program.tensor(*id);
 }
 
+constexpr std::string_view kRank = "{rank}";
+
+std::string with_rank(std::string text, int rank) {
+  for (std::size_t at = text.find(kRank); at != std::string::npos; at = text.find(kRank)) {
+    text.replace(at, kRank.size(), std::to_string(rank));
+  }
+  return text;
+}
+
 std::filesystem::path data_file(const DataSource& source, const std::string& what,
                                 const LoadOptions& options) {
   std::vector<std::filesystem::path> roots = options.roots;
   roots.insert(roots.end(), {options.folder, "."});
-  const std::filesystem::path file = options.folder / source.file;
+  const std::filesystem::path file = options.folder / with_rank(source.file, options.rank);
   std::error_code ec;
   if (!std::filesystem::exists(file, ec))
     isa::fail(what + ": " + file.string() + " cannot be opened");
@@ -152,7 +161,17 @@ std::filesystem::path data_file(const DataSource& source, const std::string& wha
             "a regular file below the trace's folder, the working folder or a --root");
 }
 
+DataSource for_rank(DataSource source, int rank) {
+  if (source.per_rank) source.seed += rank;
+  return source;
+}
+
 }  // namespace
+
+bool differs_by_rank(const DataSource& source) {
+  return source.per_rank || source.file.find(kRank) != std::string::npos ||
+         source.key.find(kRank) != std::string::npos;
+}
 
 void generate(const DataSource& s, std::int64_t first, std::size_t count, double* out) {
   const auto seed = static_cast<std::uint64_t>(s.seed);
@@ -193,10 +212,12 @@ std::vector<std::byte> tensor_bytes(const isa::Tensor& tensor, const DataSource&
     case DataSource::Kind::kNpy:
       return from_array(tensor, read_npy(data_file(source, what, options), room_for(tensor)), what);
     case DataSource::Kind::kNpz:
-      return from_array(
-          tensor, read_npz(data_file(source, what, options), source.key, room_for(tensor)), what);
+      return from_array(tensor,
+                        read_npz(data_file(source, what, options),
+                                 with_rank(source.key, options.rank), room_for(tensor)),
+                        what);
     case DataSource::Kind::kGenerator:
-      return generated(tensor, source, what);
+      return generated(tensor, for_rank(source, options.rank), what);
     case DataSource::Kind::kValues:
       return from_values(tensor, source, what);
   }
@@ -209,8 +230,12 @@ NpyRoom input_room(const isa::Program& program) {
   };
 }
 
-void load_inputs(const isa::Program& program, const std::vector<DataSource>& sources,
-                 isa::Memory& memory, const LoadOptions& options) {
+namespace {
+
+// Calls fn(id, bytes) for every tensor that has data before the program starts.
+template <typename Fn>
+void each_input(const isa::Program& program, const std::vector<DataSource>& sources,
+                const LoadOptions& options, Fn&& fn) {
   for (const auto& [name, array] : options.inputs) (void)input_named(program, name);
   static const DataSource kNoData;
   for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
@@ -220,10 +245,39 @@ void load_inputs(const isa::Program& program, const std::vector<DataSource>& sou
     const bool is_given = given != options.inputs.end();
     const DataSource& source = id < sources.size() ? sources[id] : kNoData;
     if (!is_given && source.kind == DataSource::Kind::kNone && options.allow_missing) continue;
-    (void)memory.hbm(id);  // whether it fits is said before any value is made
-    memory.load(id, is_given ? from_array(t, given->second, "tensor " + t.name)
-                             : tensor_bytes(t, source, options));
+    fn(id, !is_given && differs_by_rank(source), [&, is_given](int rank) {
+      LoadOptions of_rank{.folder = options.folder, .roots = options.roots, .rank = rank};
+      return is_given ? from_array(t, given->second, "tensor " + t.name)
+                      : tensor_bytes(t, source, of_rank);
+    });
   }
+}
+
+}  // namespace
+
+void load_inputs(const isa::Program& program, const std::vector<DataSource>& sources,
+                 isa::Memory& memory, const LoadOptions& options) {
+  each_input(program, sources, options, [&](std::uint32_t id, bool, const auto& bytes) {
+    (void)memory.hbm(id);  // whether it fits is said before any value is made
+    memory.load(id, bytes(options.rank));
+  });
+}
+
+void load_ranks(const isa::Program& program, const std::vector<DataSource>& sources,
+                const std::vector<std::unique_ptr<isa::Memory>>& memories, LoadOptions options) {
+  each_input(program, sources, options, [&](std::uint32_t id, bool differs, const auto& bytes) {
+    if (differs) {
+      for (std::size_t r = 0; r < memories.size(); ++r) {
+        (void)memories[r]->hbm(id);
+        memories[r]->load(id, bytes(static_cast<int>(r)));
+      }
+      return;
+    }
+    const isa::Tensor& t = program.tensor(id);
+    memories.front()->require_room(t.elements() * isa::size_bytes(t.dtype), "tensor " + t.name);
+    const isa::SharedBytes shared(bytes(0));
+    for (const auto& memory : memories) memory->load(id, shared);
+  });
 }
 
 }  // namespace nkisim

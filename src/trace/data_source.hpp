@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,9 @@ inline constexpr int kGeneratorCount = 6;
 struct DataSource {
   enum class Kind : std::uint8_t { kNone, kNpy, kNpz, kGenerator, kValues };
   Kind kind = Kind::kNone;
-  std::string file, key;  // relative to the trace's folder; below it, the working folder or a root
+  bool per_rank = false;  // generator: rank r takes seed + r
+  std::string file, key;  // "{rank}" in them stands for the rank; relative to the trace's folder;
+                          // below it, the working folder or a root
   Generator generator = Generator::kZeros;
   std::int64_t seed = 0;
   double low = 0, high = 1;    // uniform: [low, high); integers: [low, high)
@@ -41,6 +44,7 @@ struct LoadOptions {
   std::vector<std::filesystem::path> roots = {};  // where its data files may be as well
   std::map<std::string, NpyArray> inputs = {};    // replace what the trace says, by tensor name
   bool allow_missing = false;                     // leave inputs without data unwritten
+  int rank = 0;                                   // of the memory
 };
 
 /// All bytes of `tensor`, row-major; of a file, if it is a regular one below options.folder, the
@@ -53,9 +57,16 @@ struct LoadOptions {
 /// another name is an isa::Error.
 [[nodiscard]] NpyRoom input_room(const isa::Program& program);
 
+/// Whether ranks get data of their own.
+[[nodiscard]] bool differs_by_rank(const DataSource& source);
+
 /// Writes every input and constant into `memory`. `sources` is indexed by tensor id and may be
 /// shorter. An input without data, or data for an unknown tensor, is an isa::Error.
 void load_inputs(const isa::Program& program, const std::vector<DataSource>& sources,
                  isa::Memory& memory, const LoadOptions& options);
+/// The same for the memories of a world, by rank. What ranks have in common they share until one
+/// writes it. options.inputs are every rank's.
+void load_ranks(const isa::Program& program, const std::vector<DataSource>& sources,
+                const std::vector<std::unique_ptr<isa::Memory>>& memories, LoadOptions options);
 
 }  // namespace nkisim

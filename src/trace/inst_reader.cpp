@@ -330,6 +330,24 @@ Arg InstReader::read_int_list(const isa::Param& param, Json value) const {
   return arg;
 }
 
+Arg InstReader::read_groups(const isa::Param& param, Json value) const {
+  const std::string required = "a list of lists of ranks";
+  isa::IntList list;
+  for (const Json group : items(param.name, value, 0, kMaxListItems, required)) {
+    for (const Json rank : items(param.name, group, 0, kMaxListItems, required)) {
+      if (!rank.is(JsonType::kInt) || rank.integer() < 0) {
+        isa::fail(param.name, "a list with " + rank.describe(), required);
+      }
+      list.push_back(rank.integer());
+    }
+    list.push_back(isa::kGroupEnd);
+  }
+  Arg arg;
+  arg.kind = Arg::Kind::kList;
+  arg.list = program_.add_list(std::move(list));
+  return arg;
+}
+
 Arg InstReader::read_operand(const isa::Param& param, Json value, int core) {
   Arg arg;
   arg.kind = Arg::Kind::kTensor;
@@ -365,6 +383,7 @@ Arg InstReader::read_arg(const isa::Param& param, Json value, int core) {
     case ParamKind::kInOut:
       return read_operand(param, value, core);
     case ParamKind::kInList:
+    case ParamKind::kOutList:
       return read_operand_list(param, value, core);
     case ParamKind::kScalarOrTensor:
       return read_scalar_or_operand(param, value, core);
@@ -386,6 +405,8 @@ Arg InstReader::read_arg(const isa::Param& param, Json value, int core) {
       return read_choice(param, value);
     case ParamKind::kIntList:
       return read_int_list(param, value);
+    case ParamKind::kGroups:
+      return read_groups(param, value);
     case ParamKind::kText:
       return read_text(param, value);
   }

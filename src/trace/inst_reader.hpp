@@ -30,6 +30,7 @@ class InstReader {
   isa::Arg read_choice(const isa::Param& param, Json value) const;
   isa::Arg read_text(const isa::Param& param, Json value) const;
   isa::Arg read_int_list(const isa::Param& param, Json value) const;
+  isa::Arg read_groups(const isa::Param& param, Json value) const;
   isa::Arg read_operand(const isa::Param& param, Json value, int core);
   isa::Arg read_operand_list(const isa::Param& param, Json value, int core);
   isa::Arg read_scalar_or_operand(const isa::Param& param, Json value, int core);

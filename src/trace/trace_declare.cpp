@@ -120,6 +120,7 @@ void read_generator(std::string_view what, Json data, DataSource& source) {
   }
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   source.seed = int_member(what, data, "seed", 0, kMax, 0);
+  source.per_rank = bool_member(what, data, "per_rank");
   source.low = real_member(what, data, "low", source.low);
   source.high = real_member(what, data, "high", source.high);
   source.mean = real_member(what, data, "mean", source.mean);
@@ -142,7 +143,7 @@ DataSource read_data(std::string_view what, Json data) {
   if (!data.is(JsonType::kObject)) isa::fail(what, data.describe(), "an object");
   check_keys(what, data,
              {"npy", "npz", "key", "generator", "seed", "low", "high", "mean", "scale", "start",
-              "step", "values"});
+              "step", "values", "per_rank"});
   const bool npy = data.find("npy").has_value(), npz = data.find("npz").has_value();
   const bool generator = data.find("generator").has_value();
   const auto values = data.find("values");
@@ -263,13 +264,15 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
   check_version(header);
   check_keys("header", header,
              {"nisa", "target", "name", "about", "stream", "semaphores", "timing_only", "cores",
-              "addresses", "api", "semaphore_names", "files", "tensors"});
+              "ranks", "addresses", "api", "semaphore_names", "files", "tensors"});
   trace.program = std::make_unique<isa::Program>(read_machine(header, options.target), trace_name);
   trace.name = text_member("header", header, "name");
   trace.about = text_member("header", header, "about");
   trace.executed = name_member("header", header, "stream", kStreamNames, 0) == 1;
   trace.cores = static_cast<int>(int_member("header", header, "cores", 1, kMaxCores, 1));
   isa::Program& program = *trace.program;
+  program.set_ranks(
+      static_cast<int>(int_member("header", header, "ranks", 1, isa::World::kMostRanks, 1)));
   program.set_explicit_semaphores(name_member("header", header, "semaphores", kSemaphoreModes, 0) ==
                                   1);
   program.set_timing_only(bool_member("header", header, "timing_only"));
@@ -365,10 +368,14 @@ class ObjectWriter {
   std::string& out_;
 };
 
-void write_generator(ObjectWriter& w, const DataSource& s) {
+void write_generator(std::string& out, ObjectWriter& w, const DataSource& s) {
   const DataSource defaults;
   w.text("generator", name(s.generator));
   if (s.seed != 0) w.integer("seed", s.seed);
+  if (s.per_rank) {
+    w.begin("per_rank");
+    out += "true";
+  }
   const auto real = [&w](std::string_view key, double value, double usual) {
     if (value != usual) w.real(key, value);
   };
@@ -403,7 +410,7 @@ void write_data(std::string& out, const DataSource& s, const std::filesystem::pa
       w.text("key", s.key);
       break;
     case DataSource::Kind::kGenerator:
-      write_generator(w, s);
+      write_generator(out, w, s);
       break;
     case DataSource::Kind::kValues:
       w.begin("values");
@@ -437,6 +444,7 @@ std::string format_header(const TraceFile& trace) {
   if (program.virtual_addresses()) w.text("addresses", kAddressModes.at(trace.open ? 2 : 1));
   if (trace.legacy) w.text("api", kApiNames[1]);
   w.integer("cores", std::max(trace.cores, program.cores()));
+  if (program.ranks() != 1) w.integer("ranks", program.ranks());
   if (!trace.semaphore_names.empty()) {
     w.begin("semaphore_names");
     ObjectWriter names(out);

@@ -68,6 +68,12 @@ void append_arg(std::string& out, const isa::Program& program, const isa::Param&
       out += "\"r" + std::to_string(arg.integer) + "\"";
       break;
     case Arg::Kind::kList:
+      if (param.kind == isa::ParamKind::kGroups) {
+        append_list(out, isa::groups_in(*arg.list), [&](const isa::RankGroup& group) {
+          append_list(out, group, [&](std::int64_t rank) { append_json_int(out, rank); });
+        });
+        break;
+      }
       append_list(out, *arg.list, [&](std::int64_t v) { append_json_int(out, v); });
       break;
     case Arg::Kind::kText:

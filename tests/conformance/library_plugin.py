@@ -3,9 +3,10 @@
     cd CHECKOUT && PYTHONPATH=HERE:BUILD/python:src python -m pytest -p library_plugin \
         test/integration --test-mode simulation --output-directory DIR
 
-The tests import two modules, for runs on hardware, that the public checkout lacks, and one of the
-compiler's, of which those of views use the tracing of a kernel; in simulation mode they ask for an
-attribute that only compilation sets, and in one file use a name without importing it;
+Tests of several ranks run in a world (nkisim.run with ranks), where the checkout's own simulation
+takes one. The tests import two modules, for runs on hardware, that the public checkout lacks, and one
+of the compiler's, of which those of views use the tracing of a kernel; in simulation mode they ask for
+an attribute that only compilation sets, and in one file use a name without importing it;
 core/mlp/mlp.py repeats the end of a docstring and is no Python. Kernels, references and tolerances
 are the checkout's. library_suite.py runs some of them.
 
@@ -20,6 +21,7 @@ most during the run beyond what it had before.
 import builtins
 import importlib.machinery
 import json
+import os
 import random
 import re
 import signal
@@ -28,6 +30,7 @@ import traceback
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nkisim
@@ -184,23 +187,75 @@ def pytest_runtest_call(item):
         item.user_properties += zip(("tensor_bytes", "peak_bytes"), Memory.largest)
 
 
-def _of_one_rank(simulate, most):
-    """The checkout's simulate_kernel, for kernels of one rank with at most so many bytes to take."""
+def _check_size(inputs, most):
+    if most and sum(getattr(v, "nbytes", 0) for each in inputs for v in each.values()) > most:
+        raise _TooLarge("over the limit of arguments")
+
+
+def _limited(simulate, most):
+    """The checkout's simulate_kernel, for kernels with at most so many bytes to take."""
     def simulate_kernel(kernel, inputs, lnc):
-        if not hasattr(inputs, "items"):  # PerRankLazyInputGenerator: of collectives
-            pytest.skip("takes several ranks")
-        if most and sum(getattr(v, "nbytes", 0) for v in inputs.values()) > most:
-            raise _TooLarge("over the limit of arguments")
+        _check_size([inputs], most)
         return simulate(kernel, inputs, lnc)
     return simulate_kernel
+
+
+def _run_ranks(kernel_args, ranks, most):
+    """{output: array} of every rank: what the checkout's run_simulator_inference does for one."""
+    from test.utils.common_dataclasses import normalize_golden_output
+
+    given = kernel_args.kernel_input or {}
+    inputs = [given.for_rank(r) if hasattr(given, "for_rank") else given for r in range(ranks)]
+    inputs = [{k.removesuffix(".must_alias_input"): v for k, v in each.items()} for each in inputs]
+    _check_size(inputs if hasattr(given, "for_rank") else inputs[:1], most)
+    result = nkisim.run(kernel_args.kernel_func, ranks=ranks, rank_inputs=inputs,
+                        options=Options(undefined="warn", ranks=ranks),  # as nki.simulate
+                        lnc=kernel_args.compiler_input.logical_nc_config)
+    outputs = []
+    for rank, found in enumerate(result.outputs):
+        found = list(found) if isinstance(found, (list, tuple)) else [found]
+        golden = normalize_golden_output(kernel_args.validation_args.golden_output, rank)
+        if len(found) != len(golden):
+            raise RuntimeError(f"{len(found)} outputs; {list(golden)} are expected")
+        outputs.append({name: np.asarray(array, dtype=expected.dtype)
+                        for (name, expected), array in zip(golden.items(), found)})
+    return outputs
+
+
+def _of_ranks(run_one, most):
+    """Orchestrator._run_simulator_inference for any number of ranks: outputs lie where a run on
+    the device leaves them."""
+    def run(self, kernel_args):
+        ranks = kernel_args.inference_args.collective_ranks
+        if ranks == 1 and not hasattr(kernel_args.kernel_input, "for_rank"):
+            return run_one(self, kernel_args)
+        from test.utils.exceptions import InferenceException
+        from test.utils.test_orchestrator import INF_ARTIFACT_DIR_NAME
+
+        os.environ["NKI_NC_VERSION"] = kernel_args.compiler_input.platform_target.get_nc_gen()
+        folder = os.path.join(self.fs_config.artifacts_output_directory_path, INF_ARTIFACT_DIR_NAME)
+        try:
+            outputs = _run_ranks(kernel_args, ranks, most)
+        except _TooLarge:
+            raise
+        except Exception as problem:
+            raise InferenceException(str(problem)) from problem
+        for rank, tensors in enumerate(outputs):
+            path = os.path.join(folder, f"output_worker_{rank}") if ranks > 1 else folder
+            getattr(self, "__dump_tensors__")(path, tensors, lambda name: name)
+        return folder
+    return run
 
 
 def pytest_collection_finish(session):
     simulation = sys.modules.get("test.utils.simulation_setup")
     if simulation is not None:
-        simulation.simulate_kernel = _of_one_rank(
-            simulation.simulate_kernel, session.config.getoption("--megabytes") * 10 ** 6)
+        most = session.config.getoption("--megabytes") * 10 ** 6
+        simulation.simulate_kernel = _limited(simulation.simulate_kernel, most)
     orchestrator = sys.modules.get("test.utils.test_orchestrator")
+    if orchestrator is not None and simulation is not None:
+        orchestrator.Orchestrator._run_simulator_inference = _of_ranks(
+            orchestrator.Orchestrator._run_simulator_inference, most)
     if orchestrator is not None and not hasattr(orchestrator.Orchestrator, "_compiled_kernel"):
         orchestrator.Orchestrator._compiled_kernel = None
 

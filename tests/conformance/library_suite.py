@@ -3,8 +3,7 @@
     python tests/conformance/library_suite.py DIR [--only core/mlp] [--sample 6] [--seconds 120]
 
 DIR is a checkout of aws-neuron/nki-library, nkisim must be on the path, and the environment needs
-torch and what the checkout's README asks for. A family is a folder of tests; those
-of collectives are left out. Of each test function --sample tests are run, evenly chosen (one that is
+torch and what the checkout's README asks for. A family is a folder of tests. Of each test function --sample tests are run, evenly chosen (one that is
 skipped as it runs, or too large, makes room for the next), and all of a family of at most --full.
 Tests that the suite itself skips in simulation, or on the target, are counted apart. Kernels, references and tolerances are its own; library_plugin.py stands in for
 what was not published. With --mx only tests with "mx" in their file's or function's name run.
@@ -32,12 +31,11 @@ TOO_LARGE = ("processor time", "arguments", "the host's memory")
 
 
 def families(root):
-    """{folder below TESTS: test files}, without the collectives, which take several ranks."""
+    """{folder below TESTS: test files}."""
     found = collections.defaultdict(list)
     for path in sorted((root / TESTS).rglob("test_*.py")):
         folder = path.parent.relative_to(root / TESTS).as_posix()
-        if "collectives" not in folder:
-            found[folder].append(path.relative_to(root).as_posix())
+        found[folder].append(path.relative_to(root).as_posix())
     return found
 
 

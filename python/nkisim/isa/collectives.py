@@ -1,12 +1,12 @@
-"""Collective communication: forwarded to the core's ops of the same names, as far as it has them.
+"""nki.collectives: communication between the ranks of a world (docs/collectives.md).
 
-A group of one rank needs none: what it gathers, reduces or permutes is its own data, so that the
-result is a copy, which one DMA per tensor makes.
+A run of one rank has nobody to talk to: what a group of one gathers, reduces or permutes is its own
+data, so that the result is a copy, which one DMA per tensor makes.
 """
 
 import inspect
 
-from ..record.recorder import OPS, current
+from ..record.recorder import current
 from ..values.errors import KernelValueError, fail
 from ..values.nkiobject import NKIObject
 from . import instructions as isa
@@ -15,10 +15,20 @@ from .instructions import INSTRUCTION, NkiInstruction
 
 
 class ReplicaGroup(NKIObject):
-    """Lists of ranks that communicate."""
+    """Lists of ranks that communicate: ReplicaGroup([[0, 1], [2, 3]])."""
 
     def __init__(self, groups=None, **_settings):
-        self.groups = [list(g) for g in (groups or [[0]])]
+        self.groups = [[int(rank) for rank in group] for group in (groups or [[0]])]
+
+    @property
+    def _value(self):  # as nki-library's tests call it
+        return self.groups
+
+    def __eq__(self, other):
+        return isinstance(other, ReplicaGroup) and self.groups == other.groups
+
+    def __hash__(self):
+        return hash(tuple(map(tuple, self.groups)))
 
 
 _SIGNATURES = """
@@ -39,28 +49,38 @@ _GIVE_REGISTERS = ("collective_permute_implicit_current_processing_rank_id", "ra
 
 
 def _one_rank(name, given):
-    """The call in a group of one rank; an Error in any other."""
+    """The call in a run of one rank; an Error for a group of several."""
     if name in _COUNTED:
         fail("replica_group has groups of one rank; one of the group sizes that the documents "
              "allow is required (all_gather and all_to_all take one rank)", name, KernelValueError)
     groups = given.get("replica_group") or given.get("source_target_pairs") or [[0]]
     most = max(len(set(g)) for g in groups)
     if most > 1:
-        fail(f"replica_group has a group of {most} ranks; one of one rank is required (other ranks "
-             "are not simulated)", name, KernelValueError)
+        fail(f"replica_group has a group of {most} ranks; one of one rank is required in a run of one "
+             "rank (nkisim.run(..., ranks=N) runs several)", name, KernelValueError)
     if name in _GIVE_REGISTERS:
         isa.register_move(given["dst"], 0)
     elif name == "collective_permute_implicit_reduce":
         for a, b, dst in zip(*(given[k] for k in ("srcs0_by_channel", "srcs1_by_channel",
                                                   "dsts_by_channel"))):
-            isa.dma_compute(dst[0], [a[0], b[0]], given["op"])
+            isa.dma_compute(dst, [a, b], given["op"])
     elif name == "collective_permute_implicit":
         for src, dst in zip(given["srcs_by_channel"], given["dsts_by_channel"]):
-            isa.dma_copy(dst[0], src[0])
+            isa.dma_copy(dst, src)
     else:
         for src, dst in zip(given["srcs"], given["dsts"]):
             isa.dma_copy(dst, src)
     return given.get("dst", INSTRUCTION)
+
+
+def _flat(name, parameter, value):
+    """One tensor for each channel, of lists of one tensor."""
+    channels = list(value)
+    for channel in channels:
+        if not isinstance(channel, (list, tuple)) or len(channel) != 1:
+            fail(f"{parameter} is {value!r}; a list of lists of one tensor is required", name,
+                 KernelValueError)
+    return [channel[0] for channel in channels]
 
 
 def _forward(line):
@@ -71,20 +91,23 @@ def _forward(line):
     def call(*args, **kwargs):
         recorder = current()
         given = signature.bind(*args, **kwargs).arguments
-        given.pop("name", None)
-        given.pop("priority", None)
-        if isinstance(given.get("replica_group"), ReplicaGroup):
-            given["replica_group"] = given["replica_group"].groups
+        label = given.pop("name", None)
+        for parameter, value in given.items():
+            if isinstance(value, ReplicaGroup):
+                given[parameter] = value.groups
+            elif parameter.endswith("_by_channel"):
+                given[parameter] = _flat(name, parameter, value)
         result = INSTRUCTION
         if name in _GIVE_REGISTERS:
             result = given["dst"] = recorder.register()
-        if name not in OPS:
+        if recorder.ranks == 1:
+            given.pop("priority", None)
             return _one_rank(name, given)
-        recorder.call(name, exact=True, **given)
+        recorder.call(name, label=label, exact=True, **given)
         return result
 
     call.__name__, call.__signature__ = name, signature
-    call.__doc__ = TEXTS.get(name) or f"{name.replace('_', ' ')}, on the one rank that is simulated."
+    call.__doc__ = TEXTS.get(name) or f"{name.replace('_', ' ')} between the ranks of a group."
     return call
 
 

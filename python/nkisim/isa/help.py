@@ -5,9 +5,9 @@ from types import FunctionType
 from .. import _core
 
 #: isa::ParamKind in its order, as help and type checkers are told.
-KINDS = ("tensor", "tensor written", "tensor read and written", "tensors", "tensor or number", "number",
-         "integer", "integer or register", "bool", "ALU operator", "activation", "dtype", "choice",
-         "integers", "register", "text", "opcode")
+KINDS = ("tensor", "tensor written", "tensor read and written", "tensors", "tensors written",
+         "tensor or number", "number", "integer", "integer or register", "bool", "ALU operator",
+         "activation", "dtype", "choice", "integers", "lists of ranks", "register", "text", "opcode")
 
 
 def _parameter(name, kind, optional, choices):

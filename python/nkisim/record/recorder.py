@@ -82,11 +82,15 @@ class Recorder:
         self.generation = self.machine["generation"]
         self.program = _core.Program(target)
         self.program.stochastic_rounding = options and options.stochastic_rounding
+        self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self._append = self.program.append
         self.options = options
         self.legacy = False       # neuronxcc.nki: masks, index tiles
         self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
+        self.ranks = options.ranks if options else 1
+        self.looked = False       # at values, which other ranks may have other ones of
+        self.memory = None        # where values are read from; None: the program's own
         self.grid = ()
         self.program_ids = ()
         self.instance = 0
@@ -397,8 +401,7 @@ class Recorder:
         for st in self.storages:
             if st.array is not None and st.id not in self.loaded:
                 self.loaded.add(st.id)
-                self.program.load(st.id, st.array.view(np.uint8) if st.array.dtype.kind == "V"
-                                  else _bytes(st.array))
+                self.program.load(st.id, as_bytes(st.array))
 
     def values_of(self, view):
         """The values `view` has after what was recorded so far."""
@@ -411,6 +414,7 @@ class Recorder:
         if view.dyn is not None:
             raise Error("an indirect view has no values of its own; copy it first")
         if not self.placed:
+            self.looked = True
             self._evaluate()
         return self.read_view(view)
 
@@ -452,7 +456,7 @@ class Recorder:
     def _read(self, st):
         """The bytes of a whole tensor."""
         raw = np.empty(st.pitch_bytes * (st.shape[0] if st.on_chip else 1), np.uint8)
-        self.program.read(st.id, raw)
+        (self.memory or self.program).read(st.id, raw)
         return raw
 
     def read_storage(self, st):
@@ -463,8 +467,9 @@ class Recorder:
         print(line)
 
 
-def _bytes(array):
-    return array.reshape(-1).view(np.uint8)
+def as_bytes(array):
+    """A contiguous array's bytes."""
+    return array.view(np.uint8) if array.dtype.kind == "V" else array.reshape(-1).view(np.uint8)
 
 
 __all__ = ["Recorder", "state", "current", "OPS"]

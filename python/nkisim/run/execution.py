@@ -43,7 +43,8 @@ def _execute(recorder, options, result):
         warnings.warn(text, stacklevel=5)
 
 
-def _total_times(summary):
+def total_times(summary):
+    """Of each core, in seconds."""
     nodes = [summary, *(v for v in summary.values() if isinstance(v, dict))]
     return [n["total_time"] for n in nodes if "total_time" in n]
 
@@ -68,7 +69,7 @@ def _attempt(recorder, options, result, undefined):
             result.executed = found["instructions"]
             result.summary = json.loads(found["json"])
             # As `nkisim run` says it: from the first start to the last end, on the slowest core.
-            result.latency_ns = 1e9 * max(_total_times(result.summary), default=0.0)
+            result.latency_ns = 1e9 * max(total_times(result.summary), default=0.0)
             result.summary_text = found["text"]
             result.partial = found["partial"]
             result.explanation = found.get("explanation", "")

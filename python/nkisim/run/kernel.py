@@ -17,6 +17,8 @@ from .options import Options
 from .recording import kernel_frames
 from .result import Result
 from .session import run_function
+from .world import run_world
+from .worldresult import WorldResult
 
 
 #: Asked in turn to make a call whose arguments have no values yet (a framework traces): each is
@@ -33,21 +35,41 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         timing: bool | Literal["only"] | None = None, config: str | os.PathLike | None = None,
         overrides: Mapping[str, Any] | None = None, over_capacity: bool | None = None,
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
-        compiler: Mapping[str, Any] | None = None,
-        **kwargs: Any) -> Result:
+        compiler: Mapping[str, Any] | None = None, ranks: int | None = None, lnc: int | None = None,
+        rank_inputs: Any = None, ring_order: str = "group", fold: bool = True,
+        any_world: bool = False, **kwargs: Any) -> Result | WorldResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
 
     allow_races: accesses of two cores that nothing orders are a warning instead of an error.
     timing: False gives values only, "only" the latency without values (outputs is None).
     compiler: a dict of compiling.Choices' switches, such as {"schedule": "program"}.
+    ranks: that many ranks run the kernel and give a WorldResult (docs/collectives.md), each of `lnc`
+    cores (the launch grid). Arguments that differ by rank are nkisim.per_rank(list or function) or
+    come by name from rank_inputs, a list of mappings or a function from the rank to one.
+    ring_order of implicit permutes: "group", "reverse" or "shuffle:SEED". fold=False simulates every
+    rank, also those that cannot differ. any_world: takes what the device refuses (groups of one, any
+    number of ranks, arguments as operands of collectives).
     """
     if options is None:
         options = Options(target, over_capacity, allow_unwritten, timing, config, overrides,
-                          compiler=Choices(**(compiler or {})), allow_races=allow_races)
+                          compiler=Choices(**(compiler or {})), allow_races=allow_races,
+                          ranks=1 if ranks is None else ranks, ring_order=ring_order, fold=fold,
+                          any_world=any_world)
+    elif ranks is not None:
+        options.ranks = ranks
+    if lnc is not None:
+        if grid not in (None, lnc):
+            raise Error(f"lnc is {lnc} and the grid {grid!r}; the launch grid is lnc", code="usage")
+        grid = lnc
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
         legacy = function.legacy
         function = function.func
+    if ranks is not None or rank_inputs is not None:
+        if legacy:
+            raise Error("neuronxcc.nki has no collectives; several ranks run kernels of nki",
+                        code="usage")
+        return run_world(function, args, kwargs, grid, options, rank_inputs)
     return run_function(function, args, kwargs, grid, options, legacy)
 
 

@@ -18,7 +18,9 @@ class Options:
                  config: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None,
                  files: Mapping[str, str | os.PathLike] | None = None, keep_partial: bool = False,
                  compiler: Choices | None = None,
-                 undefined: str = "error", allow_races: bool | None = None) -> None:
+                 undefined: str = "error", allow_races: bool | None = None,
+                 ranks: int = 1, ring_order: str = "group", fold: bool = True,
+                 any_world: bool = False) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more room than on the device
@@ -41,3 +43,8 @@ class Options:
         self.files = dict(files or {})  # reports to write with the run: see Result.write
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
         self.compiler = Choices() if compiler is None else compiler
+        self.ranks = ranks            # of the world; run.world.run_world runs more than one
+        self.rank = 0                 # whose values a kernel sees while it is recorded
+        self.ring_order = ring_order  # of implicit permutes: group, reverse, shuffle:SEED
+        self.fold = fold              # ranks that cannot differ are simulated once
+        self.any_world = any_world    # takes what the device refuses but has a clear meaning

@@ -19,7 +19,7 @@ from . import hostarrays
 from .options import Options
 
 
-class _Arguments:
+class Arguments:
     """Converts host arrays in (nested) arguments to tensors and remembers the pairs."""
 
     def __init__(self, recorder, values=True):
@@ -128,7 +128,7 @@ def record(function, args, kwargs, grid=None, options=None, legacy=False, values
     recorder = Recorder(options.target, options)
     recorder.legacy = legacy
     launch = Launch(grid, legacy)
-    arguments = _Arguments(recorder, values)
+    arguments = Arguments(recorder, values)
     names = _parameter_names(function, args)
     previous = state.recorder, state.emit
     state.recorder, state.emit = recorder, recorder.emit

@@ -32,8 +32,17 @@ def run_function(function, args, kwargs, grid, options, legacy=False):
     return result
 
 
-def _run(function, args, kwargs, grid, options, legacy):
-    begin = time.perf_counter()
+class Prepared:
+    """A kernel that is recorded and compiled."""
+
+    def __init__(self, recorder, returned, arguments, written, result):
+        self.recorder, self.returned, self.arguments = recorder, returned, arguments
+        self.written = written  # (host array, tensor) of the arguments that the kernel writes
+        self.result = result
+
+
+def prepare(function, args, kwargs, grid, options, legacy=False):
+    """Records and compiles a kernel; its arguments are to be loaded yet."""
     checked = strict.enabled() and not legacy  # the legacy compiler traced plain Python
     if checked:
         strict.scan(function)
@@ -46,7 +55,7 @@ def _run(function, args, kwargs, grid, options, legacy):
         strict.check_release(recorder.program)
         strict.check_outputs(function, tensors_in(returned))
     set_roles(function, recorder, returned, [t for _, t in written])
-    _check_written(function, written, tensors_in(returned))
+    check_written(function, written, tensors_in(returned))
     _check_overlaps(function, written, arguments.pairs)
     if SESSIONS and options.timing:
         options.files.setdefault("session", SESSIONS[-1]())
@@ -54,18 +63,25 @@ def _run(function, args, kwargs, grid, options, legacy):
     result.compiled = compile_program(recorder, options, legacy)
     result.peak = result.compiled.peak
     recorder.placed = True
+    return Prepared(recorder, returned, arguments, written, result)
+
+
+def _run(function, args, kwargs, grid, options, legacy):
+    begin = time.perf_counter()
+    kernel = prepare(function, args, kwargs, grid, options, legacy)
+    recorder, arguments, result = kernel.recorder, kernel.arguments, kernel.result
     restart(recorder)
-    for _, t in written:  # the caller's array is about to change
+    for _, t in kernel.written:  # the caller's array is about to change
         t.st.array = t.st.array.copy()
     result.record_seconds = time.perf_counter() - begin
     execute(recorder, options, result)
     result.run_seconds = time.perf_counter() - begin - result.record_seconds
     if result.partial or options.timing == "only":  # no output is complete
         return result
-    arguments.outdated = {t.st.id for host, t in written if not hostarrays.can_change(host)}
-    for host, t in written:
+    arguments.outdated = {t.st.id for host, t in kernel.written if not hostarrays.can_change(host)}
+    for host, t in kernel.written:
         hostarrays.write_back(host, recorder.read_storage(t.st))
-    result.outputs = _to_host(returned, recorder, arguments)
+    result.outputs = to_host(kernel.returned, recorder, arguments)
     return result
 
 
@@ -94,7 +110,7 @@ def _located(recorder, tensor_id, message):
     return Error(message, instruction="ndarray", kernel_file=file, kernel_line=line)
 
 
-def _check_written(function, written, outputs):
+def check_written(function, written, outputs):
     """An argument that cannot change must be returned, else what is written to it is lost."""
     for host, t in written:
         if not hostarrays.can_change(host) and all(t.st is not out.st for out in outputs):
@@ -143,7 +159,7 @@ def tensors_in(value):
     return []
 
 
-def _to_host(value, recorder, arguments):
+def to_host(value, recorder, arguments):
     if isinstance(value, NkiTensor):
         for host, t in arguments.pairs:
             if value is t or (t.st is value.st and value.is_identity() and t.shape == value.shape):
@@ -152,8 +168,8 @@ def _to_host(value, recorder, arguments):
         return hostarrays.from_numpy(recorder.read_view(value), arguments.kind, value.dtype,
                                      arguments.device)
     if isinstance(value, (list, tuple)):
-        items = [_to_host(v, recorder, arguments) for v in value]
+        items = [to_host(v, recorder, arguments) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, dict):
-        return {k: _to_host(v, recorder, arguments) for k, v in value.items()}
+        return {k: to_host(v, recorder, arguments) for k, v in value.items()}
     return value

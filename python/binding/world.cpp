@@ -1,0 +1,138 @@
+// A world of ranks, as the class World of the module.
+#include <pybind11/stl.h>
+
+#include "python/binding/bind.hpp"
+#include "python/binding/running.hpp"
+#include "src/config/config.hpp"
+
+namespace nkisim::python {
+namespace {
+
+// The ranks' programs (several may be one) and their memories.
+class World {
+ public:
+  World(const std::vector<py::object>& programs, const std::string& ring, bool any_shape)
+      : programs_(programs) {
+    world_.ranks = static_cast<int>(programs.size());
+    world_.ring = parse_ring_order(ring);
+    world_.any_shape = any_shape;
+    inputs_.resize(programs.size());
+    restart();
+  }
+
+  void restart() {
+    memories_.clear();
+    values_of_.clear();
+    for (const py::object& program : programs_) {
+      memories_.push_back(std::make_unique<Memory>(program.cast<Recorder&>().program));
+    }
+  }
+
+  void load(std::size_t rank, std::uint32_t id, const py::buffer& data) {
+    memories_.at(rank)->load(id, bytes_of(data.request()));
+  }
+
+  // The same bytes for several ranks: kept once until one of them writes there.
+  void load_all(const std::vector<std::size_t>& ranks, std::uint32_t id, const py::buffer& data) {
+    const SharedBytes shared(bytes_of(data.request()));
+    for (const std::size_t rank : ranks) memories_.at(rank)->load(id, shared);
+  }
+
+  // Ranks of the same number other than 0 have the same inputs.
+  void same_inputs(const std::vector<int>& classes) { inputs_ = classes; }
+
+  void read(std::size_t rank, std::uint32_t id, const py::buffer& out) {
+    const py::buffer_info info = out.request(true);
+    const std::size_t as =
+        values_of_.empty() ? rank : static_cast<std::size_t>(values_of_.at(rank));
+    memories_.at(as)->read(id, {static_cast<std::byte*>(info.ptr),
+                                static_cast<std::size_t>(info.size * info.itemsize)});
+  }
+
+  // Results of the ranks. `undefined` and `prints`: as for a program, with the rank in front.
+  py::dict run(const std::string& config_name, const std::vector<std::string>& overrides,
+               const std::vector<py::dict>& files, const py::list& undefined,
+               const py::list& prints, const py::dict& choices) {
+    const auto config = nkisim::load_config(config_name, overrides);
+    const auto chosen = [&](const char* key) { return choices[key].cast<bool>(); };
+    const std::size_t n = programs_.size();
+    std::vector<nkisim::Summary> summaries(n);
+    std::vector<std::unique_ptr<nkisim::Reports>> reports(n);
+    std::vector<nkisim::RankInput> ranks(n);
+    for (std::size_t r = 0; r < n; ++r) {
+      const auto& recorder = programs_[r].cast<Recorder&>();
+      const InterpretOptions services = options_for(recorder, undefined[r], prints[r]);
+      nkisim::RankInput& rank = ranks[r];
+      rank.program = &recorder.program;
+      rank.memory = chosen("timing_only") ? nullptr : memories_[r].get();
+      rank.inputs = inputs_[r];
+      nkisim::SimOptions& options = rank.options;
+      options.unwritten = services.unwritten;
+      options.undefined_output = services.undefined_output;
+      options.print = services.print;
+      options.stochastic_rounding = services.stochastic_rounding;
+      options.progress = [ask = services.progress](std::uint64_t count, nkisim::models::Fs) {
+        return ask(count);
+      };
+      if (!chosen("timed")) continue;
+      options.observers.push_back(&summaries[r]);
+      if (r >= files.size()) continue;
+      reports[r] = std::make_unique<nkisim::Reports>(report_files(files[r]));
+      reports[r]->observe(options.observers);
+    }
+    nkisim::WorldResult result;
+    {
+      const py::gil_scoped_release release;
+      result = nkisim::run_world(ranks, config, {world_, chosen("timed"), chosen("fold")});
+    }
+    interrupted(chosen("keep_partial"));
+    values_of_ = result.values_of;
+    py::list out;
+    for (std::size_t r = 0; r < n; ++r) {
+      const auto as = static_cast<std::size_t>(result.timed_as[r]);
+      if (reports[r] != nullptr && as == r) {
+        reports[r]->write_files();
+        const std::string session = report_files(files[r]).session;
+        if (!session.empty()) {
+          reports[r]->write_session(session, summaries[r], result.ranks[r], {});
+        }
+      }
+      out.append(result_of(summaries[as], result.ranks[r], chosen("timed")));
+    }
+    py::dict all;
+    all["ranks"] = out;
+    all["timed_as"] = result.timed_as;
+    all["values_of"] = result.values_of;
+    return all;
+  }
+
+ private:
+  static py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result,
+                            bool timed) {
+    if (timed) return python::result_of(summary, result);
+    py::dict out;
+    out["instructions"] = result.instructions;
+    out["partial"] = result.partial;
+    return out;
+  }
+
+  std::vector<py::object> programs_;
+  std::vector<std::unique_ptr<Memory>> memories_;
+  std::vector<int> inputs_, values_of_;
+  isa::World world_;
+};
+
+}  // namespace
+
+void bind_world(py::module_& m) {
+  py::class_<World>(m, "World")
+      .def(py::init<const std::vector<py::object>&, const std::string&, bool>())
+      .def("restart", &World::restart)
+      .def("load", &World::load)
+      .def("load_all", &World::load_all)
+      .def("same_inputs", &World::same_inputs)
+      .def("read", &World::read)
+      .def("run", &World::run);
+}
+
+}  // namespace nkisim::python

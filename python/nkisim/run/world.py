@@ -1,0 +1,303 @@
+"""Runs a kernel on the ranks of a world: recorded once where it can be, with every rank's own data."""
+
+import time
+import warnings
+
+import numpy as np
+
+from .. import _core
+from ..record import strict
+from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT, as_bytes
+from ..values.errors import Error
+from . import hostarrays
+from .execution import restart
+from .recording import Arguments
+from .session import prepare, to_host
+from .worldresult import RankResult, WorldResult
+
+
+#: isa::World::kMostRanks
+MOST_RANKS = 4096
+
+
+class PerRank:
+    """An argument that differs by rank: a list with one value for each, or a function of the rank."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def of(self, rank, ranks):
+        if callable(self.values):
+            return self.values(rank)
+        if len(self.values) != ranks:
+            raise Error(f"per_rank has {len(self.values)} values; one for each of the {ranks} ranks is "
+                        "required", code="usage")
+        return self.values[rank]
+
+
+def per_rank(values):
+    """Marks an argument of nkisim.run as a list of one value for each rank, or a function that gives
+    a rank its value: nkisim.run(kernel, x, nkisim.per_rank(weights), ranks=4)."""
+    return PerRank(values)
+
+
+def run_world(function, args, kwargs, grid, options, rank_inputs=None):
+    """A WorldResult of options.ranks ranks. `rank_inputs`: a list of mappings, one for each rank, or
+    a function from the rank to one: arguments by name, beside args and kwargs."""
+    begin = time.perf_counter()
+    if not isinstance(options.ranks, int) or not 1 <= options.ranks <= MOST_RANKS:
+        raise Error(f"ranks is {options.ranks!r}; 1 to {MOST_RANKS} is required", code="usage")
+    world = _World(options)
+    for rank in range(options.ranks):
+        world.add(function, *_arguments_of(rank, options.ranks, args, kwargs, rank_inputs), grid)
+    result = WorldResult(options, getattr(function, "__name__", "kernel"), world)
+    result.record_seconds = time.perf_counter() - begin
+    world.execute(result)
+    result.run_seconds = time.perf_counter() - begin - result.record_seconds
+    if not result.partial and options.timing != "only":
+        world.give_back(result)
+    return result
+
+
+def _arguments_of(rank, ranks, args, kwargs, rank_inputs):
+    """(args, kwargs) of one rank."""
+    def own(value):
+        if isinstance(value, PerRank):
+            return value.of(rank, ranks)
+        if isinstance(value, (list, tuple)) and any(isinstance(v, PerRank) for v in value):
+            return type(value)(own(v) for v in value)
+        return value
+
+    kwargs = {key: own(value) for key, value in kwargs.items()}
+    if rank_inputs is not None:
+        kwargs.update(PerRank(rank_inputs).of(rank, ranks))
+    return tuple(own(value) for value in args), kwargs
+
+
+class _Array:
+    """What an array is to a recording: not its values."""
+
+    def __init__(self, number, array):
+        self.what = number, tuple(array.shape), str(array.dtype), type(array)
+
+
+class _Arrays(Arguments):
+    """The arrays in arguments, in the order in which recording meets them."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def _tensor(self, value, name):
+        return _Array(len(self.pairs), value)
+
+
+def _same(a, b):
+    """Whether two ranks' converted arguments record the same; what cannot tell does not."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, _Array):
+        return a.what == b.what
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(_same(a[key], b[key]) for key in a)
+    try:
+        if a == b:
+            return True
+    except (TypeError, ValueError):
+        return False
+    return hasattr(a, "__dict__") and not callable(a) and _same(vars(a), vars(b))
+
+
+class _Memory:
+    """One rank's values, as a recorder reads them."""
+
+    def __init__(self, world, rank):
+        self.world, self.rank = world, rank
+
+    def read(self, tensor, raw):
+        self.world.read(self.rank, tensor, raw)
+
+
+class _Rank:
+    """One rank: its kernel, as another rank may have recorded it, and its own arrays."""
+
+    def __init__(self, kernel, arrays):
+        self.kernel, self.arrays = kernel, arrays
+
+
+class _World:
+    """The ranks of a run."""
+
+    def __init__(self, options):
+        self.options = options
+        self.ranks = []
+        self.recordings = []  # (arguments to compare, kernel)
+        self.core = None
+
+    # ---- recording ---------------------------------------------------------------------------
+    def add(self, function, args, kwargs, grid):
+        """The next rank. It shares the recording of a rank with the same arguments but for the
+        values of arrays, unless that one looked at values."""
+        hostarrays.settle((args, kwargs))
+        found = _Arrays()
+        key = [[found.convert(a, "") for a in args],
+               {k: found.convert(v, k) for k, v in kwargs.items()}]
+        arrays = [host for host, _ in found.pairs]
+        for known, kernel in self.recordings:
+            if not kernel.recorder.looked and _same(known, key):
+                self.ranks.append(_Rank(kernel, arrays))
+                return
+        options = self.options
+        options.rank = len(self.ranks)
+        kernel = prepare(function, args, kwargs, grid, options)
+        self.recordings.append((key, kernel))
+        self.ranks.append(_Rank(kernel, arrays))
+
+    # ---- execution ---------------------------------------------------------------------------
+    def execute(self, result):
+        """Runs all ranks. As for one rank, what only the newest release forbids is a warning."""
+        for kernel in self.kernels():
+            self._check_races(kernel)
+        self.core = _core.World([r.kernel.recorder.program for r in self.ranks],
+                                self.options.ring_order, self.options.any_world)
+        self._load()
+        try:
+            self._attempt(result)
+        except Error as problem:
+            if "another engine wrote last" not in problem.message or strict.enabled():
+                raise
+            warnings.warn(str(problem), stacklevel=4)
+            for kernel in self.kernels():
+                kernel.recorder.program.accumulate_onto_any()
+            self.core.restart()
+            self._load()
+            self._attempt(result)
+
+    def kernels(self):
+        """Recordings, each once."""
+        return [kernel for _, kernel in self.recordings]
+
+    def _check_races(self, kernel):
+        # Other ranks decide no order within one; their values are taken to be its own.
+        recorder, options = kernel.recorder, self.options
+        values = options.timing != "only"
+        if not recorder.program.may_race():
+            return
+        if values:
+            restart(recorder)
+        for line in recorder.program.check_races(options.allow_races, values):
+            warnings.warn(line, stacklevel=5)
+        recorder.program.restart()
+
+    def _load(self):
+        """Inputs into the ranks' memories: what several ranks have in common is kept once."""
+        if self.options.timing == "only":
+            return
+        for kernel in self.kernels():
+            ranks = [r for r, rank in enumerate(self.ranks) if rank.kernel is kernel]
+            tensors = [t for _, t in kernel.arguments.pairs]
+            for i, t in enumerate(tensors):
+                by_array = {}
+                for r in ranks:
+                    by_array.setdefault(id(self.ranks[r].arrays[i]), []).append(r)
+                for own in by_array.values():
+                    array = hostarrays.to_numpy(self.ranks[own[0]].arrays[i])[1]
+                    data = as_bytes(np.ascontiguousarray(array, t.st.dtype.dtype))
+                    if len(own) == 1:
+                        self.core.load(own[0], t.st.id, data)
+                    else:
+                        self.core.load_all(own, t.st.id, data)
+            given = {t.st.id for t in tensors}
+            for st in kernel.recorder.storages:
+                if st.array is not None and st.id not in given:  # the program's constants
+                    self.core.load_all(ranks, st.id, as_bytes(st.array))
+        classes = {}
+        self.core.same_inputs([
+            classes.setdefault((id(r.kernel), *map(id, r.arrays)), 1 + len(classes))
+            for r in self.ranks])
+
+    def _attempt(self, result):
+        options, found = self.options, []
+
+        def taker(rank):
+            def take(text, only_order):
+                """True where this is a warning; else it is raised."""
+                if only_order:
+                    found.append(f"rank {rank}: {text}")
+                elif options.undefined == "warn":
+                    found.append(f"rank {rank}: {text}\nwhat nobody wrote is NaN here, and 4 in integers")
+                return only_order or options.undefined == "warn"
+            return False if options.undefined == "zeros" else take
+
+        def printer(rank):
+            return lambda line: self.ranks[rank].kernel.recorder.print(f"rank {rank}: {line}")
+
+        numbers = range(len(self.ranks))
+        try:
+            out = self.core.run(
+                options.config or options.target, [f"{k}={v}" for k, v in options.overrides.items()],
+                result.rank_files(), [taker(r) for r in numbers], [printer(r) for r in numbers],
+                {"timed": bool(options.timing), "timing_only": options.timing == "only",
+                 "fold": options.fold, "keep_partial": options.keep_partial})
+        except Error as problem:
+            problem.recorder = self.ranks[0].kernel.recorder
+            raise problem.with_traceback(None) from None
+        for text in found:
+            warnings.warn(text, stacklevel=6)
+        result.timed_as, result.values_of = out["timed_as"], out["values_of"]
+        result.ranks = [RankResult(r, self.ranks[r].kernel.recorder, each)
+                        for r, each in enumerate(out["ranks"])]
+
+    # ---- results -----------------------------------------------------------------------------
+    def give_back(self, result):
+        """Outputs of every rank. An argument that a kernel writes is updated if it is this rank's
+        alone; one that ranks share stays as it was."""
+        count = {}
+        for rank in self.ranks:
+            for array in rank.arrays:
+                count[id(array)] = count.get(id(array), 0) + 1
+        for number, rank in enumerate(self.ranks):
+            kernel = rank.kernel
+            recorder = kernel.recorder
+            recorder.memory = _Memory(self.core, number)
+            try:
+                written = {t.st.id for _, t in kernel.written}
+                pairs, outdated = [], set()
+                for array, (_, t) in zip(rank.arrays, kernel.arguments.pairs):
+                    pairs.append((array, t))
+                    if t.st.id not in written:
+                        continue
+                    if count[id(array)] == 1 and hostarrays.can_change(array):
+                        hostarrays.write_back(array, recorder.read_storage(t.st))
+                    else:
+                        outdated.add(t.st.id)
+                arguments = _Pairs(pairs, outdated, kernel.arguments)
+                result.ranks[number].outputs = to_host(kernel.returned, recorder, arguments)
+            finally:
+                recorder.memory = None
+
+    def values(self, number, st):
+        """All of a tensor of one rank."""
+        recorder = self.ranks[number].kernel.recorder
+        recorder.memory = _Memory(self.core, number)
+        try:
+            return recorder.read_storage(st)
+        finally:
+            recorder.memory = None
+
+    def outputs(self, number):
+        """(storage, array) of the program's outputs on one rank."""
+        storages = self.ranks[number].kernel.recorder.storages
+        return [(st, self.values(number, st)) for st in storages
+                if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT)]
+
+
+class _Pairs:
+    """One rank's arguments, as to_host wants them."""
+
+    def __init__(self, pairs, outdated, first):
+        self.pairs, self.outdated = pairs, outdated
+        self.kind, self.device = first.kind, first.device

@@ -1,0 +1,167 @@
+"""What a run of several ranks gives."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from .execution import total_times
+
+
+class RankResult:
+    """What one rank gave."""
+
+    def __init__(self, rank, recorder, found):
+        self.rank = rank
+        self.recorder = recorder
+        self.outputs: Any = None
+        self.executed = found["instructions"]  # dynamic instructions
+        self.partial = found["partial"]
+        self.summary: dict[str, dict[str, Any]] = json.loads(found.get("json", "{}"))
+        self.summary_text = found.get("text", "")
+        self.latency_ns: float | None = None
+        if self.summary:
+            self.latency_ns = 1e9 * max(total_times(self.summary), default=0.0)
+
+    @property
+    def latency_us(self) -> float | None:
+        """When this rank's last instruction or transfer ended, in simulated microseconds."""
+        return None if self.latency_ns is None else self.latency_ns / 1e3
+
+    @property
+    def output(self) -> Any:
+        """The only output, or all of them."""
+        return self.outputs
+
+    def __repr__(self) -> str:
+        latency = "" if self.latency_ns is None else f", {self.latency_ns / 1e3:.3f} us"
+        return f"<nkisim rank {self.rank}{latency}>"
+
+
+class WorldResult:
+    """What a run of several ranks gives: result[k] is rank k's part."""
+
+    def __init__(self, options, name, world):
+        self.options = options
+        self.name = name
+        self.world = world
+        self.ranks: list[RankResult] = []
+        self.timed_as: list[int] = []   # for each rank, the one whose time is its own too
+        self.values_of: list[int] = []  # ... and whose values are
+        self.record_seconds = 0.0
+        self.run_seconds = 0.0
+        self.files = options.files
+
+    def __getitem__(self, rank: int) -> RankResult:
+        return self.ranks[rank]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def __iter__(self):
+        return iter(self.ranks)
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the kernel returns on each rank."""
+        return [r.outputs for r in self.ranks]
+
+    @property
+    def partial(self) -> bool:
+        """Interrupted: everything is about what ran until then."""
+        return any(r.partial for r in self.ranks)
+
+    @property
+    def latency_ns(self) -> float | None:
+        """Until the last rank has ended."""
+        times = [r.latency_ns for r in self.ranks if r.latency_ns is not None]
+        return max(times) if times else None
+
+    @property
+    def latency_us(self) -> float | None:
+        """Simulated latency of the slowest rank in microseconds; None for a run without time."""
+        return None if self.latency_ns is None else self.latency_ns / 1e3
+
+    @property
+    def recorder(self):
+        """Of the first rank."""
+        return self.ranks[0].recorder
+
+    @property
+    def recordings(self) -> int:
+        """How often the kernel was recorded: once, unless ranks differ in more than data."""
+        return len(self.world.recordings)
+
+    def rank_files(self):
+        """Reports that each rank writes: paths with {rank} in them."""
+        if not self.files:
+            return []
+        return [{key: os.fspath(path).replace("{rank}", str(r)) for key, path in self.files.items()}
+                for r in range(self.options.ranks)]
+
+    def save(self, path: str | os.PathLike, compiled: bool = True) -> str:
+        """Writes the program as a trace that says how many ranks it has, STEM.npz with every rank's
+        inputs and, for each rank, STEM.expected.RANK.npz with what it gave: `nkisim run STEM.nisa
+        --expect 'STEM.expected.{rank}.npz'`. All ranks must share one recording."""
+        from nkisim_profile.files import replacing  # not beside every build's package
+
+        from ..values.errors import Error
+        from .result import _bits, _stem
+
+        if self.recordings != 1:
+            raise Error(f"the ranks have {self.recordings} different programs; a trace has one",
+                        code="usage", instruction="save")
+        path = os.fspath(path)
+        folder = os.path.dirname(path) or "."
+        kernel = self.world.kernels()[0]
+        arrays, keys = self._inputs(kernel)
+        archive = f"{_stem(path)}.npz"
+        contents = {archive: arrays}
+        for r in range(len(self.ranks)):
+            contents[f"{_stem(path)}.expected.{r}.npz"] = {
+                st.name: _bits(value) for st, value in self.world.outputs(r)}
+        for name, content in contents.items():
+            with replacing(os.path.join(folder, name)) as partial, open(partial, "wb") as out:
+                np.savez(out, **content)
+        kernel.recorder.program.save(path, self.name, archive, keys, compiled)
+        return path
+
+    def _inputs(self, kernel):
+        """Arrays of the archive, and the key of each tensor: NAME@RANK where ranks differ."""
+        from .hostarrays import to_numpy
+        from .result import _bits
+
+        arrays, keys, given = {}, {}, set()
+        for i, (_, t) in enumerate(kernel.arguments.pairs):
+            given.add(t.st.id)
+            own = [to_numpy(rank.arrays[i])[1] for rank in self.world.ranks]
+            own = [np.ascontiguousarray(a, t.st.dtype.dtype).reshape(t.st.shape) for a in own]
+            if all(rank.arrays[i] is self.world.ranks[0].arrays[i] for rank in self.world.ranks):
+                arrays[t.st.name], keys[t.st.id] = _bits(own[0]), t.st.name
+                continue
+            keys[t.st.id] = t.st.name + "@{rank}"
+            arrays.update({f"{t.st.name}@{r}": _bits(a) for r, a in enumerate(own)})
+        for st in kernel.recorder.storages:
+            if st.array is not None and st.id not in given:
+                arrays[st.name], keys[st.id] = _bits(st.array), st.name
+        return arrays, keys
+
+    def report(self) -> str:
+        """A few lines for people."""
+        lines = [f"kernel        {self.name} on {len(self.ranks)} ranks of {self.recorder.target}"]
+        if self.partial:
+            lines.append("PARTIAL       interrupted: all figures are of what ran until then")
+        if self.latency_ns is not None:
+            slowest = max(self.ranks, key=lambda r: r.latency_ns)
+            lines.append(f"latency       {self.latency_us:.3f} us (rank {slowest.rank})")
+        simulated = len(set(self.timed_as))
+        if simulated < len(self.ranks) and self.latency_ns is not None:
+            lines.append(f"simulated     {simulated} rank in time, for all that are like it")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        latency = "" if self.latency_ns is None else f", {self.latency_us:.3f} us"
+        return f"<nkisim result: {len(self.ranks)} ranks{latency}>"

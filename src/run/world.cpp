@@ -1,0 +1,193 @@
+#include "src/run/world.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace nkisim {
+namespace {
+
+bool in_memory(const isa::TensorRef& ref) {
+  for (const isa::DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->kind != isa::DynamicOffset::Kind::kRegister) return true;
+  }
+  return false;
+}
+
+// Whether a program asks which rank it is.
+bool asks_rank(const isa::Program& program) {
+  return std::any_of(program.insts().begin(), program.insts().end(), [](const isa::Inst& inst) {
+    const std::string_view op = isa::spec(inst).name;
+    return op == "rank_id" || op == "collective_permute_implicit_current_processing_rank_id";
+  });
+}
+
+// Whether no value decides what the program does when: no register from memory, no address in it.
+bool time_without_values(const isa::Program& program) {
+  return std::none_of(program.insts().begin(), program.insts().end(), [](const isa::Inst& inst) {
+    bool depends = isa::spec(inst).loads_register || inst.op == isa::Op::k_all_gather_v ||
+                   inst.op == isa::Op::k_all_to_all_v;  // lengths are in memory
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+      depends = depends || in_memory(ref);
+    });
+    return depends;
+  });
+}
+
+// Whether equal inputs give every rank of the world equal values: its only collectives give all
+// ranks of a group the same, and every rank is in a group of the same size.
+bool same_for_all(const isa::Program& program, int ranks) {
+  for (const isa::Inst& inst : program.insts()) {
+    const isa::OpSpec& op = isa::spec(inst);
+    if (op.combine == nullptr) continue;
+    if (op.name != "all_reduce" && op.name != "all_gather") return false;
+    const auto groups = isa::groups_in(inst.list(isa::param_index(op, "replica_group")));
+    std::size_t members = 0;
+    for (const isa::RankGroup group : groups) {
+      members += group.size();
+      if (group.size() != groups.front().size()) return false;
+    }
+    if (members != static_cast<std::size_t>(ranks)) return false;
+  }
+  return true;
+}
+
+// What a run of the world may share.
+struct Folding {
+  bool time = false;    // one rank's time is every rank's
+  bool values = false;  // one rank's values are
+};
+
+Folding folding_of(std::span<const RankInput> ranks, const WorldOptions& options) {
+  const isa::Program& program = *ranks.front().program;
+  const bool one_program = std::all_of(ranks.begin(), ranks.end(),
+                                       [&](const RankInput& r) { return r.program == &program; });
+  const bool random = ranks.front().options.stochastic_rounding.has_value();
+  if (!options.fold || ranks.size() < 2 || !one_program || asks_rank(program) || random) return {};
+  const bool same_inputs = std::all_of(ranks.begin(), ranks.end(), [&](const RankInput& r) {
+    return r.inputs != 0 && r.inputs == ranks.front().inputs;
+  });
+  const bool values = same_inputs && same_for_all(program, options.world.ranks);
+  return {values || time_without_values(program), values};
+}
+
+isa::InterpretOptions interpret_options(const SimOptions& sim) {
+  isa::InterpretOptions options;
+  options.unwritten = sim.unwritten;
+  options.undefined_output = sim.undefined_output;
+  options.print = sim.print;
+  options.stochastic_rounding = sim.stochastic_rounding;
+  if (sim.progress) {
+    options.progress = [&sim](std::uint64_t n) { return sim.progress(n, 0); };
+  }
+  return options;
+}
+
+// Values of all ranks, or of the first for all of them. False if progress asked to stop.
+bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bool folded,
+               WorldResult& out) {
+  bool stopped = false;
+  const auto noting = [&](const RankInput& rank) {
+    isa::InterpretOptions each = interpret_options(rank.options);
+    if (!each.progress) return each;
+    each.progress = [&stopped, ask = each.progress](std::uint64_t n) {
+      stopped = !ask(n);
+      return !stopped;
+    };
+    return each;
+  };
+  std::uint64_t count = 0;
+  if (folded) {
+    isa::InterpretOptions one = noting(ranks.front());
+    one.world = options.world;
+    one.lockstep = true;
+    count = isa::interpret(*ranks.front().program, *ranks.front().memory, one);
+  } else {
+    std::vector<isa::RankRun> runs;
+    for (const RankInput& rank : ranks) {
+      runs.push_back({rank.program, rank.memory, noting(rank)});
+    }
+    count = isa::interpret_world(runs, options.world);
+  }
+  for (SimResult& r : out.ranks) {
+    r.instructions = count / (folded ? 1 : out.ranks.size());
+    r.partial = r.partial || stopped;
+  }
+  return !stopped;
+}
+
+std::vector<models::RankSetup> setups(std::span<const RankInput> ranks, bool timing_only,
+                                      std::size_t count) {
+  std::vector<models::RankSetup> out;
+  for (std::size_t r = 0; r < count; ++r) {
+    models::RankSetup setup{.program = ranks[r].program,
+                            .memory = timing_only ? nullptr : ranks[r].memory,
+                            .observers = models::ObserverList(ranks[r].options.observers),
+                            .options = run_options(ranks[r].options)};
+    setup.options.rank = static_cast<int>(r);
+    out.push_back(std::move(setup));
+  }
+  if (count == 1) {
+    out.front().twins.resize(ranks.size() - 1);
+    std::iota(out.front().twins.begin(), out.front().twins.end(), 1);
+  }
+  return out;
+}
+
+void keep(WorldResult& out, const std::vector<models::RunResult>& results) {
+  for (std::size_t r = 0; r < out.ranks.size(); ++r) {
+    const models::RunResult& result = results[std::min(r, results.size() - 1)];
+    out.ranks[r] = {result.end, result.instructions, result.stopped};
+  }
+}
+
+}  // namespace
+
+WorldResult run_world(std::span<const RankInput> ranks, const models::Config& config,
+                      const WorldOptions& options) {
+  if (ranks.empty()) isa::fail("ranks", "0", "at least 1");
+  std::set<const isa::Program*> programs;
+  for (const RankInput& rank : ranks) {
+    if (!programs.insert(rank.program).second) continue;
+    isa::check_world(*rank.program, options.world);
+    if (rank.program->cores() != ranks.front().program->cores()) {
+      isa::fail("a rank's program", "for " + std::to_string(rank.program->cores()) + " cores",
+                std::to_string(ranks.front().program->cores()) + ", as the first rank's");
+    }
+    check_config(*rank.program, config);
+  }
+  WorldResult out;
+  out.ranks.resize(ranks.size());
+  out.timed_as.resize(ranks.size());
+  std::iota(out.timed_as.begin(), out.timed_as.end(), 0);
+  out.values_of = out.timed_as;
+  const Folding folding = folding_of(ranks, options);
+  const bool timing_only = ranks.front().memory == nullptr;
+  if (folding.values) std::fill(out.values_of.begin(), out.values_of.end(), 0);
+  if (!options.timed) {
+    interpret(ranks, options, folding.values, out);
+    return out;
+  }
+  if (folding.time) {
+    // Values that decide nothing about time come from the interpreter; the same, as ever.
+    try {
+      const bool without = timing_only || time_without_values(*ranks.front().program);
+      if (without) {
+        keep(out, models::run_world(setups(ranks, true, 1), config, options.world));
+        std::fill(out.timed_as.begin(), out.timed_as.end(), 0);
+        if (timing_only || out.ranks.front().partial) return out;
+        const std::vector<SimResult> timed = out.ranks;
+        if (interpret(ranks, options, folding.values, out)) out.ranks = timed;
+        return out;
+      }
+    } catch (const models::NotAlike&) {  // the ranks' places make a difference
+    }
+  }
+  std::fill(out.timed_as.begin(), out.timed_as.end(), 0);
+  std::iota(out.timed_as.begin(), out.timed_as.end(), 0);
+  std::iota(out.values_of.begin(), out.values_of.end(), 0);
+  keep(out, models::run_world(setups(ranks, timing_only, ranks.size()), config, options.world));
+  return out;
+}
+
+}  // namespace nkisim

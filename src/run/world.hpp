@@ -1,0 +1,38 @@
+// Runs of several ranks: values alone, or in time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "isa/interpreter.hpp"
+#include "src/run/simulation.hpp"
+
+namespace nkisim {
+
+/// One rank: its program (ranks may share one) and its memory, inputs loaded.
+struct RankInput {
+  const isa::Program* program = nullptr;
+  isa::Memory* memory = nullptr;  // null for all ranks: time only
+  SimOptions options = {};
+  /// Ranks with the same number other than 0 have the same inputs, byte for byte.
+  int inputs = 0;
+};
+
+struct WorldOptions {
+  isa::World world = {};
+  bool timed = true;
+  /// Ranks that cannot differ are simulated once (docs/collectives.md says when that is exact).
+  bool fold = true;
+};
+
+struct WorldResult {
+  std::vector<SimResult> ranks;
+  /// For each rank, the rank whose events and whose memory are its own too: itself, or a lower one.
+  std::vector<int> timed_as, values_of;
+};
+
+/// Checks the programs against the world and runs it. Throws isa::Error located in a program.
+WorldResult run_world(std::span<const RankInput> ranks, const models::Config& config,
+                      const WorldOptions& options);
+
+}  // namespace nkisim
