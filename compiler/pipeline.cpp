@@ -6,8 +6,11 @@
 
 #include "compiler/analysis/checks.hpp"
 #include "compiler/passes/assign.hpp"
+#include "compiler/passes/casts.hpp"
 #include "compiler/passes/clears.hpp"
+#include "compiler/passes/engines.hpp"
 #include "compiler/passes/forward.hpp"
+#include "compiler/passes/merge.hpp"
 #include "compiler/passes/rename.hpp"
 #include "compiler/passes/reuse.hpp"
 #include "compiler/passes/schedule.hpp"
@@ -19,12 +22,15 @@ namespace nkisim::compiler {
 namespace {
 
 constexpr std::array kPipeline = {
-    Pass{"fit", &fit, "orders tried after the program's own"},
-    Pass{"forward", &forward, "copies left out, their source read in PSUM"},
     Pass{"clears", &clears, "memsets left out"},
+    Pass{"casts", &casts, "stores that a cast goes before"},
+    Pass{"merge", &merge, "copies out of PSUM done by another's"},
+    Pass{"fit", &fit, "orders tried after the program's own, or transfers of spilled tiles"},
+    Pass{"forward", &forward, "copies left out, their source read in PSUM"},
     Pass{"reuse", &reuse, "instructions left out, an earlier result read again"},
     Pass{"rename", &rename, "tiles given storage of their own"},
     Pass{"share", &share, "instructions left out, another tile holds what they fill"},
+    Pass{"engines", &engines, "copies given another engine"},
     Pass{"queues", &assign, "DMAs given another engine"},
     Pass{"schedule", &schedule, "instructions moved before earlier ones"},
     Pass{"place", &place, "tensors given an address"},

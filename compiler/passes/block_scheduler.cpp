@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/passes/engines.hpp"
+
 namespace nkisim::compiler {
 
 BlockScheduler::BlockScheduler(const Context& context, std::span<const std::uint32_t> block,
@@ -22,7 +24,7 @@ std::vector<std::uint32_t> BlockScheduler::run() {
     std::size_t engine = 0;
     for (std::size_t e = 0; e < lines_.size(); ++e) {
       const Choice choice = choose(e);
-      if (choice.at < best.at || (choice.at == best.at && choice.number < best.number)) {
+      if (choice.before(best)) {
         best = choice;
         engine = e;
       }
@@ -44,6 +46,7 @@ void BlockScheduler::add(std::uint32_t number) {
   Node& node = nodes_[number];
   const isa::Inst& instruction = inst(number);
   node.estimate = context_.estimator.estimate(instruction);
+  node.open = context_.balance && may_copy_elsewhere(instruction);
   node.begins = context_.room.tracks() && context_.room.begins(instruction);
   const auto edges = precedence_.add(instruction, number, [&](std::uint32_t n) {
     return nodes_[n].done && nodes_[n].visible <= now_;
@@ -75,6 +78,22 @@ void BlockScheduler::link(std::uint32_t number, const Hazards::Edge& edge) {
 void BlockScheduler::release(std::uint32_t number) {
   const Node& node = nodes_[number];
   lines_.at(static_cast<std::size_t>(node.estimate.engine)).later.push({node.ready, number});
+  if (node.open) {
+    lines_.at(static_cast<std::size_t>(isa::Engine::kScalar)).later.push({node.ready, number});
+  }
+}
+
+Estimate BlockScheduler::on_scalar(std::uint32_t number) const {
+  isa::Inst instruction = inst(number);
+  instruction.engine = isa::Engine::kScalar;
+  return context_.estimator.estimate(instruction);
+}
+
+// Open instructions that the other engine has taken.
+void BlockScheduler::discard_done(Line& line) {
+  while (!line.now.empty() && nodes_[line.now.top()].done) line.now.pop();
+  while (!line.hungry.empty() && nodes_[line.hungry.top()].done) line.hungry.pop();
+  while (!line.later.empty() && nodes_[line.later.top().number].done) line.later.pop();
 }
 
 models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) const {
@@ -84,11 +103,13 @@ models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) cons
 
 BlockScheduler::Choice BlockScheduler::choose(std::size_t engine) {
   Line& line = lines_.at(engine);
+  discard_done(line);
   const auto settle = [&](models::Fs time) {
     while (!line.later.empty() && line.later.top().ready <= time) {
       const std::uint32_t number = line.later.top().number;
       line.later.pop();
-      (nodes_[number].begins ? line.hungry : line.now).push(number);
+      if (!nodes_[number].done) (nodes_[number].begins ? line.hungry : line.now).push(number);
+      discard_done(line);
     }
   };
   settle(line.free);
@@ -117,6 +138,10 @@ void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
   Line& line = lines_.at(engine);
   (choice.hungry ? line.hungry : line.now).pop();
   Node& node = nodes_[choice.number];
+  if (node.open && engine == static_cast<std::size_t>(isa::Engine::kScalar)) {
+    node.moved = true;
+    node.estimate = on_scalar(choice.number);
+  }
   models::Fs start = choice.at;
   if (node.estimate.act_table != 0 && node.estimate.act_table != table_) {
     table_ = node.estimate.act_table;

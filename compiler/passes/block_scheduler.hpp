@@ -21,12 +21,15 @@ class BlockScheduler {
     std::size_t window;
     Estimator& estimator;
     Room& room;
+    bool balance;  // open copies go to the engine that starts them first (engines.hpp)
   };
   /// `block`: indices in the program; the first has `position` among its core's instructions.
   BlockScheduler(const Context& context, std::span<const std::uint32_t> block,
                  std::size_t position);
   /// The block's numbers (0 = its first instruction) in their new order.
   [[nodiscard]] std::vector<std::uint32_t> run();
+  /// Whether ScalarE was given number `n`, which is VectorE's in the program; after run().
+  [[nodiscard]] bool moved_to_scalar(std::uint32_t n) const { return nodes_[n].moved; }
 
  private:
   struct Node {
@@ -37,6 +40,8 @@ class BlockScheduler {
     bool begins = false;  // a tile's life: needs room
     bool held = false;    // for want of room
     bool done = false;
+    bool open = false;                     // may as well go to ScalarE
+    bool moved = false;                    // has gone there
     std::vector<Hazards::Edge> followers;  // `producer` is the follower's number here
   };
   struct Later {
@@ -57,11 +62,16 @@ class BlockScheduler {
     models::Fs at = models::kNever;
     std::uint32_t number = 0;
     bool hungry = false;
+    [[nodiscard]] bool before(const Choice& other) const {
+      return at != other.at ? at < other.at : number < other.number;
+    }
   };
   void admit();
   void add(std::uint32_t number);
   void link(std::uint32_t number, const Hazards::Edge& edge);
   void release(std::uint32_t number);
+  [[nodiscard]] Estimate on_scalar(std::uint32_t number) const;
+  void discard_done(Line& line);
   [[nodiscard]] Choice choose(std::size_t engine);
   [[nodiscard]] models::Fs start_on(const Line& line, std::uint32_t number) const;
   void issue(std::size_t engine, const Choice& choice);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "compiler/analysis/remap.hpp"
 #include "models/footprint.hpp"
 
 namespace nkisim::compiler {
@@ -11,12 +12,11 @@ namespace {
 class Renamer {
  public:
   Renamer(isa::Program& program, const std::vector<bool>& placed)
-      : program_(program), now_(program.tensors().size()), may_(now_.size(), true) {
-    for (std::uint32_t t = 0; t < now_.size(); ++t) {
-      now_[t] = t;
+      : program_(program), now_(program), may_(program.tensors().size(), true) {
+    for (std::uint32_t t = 0; t < may_.size(); ++t) {
       may_[t] = !placed[t] && program.tensors()[t].space == isa::Space::kSbuf;
     }
-    used_.assign(now_.size(), false);
+    used_.assign(may_.size(), false);
     exclude_spanning();
   }
 
@@ -29,7 +29,7 @@ class Renamer {
  private:
   // A tensor of several stretches may carry values around a loop.
   void exclude_spanning() {
-    std::vector<std::uint32_t> stretch(now_.size(), 0);
+    std::vector<std::uint32_t> stretch(may_.size(), 0);
     std::uint32_t here = 1;
     for (const isa::Inst& inst : program_.insts()) {
       if (isa::spec(inst).control != isa::OpSpec::Control::kNone) ++here;
@@ -64,11 +64,11 @@ class Renamer {
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       const std::uint32_t t = ref.tensor;
       if (t >= may_.size() || !may_[t]) return;
-      if (write && used_[t] && overwrites(inst, t)) now_[t] = another(t);
+      if (write && used_[t] && overwrites(inst, t)) now_.set(t, another(t));
       used_[t] = true;
-      changes |= now_[t] != t;
+      changes |= now_(t) != t;
     });
-    if (changes) redirect(i);
+    if (changes) now_.apply(i);
   }
 
   std::uint32_t another(std::uint32_t t) {
@@ -80,37 +80,8 @@ class Renamer {
     return id;
   }
 
-  const isa::TensorRef* moved(const isa::TensorRef* ref) {
-    isa::TensorRef copy = *ref;
-    if (copy.tensor < now_.size()) copy.tensor = now_[copy.tensor];
-    copy.dynamic = moved(ref->dynamic);
-    return copy.tensor == ref->tensor && copy.dynamic == ref->dynamic ? ref
-                                                                      : program_.add_ref(copy);
-  }
-
-  const isa::DynamicOffset* moved(const isa::DynamicOffset* d) {
-    if (d == nullptr) return d;
-    isa::DynamicOffset copy = *d;
-    if (d->index != nullptr) copy.index = moved(d->index);
-    copy.next = moved(d->next);
-    return copy.index == d->index && copy.next == d->next ? d : program_.add_dynamic(copy);
-  }
-
-  void redirect(std::size_t i) {
-    const isa::Inst& inst = program_.insts()[i];
-    std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
-    for (isa::Arg& arg : args) {
-      if (arg.kind == isa::Arg::Kind::kTensor) arg.tensor = moved(arg.tensor);
-      if (arg.kind != isa::Arg::Kind::kTensors) continue;
-      isa::RefList refs;
-      for (const isa::TensorRef* ref : *arg.tensors) refs.push_back(moved(ref));
-      arg.tensors = program_.add_refs(std::move(refs));
-    }
-    program_.set_args(i, args);
-  }
-
   isa::Program& program_;
-  std::vector<std::uint32_t> now_;  // by tensor: its current storage
+  Remap now_;  // its current storage
   std::vector<bool> may_, used_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> made_;
 };

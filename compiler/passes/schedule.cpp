@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/passes/block_scheduler.hpp"
+#include "compiler/passes/engines.hpp"
 #include "compiler/passes/order.hpp"
 #include "compiler/placement/place.hpp"
 
@@ -47,12 +48,14 @@ class Scheduler {
 
   void run_block(std::span<const std::uint32_t> block, std::size_t position, Room& room) {
     if (block.empty()) return;
-    BlockScheduler scheduler({program_, options_.placed, options_.window, estimator_, room}, block,
-                             position);
+    BlockScheduler scheduler(
+        {program_, options_.placed, options_.window, estimator_, room, options_.balance}, block,
+        position);
     const std::vector<std::uint32_t> order = scheduler.run();
     std::uint32_t earliest = static_cast<std::uint32_t>(block.size());  // of those that follow
     for (std::size_t k = order.size(); k-- > 0;) {
       result_.order[block[k]] = block[order[k]];
+      if (scheduler.moved_to_scalar(order[k])) result_.to_scalar.push_back(block[order[k]]);
       if (order[k] > earliest) ++result_.moved;
       earliest = std::min(earliest, order[k]);
     }
@@ -63,6 +66,15 @@ class Scheduler {
   Estimator estimator_;
   Schedule result_;
 };
+
+// tensor_copy exists on ScalarE from trn2 on.
+bool scalar_copies(const isa::Program& program) {
+  return program.machine().generation >= isa::Generation::kV3;
+}
+
+void give(isa::Program& program, const std::vector<std::uint32_t>& copies, isa::Engine engine) {
+  for (const std::uint32_t i : copies) program.set_engine(i, engine);
+}
 
 }  // namespace
 
@@ -76,22 +88,27 @@ Done schedule(Unit& unit) {
   ScheduleOptions options;
   options.placed = unit.final_addresses();
   options.packed = unit.packed;
+  options.balance = engines_of(unit) == "load" && scalar_copies(unit.program);
   if (!unit.origin.open) {
     const Schedule found = schedule(unit.program, unit.config(), options);
+    give(unit.program, found.to_scalar, isa::Engine::kScalar);
     unit.program.reorder(found.order);
     return {found.moved};
   }
   for (const double share : kShares) {
     options.share = share;
     const Schedule found = schedule(unit.program, unit.config(), options);
+    give(unit.program, found.to_scalar, isa::Engine::kScalar);
     const Order order(unit.program, found.order);
     try {
       place_tensors(unit, false);
       unit.placed = true;
-      return {found.moved,
-              "up to " + std::to_string(std::lround(100 * share)) + " % of SBUF filled"};
+      return {found.moved, "up to " + std::to_string(std::lround(100 * share)) +
+                               " % of SBUF filled, " + std::to_string(found.to_scalar.size()) +
+                               " copies given to ScalarE"};
     } catch (const isa::Error&) {
       order.undo();
+      give(unit.program, found.to_scalar, isa::Engine::kVector);
     }
   }
   return {0, "no order's tiles can be placed"};

@@ -12,13 +12,15 @@ struct ScheduleOptions {
   /// On-chip tensors whose address is final, by id; the others will be given one afterwards and
   /// have storage of their own until then. Empty: all are final.
   std::vector<bool> placed = {};
-  double share = 1;     // of SBUF that tiles without an address may fill
-  bool packed = false;  // narrow tiles lie side by side: they count by the quadrants they take
+  double share = 1;      // of SBUF that tiles without an address may fill
+  bool balance = false;  // open copies go to VectorE or ScalarE (engines.hpp)
+  bool packed = false;   // narrow tiles lie side by side: they count by the quadrants they take
 };
 
 struct Schedule {
-  std::vector<std::uint32_t> order;  // the k-th instruction is the program's order[k]-th
-  std::size_t moved = 0;             // instructions that overtake an earlier one
+  std::vector<std::uint32_t> order;           // the k-th instruction is the program's order[k]-th
+  std::size_t moved = 0;                      // instructions that overtake an earlier one
+  std::vector<std::uint32_t> to_scalar = {};  // by number in the program: copies given to ScalarE
 };
 
 /// Orders every stretch of instructions without control flow, rendezvous or register writes: each

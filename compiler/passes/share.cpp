@@ -17,7 +17,7 @@ constexpr double kShare = 0.75;
 // Distances of at most twice the next smaller one are taken for those of one loop.
 constexpr std::uint32_t kSameLoop = 2;
 
-struct Tile {
+struct SharedTile {
   std::vector<std::uint32_t> writers, readers;  // each once; what writes it too reads it not
   std::uint32_t first = 0, last = 0;
   std::uint32_t left = 0;  // readers that are not dropped
@@ -34,7 +34,7 @@ struct Repeat {
 
 class Sharer {
  public:
-  Sharer(isa::Program& program, const std::vector<bool>& placed)
+  Sharer(isa::Program& program, const std::vector<bool>& placed, std::int64_t room)
       : program_(program),
         placed_(placed),
         values_(program, placed),
@@ -43,8 +43,7 @@ class Sharer {
         dropped_(program.insts().size(), false),
         filled_(static_cast<std::size_t>(program.cores()),
                 RangeMax(std::max<std::size_t>(program.insts().size(), 1))),
-        room_(static_cast<std::int64_t>(
-            kShare * static_cast<double>(program.machine().sbuf_partition_bytes))) {
+        room_(room) {
     for (std::uint32_t t = 0; t < root_.size(); ++t) root_[t] = t;
     find_uses();
     for (std::uint32_t t = 0; t < tiles_.size(); ++t) {
@@ -85,7 +84,7 @@ class Sharer {
   }
 
   void note(std::uint32_t t, std::uint32_t i, bool write, bool own) {
-    Tile& tile = tiles_[t];
+    SharedTile& tile = tiles_[t];
     if (!tile.used()) tile.first = i;
     tile.last = i;
     if (write) {
@@ -112,7 +111,7 @@ class Sharer {
 
   // Filled by pure instructions, then only read, by instructions that can read another tile.
   [[nodiscard]] bool may_be_shared(std::uint32_t t) const {
-    const Tile& tile = tiles_[t];
+    const SharedTile& tile = tiles_[t];
     return program_.tensors()[t].space == isa::Space::kSbuf && !placed_[t] && tile.plain &&
            !tile.writers.empty() && !tile.readers.empty();
   }
@@ -140,7 +139,7 @@ class Sharer {
         return tiles_[a].writers.back() < tiles_[b].writers.back();
       });
       for (std::size_t k = 1; k < tiles.size(); ++k) {
-        const Tile &earlier = tiles_[tiles[k - 1]], &later = tiles_[tiles[k]];
+        const SharedTile &earlier = tiles_[tiles[k - 1]], &later = tiles_[tiles[k]];
         const std::uint32_t gap = later.first > earlier.last ? later.first - earlier.last : 0;
         const isa::SourceLoc& loc = program_.insts()[later.writers.back()].loc;
         const std::uint64_t site = std::uint64_t{loc.kernel_file} << 32U | loc.kernel_line;
@@ -195,7 +194,7 @@ class Sharer {
 
   void merge(const Repeat& r) {
     const std::uint32_t to = root(r.earlier);
-    const Tile& later = tiles_[r.later];
+    const SharedTile& later = tiles_[r.later];
     if (!redirect(program_, later.readers, r.later, to)) return;
     root_[r.later] = to;
     std::vector<std::uint32_t>& all = tiles_[to].readers;
@@ -212,7 +211,7 @@ class Sharer {
       if (dropped_[i]) continue;
       dropped_[i] = true;
       for (const std::uint32_t t : operands(i)) {
-        Tile& tile = tiles_[t];
+        SharedTile& tile = tiles_[t];
         if (--tile.left > 0 || !removable(t)) continue;
         left.insert(left.end(), tile.writers.begin(), tile.writers.end());
       }
@@ -246,7 +245,7 @@ class Sharer {
   isa::Program& program_;
   const std::vector<bool>& placed_;
   Values values_;
-  std::vector<Tile> tiles_;
+  std::vector<SharedTile> tiles_;
   std::vector<std::uint32_t> root_;  // by tile: the one that is read in its place
   std::vector<bool> dropped_;        // by instruction
   std::vector<RangeMax> filled_;     // by core: bytes of SBUF in use, by instruction
@@ -255,15 +254,22 @@ class Sharer {
 
 }  // namespace
 
-std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed) {
-  return Sharer(program, placed).run();
+std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed,
+                                       std::int64_t room) {
+  return Sharer(program, placed, room).run();
+}
+
+bool shares(const Unit& unit) {
+  const bool wanted =
+      unit.options.share == "auto" ? unit.origin.legacy : unit.options.share == "tiles";
+  return wanted && unit.may_drop();
 }
 
 Done share(Unit& unit) {
-  const bool wanted =
-      unit.options.share == "auto" ? unit.origin.legacy : unit.options.share == "tiles";
-  if (!wanted || !unit.may_drop()) return {};
-  const std::vector<std::uint32_t> unneeded = share_tiles(unit.program, unit.final_addresses());
+  if (!shares(unit)) return {};
+  const auto sbuf = static_cast<double>(unit.program.machine().sbuf_partition_bytes);
+  const std::vector<std::uint32_t> unneeded =
+      share_tiles(unit.program, unit.final_addresses(), static_cast<std::int64_t>(kShare * sbuf));
   unit.program.remove(unneeded);
   return {unneeded.size()};
 }

@@ -10,12 +10,18 @@ namespace nkisim::compiler {
 
 /// Tiles of SBUF that are filled with what another tile held before (analysis/values), by any
 /// number of loads, products and other instructions: their readers read the earlier tile, as far as
-/// SBUF has room for its longer life, and what filled them, and nothing else needs, is not done.
-/// Chains count from their end: if the result is shared, its operands need not be. Returns the
-/// instructions to remove, ascending. `placed` as for Hazards. For programs without control flow.
-std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed);
+/// SBUF has room for its longer life (`room` bytes of every partition), and what filled them, and
+/// nothing else needs, is not done. Chains count from their end: if the result is shared, its
+/// operands need not be. Returns the instructions to remove, ascending. `placed` as for Hazards.
+/// For programs without control flow.
+std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed,
+                                       std::int64_t room);
 
-/// Removes them if the switch `share` says so.
+/// Whether the switch `share` says so for this program.
+[[nodiscard]] bool shares(const Unit& unit);
+
+/// Removes them if the switch says so. Three quarters of SBUF are room; the rest is the
+/// scheduler's.
 Done share(Unit& unit);
 
 }  // namespace nkisim::compiler

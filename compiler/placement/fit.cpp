@@ -1,11 +1,21 @@
 #include "compiler/placement/fit.hpp"
 
+#include <array>
+#include <limits>
+#include <string>
+
 #include "compiler/passes/order.hpp"
+#include "compiler/passes/share.hpp"
+#include "compiler/passes/spill.hpp"
 #include "compiler/passes/thrift.hpp"
 #include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
 namespace {
+
+// Of SBUF, what tiles may fill when some are spilled; the next is tried where they cannot be
+// placed.
+constexpr std::array kSpillShares = {0.75, 0.6};
 
 // Whether the tiles fit in the program's present order; else `problem` says what does not.
 bool fits(Unit& unit, std::optional<isa::Error>& problem) {
@@ -16,6 +26,51 @@ bool fits(Unit& unit, std::optional<isa::Error>& problem) {
     problem = e;
     return false;
   }
+}
+
+std::string megabytes(std::int64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; }
+
+// Of the orders, the one in which SBUF overflows least, with what has to leave and come back.
+std::optional<Done> spill(Unit& unit) {
+  const std::string_view chosen = unit.options.spill;
+  const bool wanted = chosen == "auto" ? unit.origin.legacy : chosen == "latest";
+  isa::Program& program = unit.program;
+  if (!wanted || !unit.may_drop() || program.cores() > 1) return std::nullopt;
+  const std::vector<bool> placed = unit.final_addresses();
+  const isa::Program::Version kernels = program.version();
+  if (shares(unit)) {  // what it keeps alive too long comes back from memory as well
+    program.remove(share_tiles(program, placed, std::numeric_limits<std::int64_t>::max() / 2));
+  }
+  const isa::Program::Version own = program.version();
+  std::optional<isa::Program::Version> best;
+  Spilled least;
+  for (const Delay delay : kDelays) {
+    const std::vector<std::uint32_t> order = thrifty_order(program, placed, delay);
+    for (const double share : kSpillShares) {
+      program.reorder(order);
+      const auto bytes = static_cast<double>(program.machine().sbuf_partition_bytes);
+      const auto spilled = spill_tiles(program, placed, static_cast<std::int64_t>(share * bytes));
+      std::optional<isa::Error> problem;
+      const bool fit = spilled && fits(unit, problem);
+      if (fit && (!best || spilled->bytes() < least.bytes())) {
+        best = program.version();
+        least = *spilled;
+        unit.delay = name(delay);
+      }
+      isa::Program::Version back = own;
+      program.exchange(back);
+      if (fit) break;
+    }
+  }
+  if (!best) {
+    isa::Program::Version back = kernels;
+    program.exchange(back);
+    return std::nullopt;
+  }
+  program.exchange(*best);
+  return Done{least.transfers, "delay=" + std::string(unit.delay) + ", " + megabytes(least.saved) +
+                                   " spilled, " + megabytes(least.reloaded) + " reloaded, " +
+                                   megabytes(least.again) + " loaded again"};
 }
 
 }  // namespace
@@ -40,6 +95,7 @@ Done fit(Unit& unit) {
     }
   }
   unit.packed = false;
+  if (const std::optional<Done> spilled = spill(unit)) return *spilled;
   if (!unit.origin.legacy) throw *problem;
   unit.overflow = problem;
   unit.over_capacity = true;

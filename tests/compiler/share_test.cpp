@@ -21,6 +21,7 @@ struct Sample {
   std::uint32_t x, out;
   int tiles = 0, stores = 0;
   std::vector<bool> placed;
+  std::int64_t room = 1024;  // of every partition
   Sample() {
     x = b.hbm("x", Dtype::kFloat32, {64, 16});
     out = b.hbm("out", Dtype::kFloat32, {128, 16});
@@ -71,7 +72,7 @@ struct Sample {
   // How many instructions were dropped; and the first and last value of every block stored.
   std::pair<std::size_t, std::vector<float>> shared() {
     placed.resize(b.program().tensors().size(), false);
-    const auto dropped = compiler::share_tiles(b.program(), placed);
+    const auto dropped = compiler::share_tiles(b.program(), placed, room);
     b.program().remove(dropped);
     b.run();
     const auto all = b.get(out);
@@ -155,16 +156,14 @@ TEST_CASE("nothing is known of tensors whose address is given", "[share]") {
   CHECK(s.shared() == Result{0, {3, 3, 3, 3}});
 }
 
-TEST_CASE("sharing stops where SBUF is three quarters full", "[share]") {
-  for (const bool fits : {true, false}) {
+TEST_CASE("sharing stops where there is no room", "[share]") {
+  for (const std::int64_t room : {192, 191}) {  // the block that is read again and two others
     Sample s;
+    s.room = room;
     s.store(s.load(0));
-    // 64 bytes of every partition for the block that is read again, and these.
-    const std::int64_t room = s.b.program().machine().sbuf_partition_bytes * 3 / 4 - 64;
-    const std::uint32_t large = s.tile(room / 4 + (fits ? 0 : 1));
-    s.fill(s.b.all(large), 1);
-    s.move(s.rows(s.out, 3), s.b.view(large, {{1, 16}}));
+    const std::uint32_t other = s.load(1);
+    s.store(s.plus(other, 1));
     s.store(s.load(0));
-    CHECK(s.shared() == Result{std::size_t{fits}, {2, 2, 2, 2}});
+    CHECK(s.shared() == Result{room == 192 ? 1U : 0U, {2, 2, 4, 4, 2, 2}});
   }
 }

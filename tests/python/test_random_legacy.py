@@ -17,7 +17,8 @@ import neuronxcc.nki.language as nl  # noqa: E402
 #: Kernels per target; NKISIM_FUZZ_PROGRAMS for a long run, NKISIM_FUZZ_SEED for its start.
 PROGRAMS = int(os.environ.get("NKISIM_FUZZ_PROGRAMS", "12"))
 SEED = int(os.environ.get("NKISIM_FUZZ_SEED", "1"))
-OFF = {"schedule": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector"}
+OFF = {"schedule": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector",
+       "engines": "default", "casts": "dma"}
 OFF = {name: OFF.get(name, "none") for name in SWITCHES}
 BLOCKS, P, F = 4, 128, 128
 
@@ -85,6 +86,17 @@ class Maker:
             eye = nl.load(self.w[0])
             self.keep(nl.copy(nisa.nc_matmul(data, eye)))
 
+    def turned_parts(self):
+        """Products side by side in one tile; sometimes one of them is read in between."""
+        data, wide = self.tile(), nl.ndarray((P, 4, F), dtype=nl.float32, buffer=nl.sbuf)
+        early = self.pick(None, None, 1, 2)
+        for part in range(4):
+            wide[:, part, :] = nl.copy(nisa.nc_transpose(data) if part % 2 else
+                                       nl.matmul(data, self.tile(), transpose_x=True))
+            if part == early:
+                self.keep(nl.copy(wide[:, self.pick(0, part), :]))
+        self.keep(nl.add(wide[:, 0, :], wide[:, 3, :]))
+
     def arithmetic(self):
         a, b = self.tile(), self.tile()
         kind = self.pick("add", "scalar", "exp", "scale", "reduce", "chain", "silu")
@@ -121,7 +133,7 @@ class Maker:
 
     def run(self):
         steps = (self.load, self.load, self.load, self.load_part, self.load_masked, self.overwrite,
-                 self.product, self.turned, self.arithmetic, self.arithmetic, self.narrow,
+                 self.product, self.turned, self.turned_parts, self.arithmetic, self.arithmetic, self.narrow,
                  self.store, self.store_narrow, self.spill)
         for block in range(2):
             nl.store(self.scratch[block], nl.load(self.x[block]))
@@ -161,10 +173,10 @@ def outputs(seed, target, **switches):
 
 
 def every():
-    """All at their first choice that does something, then each alone."""
-    first = {name: [c for c in choices if c != "auto"][0]
-             for name, choices in SWITCHES.items() if name in OFF}
-    return [first] + [{name: choice} for name, choice in first.items() if OFF[name] != choice]
+    """The defaults; all at their first choice that does something; each choice alone."""
+    first = {name: [c for c in choices if c != "auto"][0] for name, choices in SWITCHES.items()}
+    return [dict.fromkeys(OFF), first] + [{name: choice} for name, choices in SWITCHES.items()
+                                          for choice in choices if choice not in ("auto", OFF[name])]
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
@@ -177,4 +189,52 @@ def test_random_legacy(target):
             assert found == expected, (seed, switches)
             for name, number, _ in result.compiled.steps:
                 changed[name] = changed.get(name, 0) + number
-    assert changed["share"] > 0
+    for name in ("share", "casts", "engines" if target == "trn1" else "merge"):
+        assert changed[name] > 0, name
+
+
+def wide_kernel(seed):
+    """More tiles alive than SBUF holds: loaded early, changed in place, used late."""
+    @nki.jit
+    def kernel(x):
+        rng = np.random.default_rng(seed)
+        wide = x.shape[2]
+        out = nl.ndarray((6, P, wide), dtype=nl.float32, buffer=nl.shared_hbm)
+        tiles = []
+        for i in range(int(rng.integers(9, 12))):
+            if rng.integers(4) == 0:
+                tiles.append(nl.full((P, wide), float(i), dtype=nl.float32, buffer=nl.sbuf))
+            elif rng.integers(3) == 0:  # in two parts
+                tile = nl.ndarray((P, wide), dtype=nl.float32, buffer=nl.sbuf)
+                half = wide // 2
+                tile[:, 0:half] = nl.load(x[i % 4, :, 0:half])
+                tile[:, half:wide] = nl.load(x[(i + 1) % 4, :, half:wide])
+                tiles.append(tile)
+            else:
+                tiles.append(nl.load(x[i % 4]))
+        for i in range(14):
+            a, b, c = (tiles[int(rng.integers(len(tiles)))] for _ in range(3))
+            if rng.integers(3) == 0:
+                a[:, 0:64] = nl.copy(b[:, 64:128])
+            else:
+                tiles[int(rng.integers(len(tiles)))] = nl.add(nl.multiply(a, 0.5), b)
+            if i % 3 == 0:
+                nl.store(out[i // 3], c)
+        nl.store(out[5], tiles[0])
+        return out
+    return kernel
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_random_kernels_that_spill(target):
+    x = np.random.default_rng(3).standard_normal((4, P, 8192)).astype(np.float32)
+    spilled = 0
+    for seed in range(SEED, SEED + max(PROGRAMS // 2, 1)):
+        expected = nkisim.run(wide_kernel(seed), x, target=target, compiler=OFF, timing=False,
+                              over_capacity=True)
+        for switches in ({**OFF, "spill": "latest"}, {}):
+            found = nkisim.run(wide_kernel(seed), x, target=target, compiler=switches)
+            assert found.outputs.tobytes() == expected.outputs.tobytes(), (seed, switches)
+            assert found.peak[0, "SBUF"] <= found.recorder.machine["sbuf_partition_bytes"]
+            spilled += "spilled" in {name: text for name, _, text in found.compiled.steps}["fit"]
+    assert spilled >= 2

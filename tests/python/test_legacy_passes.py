@@ -1,0 +1,128 @@
+"""Passes for the legacy API on kernels small enough to know by hand what they do."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import neuronxcc.nki as nki  # noqa: E402
+import neuronxcc.nki.isa as nisa  # noqa: E402
+import neuronxcc.nki.language as nl  # noqa: E402
+
+P, MIB = 128, 1 << 20
+
+
+def values(*shape, dtype=np.float32):
+    return np.random.default_rng(5).standard_normal(shape).astype(dtype)
+
+
+def steps(result):
+    return {name: number for name, number, _ in result.compiled.steps}
+
+
+def text(result, name):
+    return {step: what for step, _, what in result.compiled.steps}[name]
+
+
+def core(result):
+    return next(iter(result.summary.values()))
+
+
+def busy(result):
+    return sum(core(result)[f"{e}_engine_active_time"] for e in ("vector", "scalar"))
+
+
+@nki.jit
+def turned(x):
+    """Eight transposes, copied side by side into one tile."""
+    out = nl.ndarray((P, 8, P), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile, wide = nl.load(x), nl.ndarray((P, 8, P), dtype=x.dtype, buffer=nl.sbuf)
+    for i in nl.affine_range(8):
+        wide[:, i, :] = nl.copy(nisa.nc_transpose(tile[:, i * P:(i + 1) * P]))
+    nl.store(out, wide)
+    return out
+
+
+def test_four_transposes_leave_a_bank_by_one_copy():
+    x = values(P, 8 * P)
+    merged = nkisim.run(turned, x, target="trn2")
+    assert steps(merged)["merge"] == 6  # a bank of 2 KiB holds four of 512 bytes: 8 copies, 2 left
+    assert np.array_equal(merged.outputs, x.reshape(P, 8, P).transpose(2, 1, 0))
+    kept = nkisim.run(turned, x, target="trn2", compiler={"merge": "none"})
+    assert steps(kept)["merge"] == 0 and kept.instructions == merged.instructions + 6
+    # Two copies of 512 columns hold their engines for less than eight of 128.
+    assert busy(merged) < busy(kept)
+    assert steps(nkisim.run(turned, x, target="trn1"))["merge"] == 0
+
+
+def test_copies_out_of_psum_go_to_scalar_on_trn1_and_to_both_on_trn2():
+    x = values(P, 8 * P)
+    old = nkisim.run(turned, x, target="trn1")
+    assert steps(old)["engines"] == 8
+    assert core(old)["vector_engine_active_time"] == 0 < core(old)["scalar_engine_active_time"]
+    assert np.array_equal(old.outputs, x.reshape(P, 8, P).transpose(2, 1, 0))
+    new = nkisim.run(turned, x, target="trn2", compiler={"merge": "none"})
+    assert min(core(new)["vector_engine_active_time"], core(new)["scalar_engine_active_time"]) > 0
+    one = nkisim.run(turned, x, target="trn2", compiler={"merge": "none", "engines": "default"})
+    assert core(one)["scalar_engine_active_time"] == 0
+    assert new.latency_us < one.latency_us
+
+
+def test_a_narrow_store_is_cast_first():
+    @nki.jit
+    def narrowed(x):
+        out = nl.ndarray((P, 512), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+        nl.store(out, nl.add(nl.load(x), 1.0))
+        return out
+
+    x = values(P, 512)
+    cast = nkisim.run(narrowed, x, target="trn2")
+    kept = nkisim.run(narrowed, x, target="trn2", compiler={"casts": "dma"})
+    assert steps(cast)["casts"] == 1 and cast.instructions == kept.instructions + 1
+    assert cast.outputs.tobytes() == kept.outputs.tobytes() == (x + 1).astype(
+        ml_dtypes.bfloat16).tobytes()
+    assert core(cast)["hbm_write_bytes"] == P * 512 * 2
+
+
+def kept_alive(make):
+    """Six tiles of 32 KiB per partition, made by `make`, all needed again after all were."""
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((6, P, 8192), dtype=nl.float32, buffer=nl.shared_hbm)
+        tiles = [make(x[i]) for i in range(6)]
+        total = nl.add(tiles[0], tiles[1])
+        for tile in tiles[2:]:
+            total[...] = nl.add(total, tile)
+        for i in range(6):
+            nl.store(out[i], nl.multiply(tiles[i], total))
+        return out
+    return kernel
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_what_does_not_fit_is_loaded_again_or_spilled(loads):
+    kernel = kept_alive(nl.load if loads else lambda rows: nl.add(nl.load(rows), 1.0))
+    x = values(6, P, 8192)
+    made = x if loads else x + np.float32(1)
+    total = made[0] + made[1]
+    for tile in made[2:]:
+        total = total + tile
+    result = nkisim.run(kernel, x, target="trn1")
+    assert np.array_equal(result.outputs, made * total)
+    assert result.peak[0, "SBUF"] <= 192 * 1024
+    # Three quarters of SBUF hold four tiles: when the sum is done two of the six at most beside it
+    # and a product. The other four, 4 MiB each, come back: from where they came, or stored before,
+    # each once at most.
+    more = core(result)["hbm_read_bytes"] // MIB - 6 * 4
+    saved = core(result)["hbm_write_bytes"] // MIB - 6 * 4
+    if loads:
+        assert (saved, more) == (0, 16)
+        assert "0 MiB spilled, 0 MiB reloaded, 16 MiB loaded again" in text(result, "fit")
+    else:
+        assert 16 <= saved <= 24 and more >= 16
+        assert f"{saved} MiB spilled, {more} MiB reloaded, 0 MiB loaded" in text(result, "fit")
+    with pytest.warns(UserWarning, match="over capacity"):
+        nkisim.run(kernel, x, target="trn1", compiler={"spill": "none"}, timing=False)
