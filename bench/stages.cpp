@@ -12,9 +12,6 @@
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"
 
-// libsystemc asks for it.
-extern "C" int sc_main(int, char*[]) { return 0; }
-
 namespace {
 
 /// Measures a stage by both clocks: a busy machine slows the wall's, not the processor's.

@@ -7,6 +7,10 @@
 
 #include "isa/error.hpp"
 
+// libsystemc.so wants this symbol of every program, which never calls it. Weak: a program of
+// SystemC's own kind has one.
+extern "C" __attribute__((weak, visibility("default"))) int sc_main(int, char*[]) { return 0; }
+
 namespace nkisim::models {
 namespace {
 

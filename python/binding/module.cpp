@@ -3,9 +3,6 @@
 #include "python/binding/compile.hpp"
 #include "python/binding/front.hpp"
 
-// libsystemc.so wants this symbol; a module never calls it.
-extern "C" __attribute__((visibility("default"))) int sc_main(int, char*[]) { return 0; }
-
 PYBIND11_MODULE(_core, m) {
   using namespace nkisim::python;  // NOLINT(google-build-using-namespace)
   py::register_exception_translator([](std::exception_ptr p) {

@@ -17,8 +17,6 @@
 #include "src/cli/python_command.hpp"
 #include "src/report/report.hpp"
 
-extern "C" int sc_main(int, char*[]) { return 0; }
-
 namespace nkisim::cli {
 namespace {
 

@@ -133,9 +133,6 @@ void execute(const std::string& text, const std::vector<Init>& inits, bool timed
 
 }  // namespace
 
-// SystemC's library refers to it.
-extern "C" int sc_main(int, char*[]) { return 0; }
-
 int main(int argc, char* argv[]) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const bool timed = mode == "--timed", flags = mode == "--undefined";

@@ -1,0 +1,22 @@
+# What a wheel holds (pip install ., scripts/wheels).
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME wheel)
+install(TARGETS nkisim_python LIBRARY DESTINATION nkisim)
+install(DIRECTORY nkisim nkisim_adapters nkisim_evaluate nkisim_kernels nkisim_profile nkisim_validation nki neuronxcc
+                  nki_cpu_simulator neuron_dtypes torch_neuronx jax_neuronx DESTINATION .
+        FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "*.json" PATTERN "*.html"
+        PATTERN "*.js")
+# The validation table goes beside its command, in the folders in which the source tree has it.
+set(TABLE nkisim_validation/table)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/validation DESTINATION ${TABLE}
+        FILES_MATCHING PATTERN "*.py" PATTERN "measurements.json"
+        PATTERN "leave_one_out.json" PATTERN "held_out.json" PATTERN "public.json"
+        PATTERN "replay.json" PATTERN "*.json.gz"
+        PATTERN "LICENSE")
+install(FILES ${CMAKE_SOURCE_DIR}/traces/builder.py DESTINATION ${TABLE}/traces)
+# Once more where no other package of these names can overwrite them, and what makes
+# NKI_SIMULATOR=1 find them there.
+install(DIRECTORY nki neuronxcc nki_cpu_simulator neuron_dtypes torch_neuronx jax_neuronx
+        DESTINATION nkisim/packages
+        FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
+install(FILES nkisim_simulator.pth DESTINATION .)
+install(TARGETS nkisim RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR})
