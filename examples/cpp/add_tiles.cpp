@@ -48,13 +48,13 @@ void append(isa::Program& program, const char* op_name,
   program.append(inst, args);
 }
 
-/// Says when each part of an instruction ran.
+/// Says when each part of an instruction ran, and waits that the machine inserts before one.
 class Timeline : public models::Observer {
  public:
   void on_event(const models::PartEvent& e) override {
     std::cout << std::setw(10) << models::to_ns(e.start) << " to " << std::setw(8)
-              << models::to_ns(e.end) << " ns  " << isa::spec(*e.inst).name << " on "
-              << isa::name(e.inst->engine) << '\n';
+              << models::to_ns(e.end) << " ns  " << (e.part_index < 0 ? "wait of " : "")
+              << isa::spec(*e.inst).name << " on " << isa::name(e.inst->engine) << '\n';
     ++parts;
   }
   void on_event(const models::DmaEvent& e) override {
@@ -110,7 +110,7 @@ int run() {
   memory.load(b, std::as_bytes(std::span(in_b)));
   Timeline timeline;
   const nkisim::SimResult result =
-      simulate(program, nkisim::load_config("trn2"), &memory, {.observers = {&timeline}});
+      nkisim::simulate(program, nkisim::load_config("trn2"), &memory, {.observers = {&timeline}});
   memory.read(c, std::as_writable_bytes(std::span(out)));
 
   for (std::size_t i = 0; i < out.size(); ++i) {
