@@ -1,5 +1,7 @@
 // What is undefined apart from what instructions compute: rows that one DMA writes twice, what a
 // core hands to another; and where an undefined byte comes from.
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <unordered_map>
@@ -38,31 +40,54 @@ std::vector<std::int64_t> EvalContext::repeated_rows(const TensorRef& ref) {
   return earlier;
 }
 
+namespace {
+
+// Whether an operand's pattern may come to the same element twice: a dimension's step lies within
+// what the smaller ones span. Not of those that indices in memory place.
+bool may_repeat(const TensorRef& ref) {
+  using Kind = DynamicOffset::Kind;
+  for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->kind == Kind::kVector || d->kind == Kind::kIndirect) return false;
+  }
+  std::vector<Dim> dims;
+  for (const Dim& d : ref.pattern->dims) {
+    if (d.num > 1) dims.push_back({std::abs(d.step), d.num});
+  }
+  std::sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.step < b.step; });
+  std::int64_t span = 0;
+  for (const Dim& d : dims) {
+    if (d.step <= span) return true;
+    span += d.step * (d.num - 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+// Rows with equal indices, or a pattern that comes to an element more than once.
 void EvalContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>& values) {
-  if (ref.dynamic == nullptr || unwritten_ == Unwritten::kAllow) return;
-  const std::vector<std::int64_t> earlier = repeated_rows(ref);
-  if (earlier.empty()) return;
-  const std::int64_t size = size_bytes(ref.dtype);
-  const std::int64_t row_bytes = values.size() / static_cast<std::int64_t>(earlier.size());
+  if (unwritten_ == Unwritten::kAllow) return;
+  if (!may_repeat(ref) && (ref.dynamic == nullptr || repeated_rows(ref).empty())) return;
+  const auto size = static_cast<std::size_t>(size_bytes(ref.dtype));
+  const std::vector<std::byte*> places = element_places(ref);
   const Placement place = memory_.place(ref);
-  std::int64_t element = 0;
-  walk(ref, Touch::kSome, [&](const Run& run) {
-    for (std::int64_t i = 0; i < run.count; ++i, ++element) {
-      const std::int64_t before = earlier[static_cast<std::size_t>(run.row)];
-      if (run.data == nullptr || before < 0) continue;
-      const std::byte* own = values.data + element * size;
-      const std::byte* other = own - (run.row - before) * row_bytes;
-      if (std::memcmp(own, other, static_cast<std::size_t>(size)) == 0) continue;
-      const std::int64_t byte = run.data + i * run.step_bytes - place.region->data();
-      repeated_.push_back({place.bits,
-                           place.bit(byte, run.row),
-                           size,
-                           {.kind = Origin::Kind::kWrittenTwice,
-                            .tensor = ref.tensor,
-                            .inst = inst_,
-                            .byte = byte}});
+  const std::int64_t columns = ref.columns();
+  std::unordered_map<const std::byte*, std::size_t> first;  // place -> element
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i] == nullptr) continue;
+    const auto [at, fresh] = first.emplace(places[i], i);
+    if (fresh || std::memcmp(values.data + i * size, values.data + at->second * size, size) == 0) {
+      continue;
     }
-  });
+    const std::int64_t byte = places[i] - place.region->data();
+    repeated_.push_back({place.bits,
+                         place.bit(byte, static_cast<std::int64_t>(i) / columns),
+                         static_cast<std::int64_t>(size),
+                         {.kind = Origin::Kind::kWrittenTwice,
+                          .tensor = ref.tensor,
+                          .inst = inst_,
+                          .byte = byte - place.start + ref.offset}});
+  }
 }
 
 std::vector<std::byte*> EvalContext::element_places(const TensorRef& ref) {

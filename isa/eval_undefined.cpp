@@ -9,194 +9,79 @@
 // (OpSpec::undefined). What stays in memory is the first evaluation's, in which bytes that nobody
 // wrote read as AWS's simulator fills them: NaN, or 4 in integers (nki_simulator.rst).
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <map>
 
+#include "isa/engine_state.hpp"
 #include "isa/eval_walk.hpp"
+#include "isa/replay.hpp"
 #include "isa/undefined.hpp"
 #include "isa/undefined_ops.hpp"
 
 namespace nkisim::isa {
+
 namespace {
 
-constexpr int kUniform = 6;  // evaluations with the same kind of value everywhere
-constexpr int kFills = 12;   // and with a mixture of them, drawn for each element
-constexpr std::int64_t kSentinelInteger = 4;
-
-std::uint32_t mix(std::uint64_t x) {
-  x *= 0x9e3779b97f4a7c15U;
-  x ^= x >> 29U;
-  x *= 0xbf58476d1ce4e5b9U;
-  return static_cast<std::uint32_t>(x >> 32U);
-}
-
-float float_fill(int fill, std::uint32_t h) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  switch (fill) {
-    case 0:
-      return std::numeric_limits<float>::quiet_NaN();
-    case 1:
-      return 0.0F;
-    case 2:
-      return 0.5F + static_cast<float>(h % 1024U) / 256.0F;
-    case 3:
-      return -0.75F - static_cast<float>((h >> 10U) % 1024U) / 256.0F;
-    case 4:
-      return kInfinity;
-    case 5:
-      return -kInfinity;
-    case 6:
-      return 1.0F;
-    case 7:
-      return 1e30F * static_cast<float>(1U + h % 64U);
-    default:
-      return -1e4F * static_cast<float>(1U + h % 64U);
+// Calls fn(first, count) for each stretch of elements that have an undefined byte, of `count` that
+// lie `step` bytes apart from bit `bit` on.
+template <typename Fn>
+void for_each_undefined(const Definedness& bits, std::int64_t bit, std::int64_t count,
+                        std::int64_t step, std::int64_t size, Fn&& fn) {
+  const auto undefined = [&](std::int64_t i) {
+    return bits.find_undefined(bit + i * step, size) >= 0;
+  };
+  for (std::int64_t i = 0; i < count;) {
+    if (step == size) {  // all that is defined at once
+      const std::int64_t found = bits.find_undefined(bit + i * size, (count - i) * size);
+      if (found < 0) return;
+      i = (found - bit) / size;
+    } else if (!undefined(i)) {
+      ++i;
+      continue;
+    }
+    std::int64_t end = i + 1;
+    while (end < count && undefined(end)) ++end;
+    fn(i, end - i);
+    i = end;
   }
-}
-
-// Fills 2 and 3 differ in every bit, 4 and 5 are the largest and the smallest number. Beyond those:
-// 1, and two random ones.
-std::uint32_t bits_fill(int fill, std::uint32_t h, std::int64_t size) {
-  const std::uint32_t top = 1U << static_cast<unsigned>(8 * size - 1);
-  switch (fill) {
-    case 0:
-      return kSentinelInteger;
-    case 1:
-      return 0;
-    case 2:
-      return h;
-    case 3:
-      return ~h;
-    case 4:
-      return top - 1U;
-    case 5:
-      return top;
-    case 6:
-      return 1;
-    case 7:
-      return h % 128U;
-    default:
-      return mix(h);
-  }
-}
-
-// The kind of value of evaluation `fill` for one of the undefined elements.
-int kind_of(int fill, std::uint32_t h) {
-  constexpr std::uint32_t kKinds = 9;
-  return fill < kUniform ? fill : static_cast<int>(mix(h + static_cast<unsigned>(fill)) % kKinds);
-}
-
-// A value for an undefined element; `place` makes it differ from that of the next element.
-void fill_element(Dtype dtype, int fill, std::uint64_t place, std::byte* out) {
-  const std::uint32_t h = mix(place);
-  fill = kind_of(fill, h);
-  const bool plain_float = kFloats.contains(dtype);
-  if (plain_float) return encode_one(dtype, float_fill(fill, h), out);
-  std::uint32_t bits = bits_fill(fill, h, size_bytes(dtype));
-  if (!is_integer(dtype) && fill == 0)
-    bits = ~0U;  // packed and scale types: NaN where there is one
-  std::memcpy(out, &bits, static_cast<std::size_t>(size_bytes(dtype)));
 }
 
 }  // namespace
 
-void fill_sentinel(Dtype dtype, std::byte* element) { fill_element(dtype, 0, 0, element); }
-
-struct EvalContext::Replay {
-  struct Hole {  // an undefined element of an operand
-    std::byte* at;
-    Dtype dtype;
-    std::uint64_t place;  // where it is on the device, whatever the host's addresses
-    bool stored;          // an instruction computed its value
-  };
-  struct Reach {  // rows and elements of the operands of equal width that are undefined
-    std::vector<bool> rows, elements;
-  };
-  struct Piece {  // evenly spaced elements that may be written
-    const TensorRef* ref;
-    std::byte* data;
-    Placement place;
-    std::int64_t count, step, size, row, column;
-    std::size_t saved;  // where their bytes are in a copy
-  };
-  struct Write {
-    const std::byte *first, *last;
-  };
-  std::vector<Hole> holes;
-  std::vector<std::byte> hole_bytes;  // four per hole, as they were
-  std::vector<Piece> pieces;
-  std::size_t piece_bytes = 0;
-  std::vector<Write> writes;  // of any evaluation
-  std::vector<std::byte> before, actual;
-  std::vector<std::uint8_t> differs;  // per byte of `actual`
-  CoreState state, state_actual;
-  std::bitset<kPartitions> vector_differs, scalar_differs;
-  Parcel parcel;
-  const Parcel* received = nullptr;
-  std::uint32_t origin = 0;
-  bool unsure = false;  // an evaluation failed: everything it writes is undefined
-  OpSpec::Undefined spread = OpSpec::Undefined::kNone;
-  std::map<std::int64_t, Reach> reach;  // by columns of the operand, where something spreads
-
-  [[nodiscard]] std::vector<std::byte> copy() const;
-  void restore(const std::vector<std::byte>& bytes) const;
-  void compare(const std::vector<std::byte>& now);
-  [[nodiscard]] bool written(const std::byte* at) const;
-  [[nodiscard]] bool reached(std::int64_t row, std::int64_t column, std::int64_t columns) const;
-};
-
-std::vector<std::byte> EvalContext::Replay::copy() const {
-  std::vector<std::byte> bytes(piece_bytes);
-  for (const Piece& p : pieces) {
-    std::byte* to = bytes.data() + p.saved;
-    for (std::int64_t i = 0; i < p.count; ++i, to += p.size) {
-      std::memcpy(to, p.data + i * p.step, static_cast<std::size_t>(p.size));
+void EvalContext::Replay::collect_holes(EvalContext& context, const TensorRef& ref,
+                                        const Placement& place, const Run& run, std::int64_t first,
+                                        std::int64_t count) {
+  const std::int64_t size = size_bytes(ref.dtype);
+  const std::uint64_t space = static_cast<std::uint64_t>(ref.space) << 48U;
+  const std::size_t begin = holes.size();
+  std::uint32_t last = 0;
+  bool stored = false;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    std::byte* at = run.data + i * run.step_bytes;
+    const std::int64_t byte = at - place.region->data();
+    const std::int64_t bit = place.bit(byte, run.row);
+    const std::int64_t hole = place.bits->find_undefined(bit, size);
+    const std::uint32_t from = place.bits->origin(hole);
+    if (origin == 0) origin = context.origin_of(ref, place, byte + hole - bit, run.row);
+    if (i == first || from != last) {
+      stored = context.memory_.origins().last(from) != nullptr;
     }
-  }
-  return bytes;
-}
-
-void EvalContext::Replay::restore(const std::vector<std::byte>& bytes) const {
-  for (const Piece& p : pieces) {
-    const std::byte* from = bytes.data() + p.saved;
-    for (std::int64_t i = 0; i < p.count; ++i, from += p.size) {
-      std::memcpy(p.data + i * p.step, from, static_cast<std::size_t>(p.size));
+    last = from;
+    if (holes.size() > begin && holes.back().stored == stored) {
+      ++holes.back().count;
+    } else {
+      holes.push_back({at, 1, run.step_bytes, ref.dtype, stored,
+                       space + static_cast<std::uint64_t>(byte), hole_bytes.size()});
     }
+    hole_bytes.insert(hole_bytes.end(), at, at + size);
   }
-}
-
-void EvalContext::Replay::compare(const std::vector<std::byte>& now) {
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    differs[i] |= static_cast<std::uint8_t>(now[i] != actual[i] ? 1 : 0);
-  }
-}
-
-bool EvalContext::Replay::written(const std::byte* at) const {
-  const auto next =
-      std::upper_bound(writes.begin(), writes.end(), at,
-                       [](const std::byte* b, const Write& w) { return b < w.first; });
-  return next != writes.begin() && at < std::prev(next)->last;
-}
-
-bool EvalContext::Replay::reached(std::int64_t row, std::int64_t column,
-                                  std::int64_t columns) const {
-  if (spread == OpSpec::Undefined::kNone) return false;
-  const auto at = [](const std::vector<bool>& bits, std::int64_t i) {
-    return i < static_cast<std::int64_t>(bits.size()) && bits[static_cast<std::size_t>(i)];
-  };
-  return std::any_of(reach.begin(), reach.end(), [&](const auto& entry) {
-    const auto& [width, from] = entry;
-    if (spread == OpSpec::Undefined::kRows || width != columns) return at(from.rows, row);
-    return at(from.elements, row * columns + column);
-  });
 }
 
 // The elements of one operand: undefined ones are holes, those that may be written are kept.
 void EvalContext::collect(const TensorRef& ref, bool written, Replay& replay) {
   const std::int64_t size = size_bytes(ref.dtype), columns = ref.columns();
   const Placement place = memory_.place(ref);
+  const bool notes =
+      !written && (replay.spread != OpSpec::Undefined::kNone || replay.depends != Depends::kAll);
   std::int64_t row = -1, column = 0;
   walk(ref, Touch::kSome, [&](const Run& run) {
     if (run.row != row) column = 0;
@@ -204,28 +89,23 @@ void EvalContext::collect(const TensorRef& ref, bool written, Replay& replay) {
     if (run.data == nullptr) return;
     if (written) {
       replay.pieces.push_back({&ref, run.data, place, run.count, run.step_bytes, size, row, column,
-                               replay.piece_bytes});
+                               columns, replay.piece_bytes});
       replay.piece_bytes += static_cast<std::size_t>(run.count * size);
     }
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      std::byte* at = run.data + i * run.step_bytes;
-      const std::int64_t byte = at - place.region->data();
-      const std::int64_t bit = place.bit(byte, row);
-      const std::int64_t hole = place.bits->find_undefined(bit, size);
-      if (hole < 0) continue;
-      std::uint32_t origin = place.bits->origin(hole);
-      const std::uint64_t where =
-          (static_cast<std::uint64_t>(ref.space) << 48U) + static_cast<std::uint64_t>(byte);
-      replay.holes.push_back({at, ref.dtype, where, memory_.origins().last(origin) != nullptr});
-      if (!written && replay.spread != OpSpec::Undefined::kNone) {
-        Replay::Reach& reach = replay.reach[columns];
-        const auto element = static_cast<std::size_t>(row * columns + column + i);
-        reach.rows.resize(std::max(reach.rows.size(), static_cast<std::size_t>(row) + 1));
-        reach.elements.resize(std::max(reach.elements.size(), element + 1));
-        reach.rows[static_cast<std::size_t>(row)] = reach.elements[element] = true;
-      }
-      if (replay.origin == 0) replay.origin = origin_of(ref, place, byte + hole - bit, row);
-    }
+    const std::int64_t bit = place.bit(run.data - place.region->data(), row);
+    const bool once = run.step_bytes == 0;  // one element, read over and over
+    for_each_undefined(
+        *place.bits, bit, once ? 1 : run.count, run.step_bytes, size,
+        [&](std::int64_t first, std::int64_t count) {
+          replay.collect_holes(*this, ref, place, run, first, count);
+          const std::int64_t width = once ? run.count : count;
+          if (notes) {
+            Replay::note_reach(replay.reach, ref.rows(), columns, row, column + first, width);
+          }
+          if (replay.selecting) {
+            Replay::note_reach(replay.selects, ref.rows(), columns, row, column + first, width);
+          }
+        });
     column += run.count;
   });
 }
@@ -271,16 +151,11 @@ void EvalContext::collect(const Inst& inst, Replay& replay) {
   set_skip_out_of_bounds(oob >= 0 && inst.integer(oob) == 1);
   for (const bool written : {false, true}) {
     for_each_operand(inst, [&](const TensorRef& ref, const Param& param) {
+      replay.selecting = selects(param);
       if (is_written(param.kind) == written) collect(ref, written, replay);
     });
   }
-  replay.hole_bytes.resize(4 * replay.holes.size());
-  for (std::size_t i = 0; i < replay.holes.size(); ++i) {
-    const Replay::Hole& hole = replay.holes[i];
-    std::memcpy(&replay.hole_bytes[4 * i], hole.at,
-                static_cast<std::size_t>(size_bytes(hole.dtype)));
-  }
-  replay.before = replay.copy();
+  replay.copy_to(replay.before);
   replay.state = state_;
   replay.received = received_;
   if (received_ == nullptr) return;
@@ -290,21 +165,13 @@ void EvalContext::collect(const Inst& inst, Replay& replay) {
 
 // Evaluates with one set of values in the holes, and leaves memory and state as the op does.
 void EvalContext::replay_once(const Inst& inst, Replay& replay, int fill) {
-  for (const Replay::Hole& hole : replay.holes) {
-    if (fill == 0 && hole.stored) continue;
-    fill_element(hole.dtype, fill, hole.place, hole.at);
-  }
+  replay.fill_holes(fill);
   if (received_ != nullptr && !replay.parcel.undefined.empty() && fill != 0) {
-    const std::int64_t size = size_bytes(replay.parcel.dtype);
-    for (std::size_t i = 0; i < replay.parcel.undefined.size(); ++i) {
-      if (replay.parcel.undefined[i] == 0) continue;
-      const std::size_t at = i * static_cast<std::size_t>(size);
-      fill_element(replay.parcel.dtype, fill, i, &replay.parcel.bytes[at]);
-    }
+    replay.fill_parcel(fill);
     received_ = &replay.parcel;
   }
   for (std::size_t lane = 0; lane < kPartitions && fill != 0; ++lane) {
-    const float value = float_fill(kind_of(fill, mix(lane)), mix(lane));
+    const float value = undefined_lane(fill, lane);
     if (replay.state.vector_undefined[lane]) state_.vector_accumulator[lane] = value;
     if (replay.state.scalar_undefined[lane]) state_.scalar_accumulator[lane] = value;
   }
@@ -327,47 +194,46 @@ void EvalContext::replay_once(const Inst& inst, Replay& replay, int fill) {
   leave();
 }
 
+bool EvalContext::Replay::evaluate(EvalContext& context, const Inst& inst, int fill) {
+  try {
+    context.replay_once(inst, *this, fill);
+    return true;
+  } catch (const Error& e) {
+    put_back();
+    context.state_ = state;
+    if (fill != 0) return false;
+    fail(e.message() + "; an operand is undefined: " +
+         context.memory_.origins().describe(origin, context.program_));
+  }
+}
+
 void EvalContext::evaluate_undefined(const Inst& inst) {
   Replay replay;
   check_steering(inst);
   replay.spread = spread_of(inst);
+  replay.depends = depends_of(inst);
   collect(inst, replay);
   if (replay.origin == 0 && state_undefined(inst)) replay.origin = state_.undefined_origin;
   if (replay.origin == 0) throw Error(ErrorCode::kInternal, "internal error: nothing is undefined");
-  const auto put_back = [&] {
-    for (std::size_t i = replay.holes.size(); i-- > 0;) {
-      const Replay::Hole& hole = replay.holes[i];
-      std::memcpy(hole.at, &replay.hole_bytes[4 * i],
-                  static_cast<std::size_t>(size_bytes(hole.dtype)));
-    }
-    replay.restore(replay.before);
-  };
-  const bool moves = only_moves(inst);
-  for (int fill = 0; fill < kFills && !replay.unsure; ++fill) {
-    if (!tells(moves, fill)) continue;
-    try {
-      replay_once(inst, replay, fill);
-    } catch (const Error& e) {
-      put_back();
-      state_ = replay.state;
-      if (fill == 0) {
-        fail(e.message() +
-             "; an operand is undefined: " + memory_.origins().describe(replay.origin, program_));
-      }
+  const bool moves = only_moves(inst), stateful = uses_state(inst);
+  for (int fill = 0; fill < (moves ? 2 : Replay::kFills); ++fill) {
+    if (!replay.evaluate(*this, inst, moves && fill > 0 ? Replay::kInverse : fill)) {
       replay.unsure = true;
       break;
     }
-    const std::vector<std::byte> now = replay.copy();
+    replay.drop_repeated_writes();
     if (fill == 0) {
-      replay.actual = now;
-      replay.differs.assign(now.size(), 0);
+      replay.copy_to(replay.actual);
+      replay.differs.resize(replay.actual.size());
       replay.state_actual = state_;
     } else {
-      replay.compare(now);
+      replay.copy_to(replay.now);
+      replay.compare();
       compare_state(replay);
     }
-    put_back();
+    replay.put_back();
     state_ = replay.state;
+    if (!stateful && replay.settled()) break;
   }
   conclude(inst, replay);
 }
@@ -385,6 +251,10 @@ void EvalContext::compare_state(Replay& replay) const {
   }
 }
 
+namespace {
+enum class Kept : std::uint8_t { kUntouched, kDefined, kUndefined };
+}
+
 // The first evaluation's values stay, and each element written is marked as what it is.
 void EvalContext::conclude(const Inst& inst, Replay& replay) {
   replay.restore(replay.actual);
@@ -392,6 +262,13 @@ void EvalContext::conclude(const Inst& inst, Replay& replay) {
   const std::uint32_t origin = memory_.origins().computed(inst, replay.origin);
   state_.vector_undefined = replay.vector_differs;
   state_.scalar_undefined = replay.scalar_differs;
+  // What is selected is also summed up; a lane is a row of some operand.
+  for (const Replay::Piece& p : replay.pieces) {
+    if (!uses_state(inst) || replay.spread_over(p).none() || replay.selects.empty()) continue;
+    for_each_operand(inst, [&](const TensorRef& ref, const Param&) {
+      state_.vector_undefined.set(static_cast<std::size_t>(ref.partition + p.row));
+    });
+  }
   if (replay.unsure && spec(inst).state != OpSpec::State::kNone) {
     state_.vector_undefined.set();
     state_.scalar_undefined.set();
@@ -399,30 +276,40 @@ void EvalContext::conclude(const Inst& inst, Replay& replay) {
   if (state_.vector_undefined.any() || state_.scalar_undefined.any()) {
     state_.undefined_origin = origin;
   }
-  auto& writes = replay.writes;
-  std::sort(writes.begin(), writes.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::size_t kept = 0;
-  for (const Replay::Write& w : writes) {
-    if (kept > 0 && w.first <= writes[kept - 1].last) {
-      writes[kept - 1].last = std::max(writes[kept - 1].last, w.last);
-    } else {
-      writes[kept++] = w;
+  replay.mark(*this, origin);
+}
+
+void EvalContext::Replay::mark(EvalContext& context, std::uint32_t cause) {
+  merge_writes();
+  auto next = writes.begin();  // the first write that ends behind the element
+  const auto written = [&](const std::byte* at) {
+    if (next == writes.end() || at >= next->last ||
+        (next != writes.begin() && at < std::prev(next)->last)) {
+      next = std::upper_bound(writes.begin(), writes.end(), at,
+                              [](const std::byte* b, const auto& w) { return b < w.last; });
     }
-  }
-  writes.resize(kept);
-  for (const Replay::Piece& p : replay.pieces) {
-    const std::int64_t columns = p.ref->columns();
-    for (std::int64_t i = 0; i < p.count; ++i) {
-      const std::byte* at = p.data + i * p.step;
-      if (!replay.written(at)) continue;
-      const auto from = replay.differs.begin() + static_cast<std::ptrdiff_t>(p.saved) + i * p.size;
-      const bool differs = std::find(from, from + p.size, 1) != from + p.size;
-      const std::int64_t byte = at - p.place.region->data();
-      mark_written(*p.ref, p.place, p.row, byte, p.size);
-      if (differs || replay.unsure || replay.reached(p.row, p.column + i, columns)) {
-        p.place.bits->undefine(p.place.bit(byte, p.row), p.size, origin);
+    return next != writes.end() && next->first <= at;
+  };
+  for (const Piece& p : pieces) {
+    const Reached hit = spread_over(p);
+    const std::byte* bits = differs.data() + p.saved;
+    const auto status = [&](std::int64_t i) {
+      const bool selected = !selects.empty() && hit.at(i);  // then it may be written
+      if (!selected && !written(p.data + i * p.step)) return Kept::kUntouched;
+      const bool undefined = unsure || hit.at(i) || any_bit(bits + i * p.size, p.size);
+      return undefined ? Kept::kUndefined : Kept::kDefined;
+    };
+    for (std::int64_t i = 0; i < p.count;) {
+      const Kept kept = status(i);
+      std::int64_t end = i + 1;
+      while (p.step == p.size && end < p.count && status(end) == kept) ++end;
+      const std::int64_t byte = p.data + i * p.step - p.place.region->data();
+      const std::int64_t bytes = (end - i) * p.size;
+      if (kept != Kept::kUntouched) context.mark_written(*p.ref, p.place, p.row, byte, bytes);
+      if (kept == Kept::kUndefined) {
+        p.place.bits->undefine(p.place.bit(byte, p.row), bytes, cause);
       }
+      i = end;
     }
   }
 }
@@ -444,7 +331,7 @@ void EvalContext::mark_written(const TensorRef& ref, const Placement& place, std
                                std::int64_t first, std::int64_t count) {
   if (replay_ != nullptr) {
     const std::byte* at = place.region->data() + first;
-    replay_->writes.push_back({at, at + count});
+    replay_->note_write(at, at + count);
     return;
   }
   const std::int64_t bit = place.bit(first, row);

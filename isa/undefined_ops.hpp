@@ -33,7 +33,7 @@ inline OpSpec::Undefined spread_of(const Inst& inst) {
   return OpSpec::Undefined::kNone;
 }
 
-// Whether the op only moves elements: two values that differ in every bit tell all there is.
+// Whether the op only moves elements: another value in every bit tells all there is.
 inline bool only_moves(const Inst& inst) {
   switch (inst.op) {
     case Op::k_dma_copy:
@@ -57,8 +57,57 @@ inline bool only_moves(const Inst& inst) {
   return true;
 }
 
-// Whether evaluation `fill` can tell something: of what is only moved, those whose values differ in
-// every bit.
-inline bool tells(bool moves, int fill) { return !moves || fill == 0 || fill == 2 || fill == 3; }
+// A predicate or a bound: what it decides is undefined where it is.
+inline bool selects(const Param& param) {
+  return param.name == "predicate" || param.name == "bound0" || param.name == "bound1";
+}
+
+// On which elements of its operands one of the result can depend: those at its place (of operands
+// of another width: in its row), those in its row, any. kAll is always right; the others save
+// evaluations.
+enum class Depends : std::uint8_t { kAll, kRow, kElement };
+
+inline Depends depends_of(Op op) {
+  switch (op) {
+    case Op::k_activate2:
+    case Op::k_activation:
+    case Op::k_activation_reduce:
+    case Op::k_affine_select:
+    case Op::k_reciprocal:
+    case Op::k_scalar_tensor_tensor:
+    case Op::k_tensor_copy:
+    case Op::k_tensor_copy_predicated:
+    case Op::k_tensor_scalar:
+    case Op::k_tensor_tensor:
+      return Depends::kElement;
+    case Op::k_bn_aggr:
+    case Op::k_bn_stats:
+    case Op::k_exponential:
+    case Op::k_max8:
+    case Op::k_nc_find_index8:
+    case Op::k_nc_match_replace8:
+    case Op::k_range_select:
+    case Op::k_select_reduce:
+    case Op::k_sequence_bounds:
+    case Op::k_tensor_reduce:
+    case Op::k_tensor_scalar_reduce:
+    case Op::k_tensor_tensor_scan:
+      return Depends::kRow;
+    default:
+      return Depends::kAll;
+  }
+}
+
+// Rows are those of the operands if all have as many.
+inline Depends depends_of(const Inst& inst) {
+  std::optional<std::int64_t> rows;
+  for (const Arg& arg : inst.args) {
+    if (arg.kind == Arg::Kind::kTensors) return Depends::kAll;
+    if (arg.kind != Arg::Kind::kTensor) continue;
+    if (rows.value_or(arg.tensor->rows()) != arg.tensor->rows()) return Depends::kAll;
+    rows = arg.tensor->rows();
+  }
+  return depends_of(inst.op);
+}
 
 }  // namespace nkisim::isa

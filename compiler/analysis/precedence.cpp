@@ -2,22 +2,9 @@
 
 #include <algorithm>
 
+#include "isa/engine_state.hpp"
+
 namespace nkisim::compiler {
-namespace {
-
-// Uses what its engine remembers besides memory.
-bool stateful(const isa::Inst& inst) {
-  using State = isa::OpSpec::State;
-  const isa::OpSpec& op = isa::spec(inst);
-  if (op.state != State::kIfReducing) return op.state == State::kAlways;
-  const auto named = [&](std::string_view param) {
-    const int i = isa::param_index(op, param);
-    return i >= 0 && inst.has(i);
-  };
-  return named("reduce_cmd") || named("reduce_res");
-}
-
-}  // namespace
 
 bool is_barrier(const isa::Inst& inst) {
   const isa::OpSpec& op = isa::spec(inst);
@@ -26,7 +13,7 @@ bool is_barrier(const isa::Inst& inst) {
 }
 
 void Precedence::add_state(const isa::Inst& inst, std::uint32_t number) {
-  if (!stateful(inst)) return;
+  if (!isa::uses_state(inst)) return;
   const auto before = static_cast<std::uint32_t>(last_stateful_);
   if (last_stateful_ >= 0 && std::none_of(edges_.begin(), edges_.end(),
                                           [&](const auto& e) { return e.producer == before; })) {

@@ -21,8 +21,7 @@ constexpr std::array<Param, 4> kParams = {{
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
      .dtypes = kPredicates,
-     .indirect = true,
-     .steers = true},
+     .indirect = true},
     {.name = "reverse_pred", .kind = ParamKind::kBool, .optional = true},
 }};
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "checks/groups.hpp"
 #include "checks/races.hpp"
 #include "compiler/analysis/lifetimes.hpp"
 #include "python/binding/bind.hpp"
@@ -202,9 +203,12 @@ py::dict simulate(Recorder& r, const std::string& config_name,
 }
 
 // What a run would race with, located: raised as an Error, or with `allow_races` returned. Without
-// `values` operands whose addresses are in memory are left out.
+// `values` operands whose addresses are in memory are left out. Before it, what is odd about
+// accumulation groups.
 std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values) {
-  if (!nkisim::checks::may_race(r.program)) return {};
+  std::vector<std::string> lines =
+      nkisim::checks::remark_lines(r.program, nkisim::checks::group_remarks(r.program, false));
+  if (!nkisim::checks::may_race(r.program)) return lines;
   InterpretOptions options = options_for(r, py::bool_(false), py::none());
   const Inputs inputs = values ? copy_inputs(r) : Inputs();
   const auto load = [&] {
@@ -219,9 +223,12 @@ std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values)
                    : nkisim::checks::find_races(r.program, {}, options);
   }
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (found.races.empty()) return {};
+  if (found.races.empty()) return lines;
   if (!allow_races) throw nkisim::checks::race_error(r.program, found);
-  return nkisim::race_lines(r.program, found, {});
+  for (std::string& line : nkisim::race_lines(r.program, found, {})) {
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 std::uint64_t run_interpreter(Recorder& r, const py::object& undefined, const py::object& print) {

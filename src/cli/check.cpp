@@ -1,6 +1,7 @@
 // nkisim check: reads and checks a trace without running it.
 #include <iostream>
 
+#include "checks/groups.hpp"
 #include "checks/statics.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/compile_options.hpp"
@@ -77,12 +78,16 @@ int report_races(const Args& args, const TraceFile& trace, const checks::RaceRep
 bool report_remarks(const TraceFile& trace, nlohmann::ordered_json& json) {
   bool wrong = false;
   json = nlohmann::ordered_json::array();
-  for (const checks::Remark& r : checks::static_remarks(*trace.program, trace.semaphore_names)) {
-    isa::Error error(isa::ErrorCode::kBadInput, r.text);
-    error.at(isa::spec(*r.inst).name, r.inst->loc);
-    trace.program->locate(error);
-    std::cerr << "nkisim: " << (r.error ? "" : "warning: ") << error.what() << '\n';
-    json.push_back({{"error", r.error}, {"line", r.inst->loc.trace_line}, {"text", error.what()}});
+  std::vector<checks::Remark> remarks =
+      checks::static_remarks(*trace.program, trace.semaphore_names);
+  for (checks::Remark& r : checks::group_remarks(*trace.program, !trace.open)) {
+    remarks.push_back(std::move(r));
+  }
+  const std::vector<std::string> lines = checks::remark_lines(*trace.program, remarks);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const checks::Remark& r = remarks[i];
+    std::cerr << "nkisim: " << (r.error ? "" : "warning: ") << lines[i] << '\n';
+    json.push_back({{"error", r.error}, {"line", r.inst->loc.trace_line}, {"text", lines[i]}});
     wrong = wrong || r.error;
   }
   return wrong;

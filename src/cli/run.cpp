@@ -5,6 +5,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "checks/groups.hpp"
 #include "isa/interpreter.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/compile_options.hpp"
@@ -107,6 +108,10 @@ void compile(const Args& args, Outcome& out) {
 // Says what is wrong; throws the first race unless it is to be a warning.
 checks::RaceReport check_races(const Args& args, Limits& limits, const Outcome& out) {
   const isa::Program& program = *out.trace.program;
+  for (const std::string& line :
+       checks::remark_lines(program, checks::group_remarks(program, !out.trace.open))) {
+    std::cerr << "nkisim: warning: " << line << '\n';
+  }
   if (!checks::may_race(program)) return {};
   Progress progress("checking for races");
   isa::InterpretOptions options;
@@ -146,6 +151,29 @@ void run_functional(const Args& args, Limits& limits, Outcome& out) {
                                             }});
 }
 
+// Models know semaphores by number; here they have names, too.
+isa::Error with_names(const isa::Error& error, const TraceFile& trace) {
+  std::string text;
+  const std::string& from = error.message();
+  for (std::size_t at = 0; at < from.size();) {
+    const std::size_t begin = from.find("S[", at), end = from.find(']', begin);
+    if (end == std::string::npos) {
+      text += from.substr(at);
+      break;
+    }
+    text += from.substr(at, end + 1 - at);
+    const std::string id = from.substr(begin + 2, end - begin - 2);
+    at = end + 1;
+    for (const auto& [number, name] : trace.semaphore_names) {
+      if (std::to_string(number) == id) text += " (" + name + ")";
+    }
+  }
+  isa::Error named(error.code(), text);
+  named.at(error.instruction(), error.loc());
+  trace.program->locate(named);
+  return named;
+}
+
 void run_timed(const Args& args, Limits& limits, Outcome& out) {
   const models::Config config = config_for(args, *out.trace.program);
   const std::uint64_t total = out.trace.program->insts().size();
@@ -162,7 +190,12 @@ void run_timed(const Args& args, Limits& limits, Outcome& out) {
     progress.update(std::min(n, total), total);
     return !limits.stop(n);
   };
-  out.result = simulate(*out.trace.program, config, out.memory.get(), sim);
+  try {
+    out.result = simulate(*out.trace.program, config, out.memory.get(), sim);
+  } catch (const isa::Error& e) {
+    if (e.message().rfind("deadlock: ", 0) != 0) throw;
+    throw with_names(e, out.trace);
+  }
   progress.clear();
   if (out.result.partial) limits.calm();
   MakeMemory fresh;  // a timing-only run needs none

@@ -17,7 +17,7 @@ const std::vector<ErrorEntry> kErrors = {
     {"unwritten",
      {"never written", "is undefined", "was never set"},
      "A value that depends on memory which nobody wrote, or on a register that was never set, "
-     "reaches an output, an address, a register or a predicate.",
+     "reaches an output, an address or a register.",
      "A load is missing, reads a part of the tile only, or comes later; another tensor overwrote "
      "the "
      "tile; a part of the output is never stored.",

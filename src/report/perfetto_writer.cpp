@@ -91,10 +91,7 @@ std::string_view name(ArgKey key) {
                                                              "waited_for",
                                                              "transfer_size",
                                                              "packets",
-                                                             "first_packet",
-                                                             "algorithm",
-                                                             "replica_group",
-                                                             "waited_for_rank"};
+                                                             "first_packet"};
   return kNames.at(static_cast<std::size_t>(key));
 }
 

@@ -34,11 +34,8 @@ enum class ArgKey : std::uint8_t {
   kSize,
   kPackets,
   kFirstPacket,
-  kAlgorithm,
-  kGroup,
-  kWaitedForRank,
 };
-inline constexpr std::size_t kArgKeys = 20;
+inline constexpr std::size_t kArgKeys = 17;
 [[nodiscard]] std::string_view name(ArgKey key);
 
 /// An argument of a slice: a text, or a number where `text` is null.

@@ -2,7 +2,9 @@
 
 import importlib.util
 import sys
+import warnings
 
+import nki
 import numpy as np
 
 from case_table import bf16, case, close, module, rng
@@ -229,6 +231,10 @@ case("library", "cascaded_max_lnc2")(lambda root: _cascaded_max(root, 2, (2, 2, 
 def dynamic_elementwise_add(root):
     kernel = library(root, "experimental.dynamic_shapes.dynamic_elementwise_add")
     a, b = (bf16(rng().random((512, 1024))) for _ in range(2))
-    out = kernel(a, b, np.array([[3]], np.int32))
+    # Of 4 row tiles 3 are asked for: the rest of the output stays unwritten, as its own test, which
+    # runs nki.simulate, expects; a plain call refuses that.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="output result is undefined in 131072 of 524288")
+        out = nki.simulate(kernel)(a, b, np.array([[3]], np.int32))
     expected = (a.astype(np.float32) + b.astype(np.float32)).astype(a.dtype)
     close(out[:384], expected[:384], 1e-2, 0)

@@ -7,11 +7,12 @@ import subprocess
 import pytest
 import races_engines
 import races_flow
+import races_pipeline
 import races_transfers
 
 NKISIM = os.environ.get("NKISIM", "nkisim")
 CASES = {f"{group}: {c.name}": c
-         for module in (races_engines, races_transfers, races_flow)
+         for module in (races_engines, races_transfers, races_flow, races_pipeline)
          for group, cases in module.CLASSES.items() for c in cases()}
 
 

@@ -126,11 +126,12 @@ class Kernel:
 
     def options(self) -> Options:
         """How a call runs: as the environment and, for legacy kernels, the decorator say. What is
-        undefined in an output of these is a warning: their masks leave much unwritten, and AWS's
-        tests look at the rest."""
+        undefined in an output is an error, but a warning with mode="simulation": AWS's simulator
+        does not look for it, and two of its own one-instruction tests leave a part of an output
+        unwritten and compare the rest (nc_match_replace8, load_store_indirect)."""
+        simulated = self.legacy and self.settings.get("mode") == "simulation"
         return Options(self.target if self.legacy and self.target else None,
-                       undefined=self.settings.get("undefined",
-                                                   "warn" if self.legacy else "error"))
+                       undefined=self.settings.get("undefined", "warn" if simulated else "error"))
 
     def run(self, *args: Any, **kwargs: Any) -> Result:
         """Like a call, but returns the Result."""

@@ -1,0 +1,151 @@
+#include "checks/groups.hpp"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "models/footprint.hpp"
+
+namespace nkisim::checks {
+namespace {
+
+struct Group {
+  models::Footprint bytes;
+  const isa::Inst* last = nullptr;  // the matmul that wrote it last
+  std::size_t at = 0;               // which instruction that was
+  int matmuls = 0;
+  const isa::Inst* reader = nullptr;  // since then
+};
+
+class Groups {
+ public:
+  Groups(const isa::Program& program, bool placed) : program_(program), placed_(placed) {}
+
+  std::vector<Remark> run() {
+    for (const isa::Inst& inst : program_.insts()) {
+      ++at_;
+      const isa::OpSpec& op = isa::spec(inst);
+      if (op.eval == nullptr) continue;
+      const int adds = isa::param_index(op, "accumulate");
+      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+        if (ref.space != isa::Space::kPsum || ref.dynamic != nullptr) return;
+        if (adds >= 0 && write) {
+          multiply(inst, ref, inst.flag(adds));
+        } else {
+          touch(inst, ref, write);
+        }
+      });
+    }
+    return std::move(remarks_);
+  }
+
+ private:
+  // Calls fn(groups of a bank) for each bank of PSUM that an operand is in.
+  template <typename Fn>
+  void for_each_bank(const isa::TensorRef& ref, const models::Footprint& f, Fn&& fn) {
+    const isa::Tensor& t = program_.tensor(ref);
+    const bool own = placed_ || t.fixed;
+    const std::int64_t size = program_.machine().psum_bank_bytes();
+    const std::int64_t base = own ? 0 : t.address;
+    const std::uint64_t key =
+        own ? std::uint64_t{t.core} << 1U | 1U : std::uint64_t{ref.tensor} << 1U;
+    for (std::int64_t b = (f.first - base) / size; b <= (f.last - 1 - base) / size; ++b) {
+      fn(banks_[key << 16U | static_cast<std::uint64_t>(b)]);
+    }
+  }
+
+  void multiply(const isa::Inst& inst, const isa::TensorRef& ref, bool adds) {
+    const models::Footprint f = models::static_footprint(ref, program_);
+    for_each_bank(ref, f, [&](std::vector<Group>& bank) {
+      const auto hit = [&](const Group& g) { return models::may_overlap(g.bytes, f); };
+      const auto own = adds ? std::find_if(bank.begin(), bank.end(), hit) : bank.end();
+      if (own == bank.end()) {
+        std::erase_if(bank, hit);
+        bank.push_back({.bytes = f, .last = &inst, .at = at_, .matmuls = 1});
+        return;
+      }
+      if (own->reader != nullptr) early_read(*own, inst, ref);
+      for (const Group& other : bank) {
+        if (&other != &*own && other.matmuls > 1 && other.at > own->at &&
+            other.bytes.partition < f.partition_end && f.partition < other.bytes.partition_end) {
+          two_open(other, inst, ref);
+        }
+      }
+      own->last = &inst;
+      own->at = at_;
+      own->reader = nullptr;
+      ++own->matmuls;
+    });
+  }
+
+  void touch(const isa::Inst& inst, const isa::TensorRef& ref, bool write) {
+    const models::Footprint f = models::static_footprint(ref, program_);
+    for_each_bank(ref, f, [&](std::vector<Group>& bank) {
+      if (write) {
+        std::erase_if(bank, [&](const Group& g) { return models::may_overlap(g.bytes, f); });
+        return;
+      }
+      for (Group& g : bank) {
+        if (models::may_overlap(g.bytes, f)) g.reader = &inst;
+      }
+    });
+  }
+
+  void early_read(const Group& group, const isa::Inst& inst, const isa::TensorRef& ref) {
+    remark(*group.reader, inst,
+           "reads " + program_.tensor(ref).name +
+               " in the middle of an accumulation group, a part of the sum: " + place(inst) +
+               " adds to it later");
+  }
+
+  void two_open(const Group& other, const isa::Inst& inst, const isa::TensorRef& ref) {
+    remark(inst, *other.last,
+           "adds to " + program_.tensor(ref).name +
+               " while another accumulation group is open in its PSUM bank, of " +
+               place(*other.last) + "; a bank holds one");
+  }
+
+  void remark(const isa::Inst& inst, const isa::Inst& other, std::string text) {
+    const auto line = [](const isa::Inst& i) {
+      return std::pair(i.loc.kernel_file,
+                       i.loc.kernel_line != 0 ? i.loc.kernel_line : i.loc.trace_line);
+    };
+    if (remarks_.size() >= kMostRemarks || !said_.insert({line(inst), line(other)}).second) return;
+    remarks_.push_back({&inst, std::move(text), false});
+  }
+
+  std::string place(const isa::Inst& inst) const {
+    std::string text(isa::spec(inst).name);
+    const std::string at = program_.kernel_place(inst);
+    if (!at.empty()) return text + " at " + at;
+    return text + " at line " + std::to_string(inst.loc.trace_line);
+  }
+
+  using Line = std::pair<std::uint32_t, std::uint32_t>;
+  const isa::Program& program_;
+  bool placed_;
+  std::unordered_map<std::uint64_t, std::vector<Group>> banks_;
+  std::size_t at_ = 0;
+  std::set<std::pair<Line, Line>> said_;
+  std::vector<Remark> remarks_;
+};
+
+}  // namespace
+
+std::vector<Remark> group_remarks(const isa::Program& program, bool placed) {
+  return Groups(program, placed).run();
+}
+
+std::vector<std::string> remark_lines(const isa::Program& program,
+                                      const std::vector<Remark>& remarks) {
+  std::vector<std::string> lines;
+  for (const Remark& r : remarks) {
+    isa::Error error(isa::ErrorCode::kBadInput, r.text);
+    error.at(isa::spec(*r.inst).name, r.inst->loc);
+    program.locate(error);
+    lines.emplace_back(error.what());
+  }
+  return lines;
+}
+
+}  // namespace nkisim::checks

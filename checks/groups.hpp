@@ -1,0 +1,22 @@
+// Matmul accumulation groups in PSUM: a matmul that overwrites, and those that then add to it.
+#pragma once
+
+#include <vector>
+
+#include "checks/statics.hpp"
+
+namespace nkisim::checks {
+
+/// Warnings, in program order with the bodies of loops taken once: what is read between two matmuls
+/// of a group is a part of the sum; and a bank of PSUM holds one open group
+/// [trainium_inferentia2_arch: eight banks, up to eight outstanding groups]. `placed`: the
+/// addresses are the program's own, not ones that were found for it (Tensor::fixed ones always
+/// are); otherwise only groups of one tensor can meet in a bank. Operands with run-time addresses
+/// are left out. Each pair of lines is named once.
+[[nodiscard]] std::vector<Remark> group_remarks(const isa::Program& program, bool placed);
+
+/// Remarks as lines, each with its place.
+[[nodiscard]] std::vector<std::string> remark_lines(const isa::Program& program,
+                                                    const std::vector<Remark>& remarks);
+
+}  // namespace nkisim::checks

@@ -1,0 +1,41 @@
+"""What a run says of values that nobody wrote, or wrote twice, and of groups in PSUM; and that it says
+nothing of the correct counterparts."""
+
+import os
+import subprocess
+
+import pytest
+from corpus import Trace, ge
+from unwritten import CASES
+
+NKISIM = os.environ.get("NKISIM", "nkisim")
+
+
+def said(path, *words):
+    done = subprocess.run([NKISIM, "run", path, "-q", *words], capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode in (0, 3), done.stderr
+    return done.returncode, done.stderr
+
+
+def test_a_deadlock_has_the_names_of_semaphores(tmp_path):
+    t = Trace()
+    t.chip("t")
+    t.fill("t", "vector", wait=[ge("never", 1)])
+    path = tmp_path / "k.jsonl"
+    path.write_text(t.text())
+    code, text = said(path)
+    assert code == 3
+    assert "deadlock: vector waits for S[0] (never)>=1 (it is 0) at line 3 (memset)" in text
+
+
+@pytest.mark.parametrize("words", [(), ("--functional",)], ids=["timed", "values only"])
+@pytest.mark.parametrize("build", CASES, ids=lambda build: build.__name__)
+def test_case(build, words, tmp_path):
+    path = tmp_path / "k.jsonl"
+    path.write_text(build(False).text())
+    code, text = said(path, *words)
+    assert CASES[build] in text, text
+    assert code == 3 or "warning: " in text
+    path.write_text(build(True).text())
+    assert said(path, *words) == (0, "")
