@@ -189,8 +189,19 @@ void Core::start_collective(Operation& op, Fs triggered) {
   device_.start_collective(id_, op, triggered);
 }
 
-void Core::finish_collective(Operation& op, Fs end) {
+void Core::finish_collective(Operation& op, Fs end, const RankPart* part) {
   dma_end_ = std::max(dma_end_, end);
+  if (part != nullptr && observers_.active()) {
+    observers_.send(CollectiveEvent{.inst = op.step.inst,
+                                    .sequence = op.step.sequence,
+                                    .core = id_,
+                                    .queue = op.queue,
+                                    .engine = op.engine,
+                                    .trigger_start = op.trigger_start,
+                                    .trigger_end = op.trigger_end,
+                                    .rank = device_.rank(),
+                                    .part = part});
+  }
   completions_.finish(op.queue, op.number, end, SimSession::now());
   wake_waiters(op);
   post(op, false, end);

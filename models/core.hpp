@@ -36,8 +36,8 @@ class Core : public EngineHost {
   [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }
-  /// A collective of this core is over.
-  void finish_collective(Operation& op, Fs end);
+  /// A collective of this core is over. `part`: the rank's, null if it needed no other.
+  void finish_collective(Operation& op, Fs end, const RankPart* part);
 
  private:
   Dispatcher::Options dispatch_options();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isa/program.hpp"
+#include "models/collective/timing.hpp"
 #include "models/config.hpp"
 
 namespace nkisim::models {
@@ -94,6 +95,19 @@ struct SemaphoreEvent {
   const isa::Inst* inst = nullptr;
 };
 
+/// A collective operation has ended on a rank; sent once per core, since every core has triggered
+/// it.
+struct CollectiveEvent {
+  const isa::Inst* inst = nullptr;
+  std::uint64_t sequence = 0;
+  int core = 0;
+  QueueIndex queue = 0;
+  isa::Engine engine{};  // that triggered it
+  Fs trigger_start = 0, trigger_end = 0;
+  int rank = 0;
+  const RankPart* part = nullptr;
+};
+
 /// The run is over; `partial` if it was stopped before the program's end. Transfers still under way
 /// are then never announced.
 struct RunEnd {
@@ -117,6 +131,7 @@ class Observer {
   virtual void on_event(const DmaPacketEvent&) {}
   virtual void on_event(const DmaEvent&) {}
   virtual void on_event(const SemaphoreEvent&) {}
+  virtual void on_event(const CollectiveEvent&) {}
   virtual void on_end(const RunEnd&) {}
   /// Packets are many: they are announced one by one only to who asks.
   [[nodiscard]] virtual bool wants_packets() const { return false; }

@@ -47,7 +47,7 @@ void WorldRun::step() {
       const Later l = later_.top();
       later_.pop();
       if (l.ends) {
-        finish(l.rank, l.call, l.time);
+        finish(l.rank, l.call, l.time, nullptr);
       } else {
         arrive(l);
       }
@@ -66,10 +66,10 @@ void WorldRun::step() {
   }
 }
 
-void WorldRun::finish(std::size_t rank, const Call& call, Fs end) {
+void WorldRun::finish(std::size_t rank, const Call& call, Fs end, const RankPart* part) {
   Device& device = *ranks_[rank].device;
   for (std::size_t c = 0; c < device.cores(); ++c) {
-    device.core(c).finish_collective(*call.operations[c], end);
+    device.core(c).finish_collective(*call.operations[c], end, part);
   }
 }
 
@@ -86,7 +86,10 @@ void WorldRun::finish_ranks(Fs now) {
     InFlight& flight = op.flights->at(at);
     if (flight.end == kNever) flight.end = d.end;
     if (flight.end != d.end) throw NotAlike{};
-    if (--flight.ranks_left == 0) finish(at, flight.call, d.end);
+    if (op.group[static_cast<std::size_t>(d.position)] == ranks_[at].device->rank()) {
+      flight.part = std::make_shared<RankPart>(model_->part(d.id, d.position));
+    }
+    if (--flight.ranks_left == 0) finish(at, flight.call, d.end, flight.part.get());
     if (--op.left > 0) continue;
     (void)model_->take(d.id);
     running_.erase(d.id);

@@ -53,7 +53,8 @@ class WorldRun : public sc_core::sc_module {
   struct InFlight {
     Call call;
     std::size_t ranks_left = 0;
-    Fs end = kNever;  // of those that have finished
+    Fs end = kNever;                       // of those that have finished
+    std::shared_ptr<const RankPart> part;  // of the device's own rank; null: it needed nobody
   };
   // One group's operation under way.
   struct Running {
@@ -72,7 +73,7 @@ class WorldRun : public sc_core::sc_module {
   bool together(std::size_t rank, std::vector<Group>& groups, std::set<std::size_t>& devices) const;
   [[nodiscard]] Lengths exchange(const Group& group);
   [[nodiscard]] const Call& call_of(std::int64_t rank) const;
-  void finish(std::size_t rank, const Call& call, Fs end);
+  void finish(std::size_t rank, const Call& call, Fs end, const RankPart* part);
   void finish_ranks(Fs now);
 
   isa::World world_;

@@ -277,6 +277,19 @@ void Collectives::advance(Fs now, std::vector<RankDone>& done) {
   done_.clear();
 }
 
+RankPart Collectives::part(Id id, int position) const {
+  const Operation& op = operations_.at(id);
+  return {.id = id,
+          .kind = op.request.kind,
+          .algorithm = op.timing.algorithm,
+          .dtype = op.request.dtype,
+          .stream = op.request.stream,
+          .group = op.request.ranks,
+          .input_bytes = op.timing.input_bytes,
+          .output_bytes = op.timing.output_bytes,
+          .timing = at(op.timing.ranks, position)};
+}
+
 CollectiveTiming Collectives::take(Id id) {
   const auto known = operations_.find(id);
   if (known == operations_.end() || known->second.unfinished != 0) {

@@ -7,50 +7,10 @@
 #include <utility>
 
 #include "models/collective/planner.hpp"
+#include "models/collective/timing.hpp"
 #include "models/config.hpp"
 
 namespace nkisim::models {
-
-/// What a rank is doing in an operation.
-enum class CollectivePhase : std::uint8_t {
-  kWaiting,    // for the last of the ranks whose data it needs
-  kHandshake,  // buffers are announced as free
-  kStep,       // latency of steps: semaphores between CC-cores
-  kData,       // bytes move
-};
-
-struct PhaseTime {
-  CollectivePhase phase{};
-  Fs start = 0, end = 0;
-};
-
-/// An operation as one rank sees it. Its duration, end - start, contains waiting for later ranks.
-struct RankTiming {
-  Fs triggered = 0;
-  Fs start = 0;  // on its CC-core: trigger delay, and the stream's previous operation, are over
-  Fs ready = 0;  // the last rank that it needs has started
-  Fs end = 0;
-  int waited_for = -1;              // world rank of that one; -1: this rank was the last itself
-  std::vector<PhaseTime> phases{};  // without gaps from start to end
-};
-
-/// One part of an operation after the other: latency, then data.
-struct CollectivePart {
-  Algorithm algorithm{};  // whose constants it has
-  bool reduces = false;
-  int steps = 0;
-  Fs latency = 0;
-  Fs data = 0;  // if nobody else needs the servers
-};
-
-struct CollectiveTiming {
-  Algorithm algorithm{};
-  int steps = 0;
-  std::int64_t input_bytes = 0, output_bytes = 0;  // of one rank, the largest
-  std::vector<RankTiming> ranks{};                 // by position
-  std::vector<CollectivePart> parts{};             // of a group's operation
-  std::vector<ServerLoad> loads{};                 // all ranks together
-};
 
 /// The links, stacks and streams of a world of ranks. On each rank the operations of a stream keep
 /// their order; streams, and groups of other ranks, share the servers as they go.
@@ -73,6 +33,8 @@ class Collectives {
   [[nodiscard]] Fs next() const;
   /// Appends the ranks that have finished by `now`, in the order of their ends.
   void advance(Fs now, std::vector<RankDone>& done);
+  /// A rank's part of an operation that it has finished and that is not taken yet.
+  [[nodiscard]] RankPart part(Id id, int position) const;
   /// The timing of an operation that all its ranks have finished; it is forgotten.
   [[nodiscard]] CollectiveTiming take(Id id);
 

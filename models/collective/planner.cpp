@@ -17,11 +17,12 @@ bool reduces(CollectiveKind kind) {
 // The largest row sum row sum of variable lengths: what one rank sends.
 std::int64_t input_bytes(const CollectiveRequest& request) {
   if (request.lengths.empty()) return request.bytes;
+  const bool same = request.kind == CollectiveKind::kAllGather;  // one block for everybody
   std::int64_t most = 0;
   for (const auto& row : request.lengths) {
-    std::int64_t sum = 0;
-    for (const std::int64_t bytes : row) sum += bytes;
-    most = std::max(most, sum);
+    std::int64_t sent = 0;
+    for (const std::int64_t bytes : row) sent = same ? std::max(sent, bytes) : sent + bytes;
+    most = std::max(most, sent);
   }
   return most;
 }

@@ -87,6 +87,7 @@ class World {
     }
     interrupted(chosen("keep_partial"));
     values_of_ = result.values_of;
+    nlohmann::ordered_json facts = facts_of(reports, result);
     py::list out;
     for (std::size_t r = 0; r < n; ++r) {
       const auto as = static_cast<std::size_t>(result.timed_as[r]);
@@ -94,7 +95,8 @@ class World {
         reports[r]->write_files();
         const std::string session = report_files(files[r]).session;
         if (!session.empty()) {
-          reports[r]->write_session(session, summaries[r], result.ranks[r], {});
+          facts["rank"] = r;
+          reports[r]->write_session(session, summaries[r], result.ranks[r], {}, &facts);
         }
       }
       out.append(result_of(summaries[as], result.ranks[r], chosen("timed")));
@@ -107,6 +109,18 @@ class World {
   }
 
  private:
+  // What every rank's session says of all of them; null if they have none.
+  static nlohmann::ordered_json facts_of(
+      const std::vector<std::unique_ptr<nkisim::Reports>>& reports,
+      const nkisim::WorldResult& result) {
+    std::vector<const nkisim::Accounting*> accountings;
+    for (const auto& report : reports) {
+      if (report == nullptr || report->accounting() == nullptr) return nullptr;
+      accountings.push_back(report->accounting());
+    }
+    return nkisim::world_facts(accountings, result.timed_as);
+  }
+
   static py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result,
                             bool timed) {
     if (timed) return python::result_of(summary, result);

@@ -43,7 +43,7 @@ def _numbers(names, **kinds):
 
 
 CAUSES = ("busy", "throttle", "fixed_latency", "wait_engine", "wait_dma", "hbm", "dma_latency",
-          "dma_engines", "port", "semaphore", "own_path", "issue", "end")
+          "dma_engines", "port", "semaphore", "own_path", "issue", "end", "wait_rank", "collective")
 #: Column -> what it holds: any number, a text's number, an index into a table (-1: none where the
 #: kind begins with "?"), or the number that it stays below.
 TABLES = {
@@ -62,8 +62,16 @@ TABLES = {
                         core="core", dtype=TEXT, shape=TEXT),
     "uses": {"inst": "insts", "tensor": "tensors", "write": 2},
     "charged": _numbers(" ".join(CAUSES)),
+    "collectives": _numbers("sequence queue id stream elements trigger_start trigger_end start ready "
+                            "end waited_for input output ranks", inst="insts", core="core",
+                            engine=5, operation=TEXT, algorithm=TEXT, dtype=TEXT, group=TEXT),
+    "cc_instructions": _numbers("cc_core start end", collective="collectives", description=TEXT),
     "path": _numbers("from to where sequence", core="core", cause=len(CAUSES), inst="?insts"),
 }
+
+
+#: Columns that sessions of one rank's time did not have: without them, there were none.
+LATER = ("collectives.", "cc_instructions.", "charged.wait_rank", "charged.collective")
 
 
 class Table:
@@ -138,9 +146,15 @@ class Columns:
         starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
         return [blob[a:b].decode(errors="replace") for a, b in zip(starts.tolist(), ends.tolist())]
 
+    def _column(self, key):
+        if key in self._members or not key.startswith(LATER):
+            return self.read(key, "i8")
+        return np.zeros(len(self.read("charged.busy", "i8")) if key.startswith("charged") else 0,
+                        np.int64)
+
     def tables(self, texts, cores):
         """Every table by its name, checked against each other."""
-        found = {name: Table({c: self.read(f"{name}.{c}", "i8") for c in columns})
+        found = {name: Table({c: self._column(f"{name}.{c}") for c in columns})
                  for name, columns in TABLES.items()}
         limits = {"text": texts, "core": cores,
                   **{name: len(table) for name, table in found.items()}}

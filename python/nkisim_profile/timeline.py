@@ -8,6 +8,9 @@ import json
 from .session import FS_PER_NS, UNITS, BadSession
 
 
+FIRST_TRACK = 1 << 20  # of Perfetto's ids, behind those of processes
+
+
 class Rows:
     """Slices of a family in rows without overlaps, first fit."""
 
@@ -58,10 +61,32 @@ def _dma_slices(s):
                 "id": int(t.sequence[i]), "first_packet": int(t.first_packet[i]) // FS_PER_NS})
 
 
+def _collective_slices(s):
+    c, x, ops = s.collectives, s.cc_instructions, s.text(s.insts.op)
+    texts, source = s.texts, s.source()
+    steps = {}
+    for j, i in enumerate(x.collective.tolist()):
+        steps.setdefault(i, []).append(j)
+    for i in range(len(c)):
+        if c.core[i]:
+            continue  # each core of a rank has triggered it; it is drawn once
+        inst, of = int(c.inst[i]), steps.get(i, [])
+        row = f"CC-core {x.cc_core[of[0]]}" if of else "CC-core"
+        args = {"transfer_size": int(c.input[i]), "id": int(c.id[i]), "instruction": ops[inst],
+                "algorithm": texts[c.algorithm[i]], "replica_group": texts[c.group[i]]}
+        if c.waited_for[i] >= 0:
+            args["waited_for_rank"] = int(c.waited_for[i])
+        args["nki_source_location"] = source[inst] if texts[s.insts.file[inst]] else ""
+        yield 0, row, texts[c.operation[i]], int(c.start[i]), int(c.end[i]), args
+        for j in of:
+            yield (0, f"{row} instructions", texts[x.description[j]], int(x.start[j]), int(x.end[j]),
+                   {"id": int(c.id[i])})
+
+
 def slices(s):
     """(core, track, name, start ns, end ns, arguments), rows filled in the session's order."""
     rows = Rows()
-    for make in (_part_slices, _dma_slices):
+    for make in (_part_slices, _dma_slices, _collective_slices):
         for core, family, name, start, end, args in make(s):
             track = rows.place((core, family), start, end)
             yield (core, track, name, start // FS_PER_NS, end // FS_PER_NS,
@@ -82,25 +107,39 @@ def chrome(s):
     return write_chrome(slices(s), instants(s))
 
 
-def write_chrome(bars, points):
-    """Slices and instants, as slices() and instants() give them."""
-    events, tracks = [], {}
+def _title(core):
+    return f"Instructions {core}"
+
+
+def _number(core, processes):
+    """Of a process: one more than its core, or in the order in which others appear."""
+    return processes.setdefault(core, core + 1 if isinstance(core, int) else len(processes) + 1)
+
+
+def write_chrome(bars, points, arrows=(), title=_title):
+    """Slices and instants, as slices() and instants() give them; a process per core, or whatever
+    stands in its place, called title(it). arrows: (number, core, track, ns, whether it ends)."""
+    events, tracks, processes = [], {}, {}
 
     def track(core, name):
         if (core, name) not in tracks:
             tracks[core, name] = len(tracks) + 1
-            if len([1 for c, _ in tracks if c == core]) == 1:
-                events.append({"ph": "M", "pid": core + 1, "name": "process_name",
-                               "args": {"name": f"Instructions {core}"}})
-            events.append({"ph": "M", "pid": core + 1, "tid": tracks[core, name],
+            if core not in processes:
+                events.append({"ph": "M", "pid": _number(core, processes), "name": "process_name",
+                               "args": {"name": title(core)}})
+            events.append({"ph": "M", "pid": processes[core], "tid": tracks[core, name],
                            "name": "thread_name", "args": {"name": name}})
-        return {"pid": core + 1, "tid": tracks[core, name]}
+        return {"pid": processes[core], "tid": tracks[core, name]}
 
     for core, name, what, start, end, args in bars:
         events.append({"ph": "X", **track(core, name), "ts": start / 1000,
                        "dur": (end - start) / 1000, "name": what, "args": args})
     for core, name, what, time in points:
         events.append({"ph": "i", **track(core, name), "ts": time / 1000, "s": "t", "name": what})
+    for number, core, name, time, ends in arrows:
+        events.append({"ph": "f" if ends else "s", **track(core, name), "ts": time / 1000,
+                       "id": number, "name": "waited", "cat": "waited",
+                       **({"bp": "e"} if ends else {})})
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}).encode()
 
 
@@ -109,8 +148,8 @@ def perfetto(s):
     return write_perfetto(slices(s), instants(s))
 
 
-def write_perfetto(bars, points):
-    """Slices and instants, as slices() and instants() give them."""
+def write_perfetto(bars, points, arrows=(), title=_title):
+    """As write_chrome()."""
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
     except ImportError:
@@ -126,11 +165,11 @@ def write_perfetto(bars, points):
     def track(core, name):
         if core not in processes:
             d = packet().track_descriptor
-            d.uuid = processes[core] = core + 1
-            d.process.pid, d.process.process_name = core + 1, f"Instructions {core}"
+            d.uuid = number = _number(core, processes)
+            d.process.pid, d.process.process_name = number, title(core)
         if (core, name) not in tracks:
             d = packet().track_descriptor
-            d.uuid = tracks[core, name] = 1000 + len(tracks)
+            d.uuid = tracks[core, name] = FIRST_TRACK + len(tracks)
             d.name, d.parent_uuid = name, processes[core]
         return tracks[core, name]
 
@@ -141,9 +180,13 @@ def write_perfetto(bars, points):
             p.track_event.name = name
         return p.track_event
 
+    flows = {}
+    for number, core, name, time, _ in arrows:
+        flows.setdefault((core, name, time), []).append(number)
     for core, name, what, start, end, args in bars:
         uuid = track(core, name)
         begun = event(start, pb.TrackEvent.TYPE_SLICE_BEGIN, uuid, what)
+        begun.flow_ids.extend(flows.pop((core, name, start), ()))
         for key, value in args.items():
             a = begun.debug_annotations.add()
             a.name = key

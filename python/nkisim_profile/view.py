@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from . import timeline
+from . import timeline, world
 from .files import replace, replacing
 from .session import BadSession, Session, reading
 from .tables import SCHEMA, TABLES
@@ -186,6 +186,17 @@ def write(session, output_format, output):
     return write_text(text, output)
 
 
+def write_world(paths, output_format, output):
+    """The sessions of several ranks as one timeline."""
+    if output_format not in TIMELINES:
+        raise BadSession(f"several sessions go together as {' or '.join(TIMELINES)}, not as "
+                         f"{output_format}")
+    ranks = world.read(paths)
+    make = getattr(timeline, f"write_{output_format}")
+    return replace(output or TIMELINES[output_format],
+                   make(*world.timeline_of(ranks), title=world.title))
+
+
 def write_text(text, output):
     """To a file, or to standard output without one or for "-"."""
     if not output or output == "-":
@@ -199,7 +210,8 @@ def main(words):
         prog="nkisim view", description=__doc__,
         epilog="example: nkisim run k.jsonl --session k.npz && "
                "nkisim view k.npz --output-format parquet -o tables")
-    parser.add_argument("session")
+    parser.add_argument("session", nargs="+",
+                        help="several are the ranks of one run: perfetto or chrome")
     parser.add_argument("--output-format", "-f", choices=FORMATS, default=None,
                         help="default: summary-text")
     parser.add_argument("--output-file", "-o", help="file, or folder for parquet and csv")
@@ -208,8 +220,11 @@ def main(words):
     args = parser.parse_args(words)
     try:
         chosen = args.output_format or ("summary-json" if args.json else "summary-text")
-        with reading(args.session):
-            written = write(Session(args.session), chosen, args.output_file)
+        if len(args.session) > 1:
+            written = write_world(args.session, chosen, args.output_file)
+        else:
+            with reading(args.session[0]):
+                written = write(Session(args.session[0]), chosen, args.output_file)
         if args.json and written:
             print(json.dumps({"ok": True, "format": chosen, "output": written}))
     except (BadSession, OSError) as error:

@@ -44,7 +44,7 @@ void require_rank(const Args& args, const char* option) {
 }
 
 void check_options(const Args& args) {
-  for (const char* one : {"html", "explain", "budget", "junit", "targets", "summary-text"}) {
+  for (const char* one : {"html", "budget", "junit", "targets", "summary-text"}) {
     if (given(args, one)) usage("several ranks have no --" + std::string(one) + "; drop it");
   }
   for (const char* one :
@@ -185,6 +185,7 @@ class Run {
     for (const SimResult& r : result_.ranks) partial_ = partial_ || r.partial;
     out_.stopped_by = limits_.reached();
     limits_.calm();
+    note_world();
     for (std::size_t r = 0; r < ranks_.size(); ++r) conclude(r);
     const int code = exit_code();
     if (given(args_, "json")) {
@@ -193,6 +194,7 @@ class Run {
     }
     if (partial_) std::cerr << "nkisim: stopped early; every report is of what ran until then\n";
     print(args_, result_, ranks_, options_.timed);
+    if (given(args_, "explain") && options_.timed) print_world(std::cout, accountings_);
     return code;
   }
 
@@ -225,6 +227,13 @@ class Run {
     return input;
   }
 
+  // What only all ranks together show.
+  void note_world() {
+    if (!options_.timed || (!given(args_, "explain") && text(args_, "session").empty())) return;
+    for (const RankOutcome& r : ranks_) accountings_.push_back(r.reports->accounting());
+    world_ = world_facts(accountings_, result_.timed_as);
+  }
+
   // Reports and comparisons of one rank.
   void conclude(std::size_t rank) {
     RankOutcome& out = ranks_[rank];
@@ -233,7 +242,8 @@ class Run {
       out.reports->write_files();
       const std::string session = files_of(args_, rank).session;
       if (!session.empty()) {
-        out.reports->write_session(session, out.summary, result_.ranks[rank], {});
+        world_["rank"] = rank;
+        out.reports->write_session(session, out.summary, result_.ranks[rank], {}, &world_);
       }
     }
     if (as != rank) out.summary = ranks_[as].summary;
@@ -272,6 +282,8 @@ class Run {
   std::vector<std::unique_ptr<isa::Memory>> memories_;
   std::vector<RankOutcome> ranks_;
   WorldResult result_;
+  std::vector<const Accounting*> accountings_;
+  Json world_;
 };
 
 }  // namespace

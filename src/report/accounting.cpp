@@ -9,8 +9,9 @@ using models::kNoQueue;
 
 std::string_view name(Cause cause) {
   constexpr std::array<std::string_view, kCauseCount> kNames = {
-      "busy",        "throttle", "fixed_latency", "wait_engine", "wait_dma", "hbm", "dma_latency",
-      "dma_engines", "port",     "semaphore",     "own_path",    "issue",    "end"};
+      "busy",     "throttle",    "fixed_latency", "wait_engine", "wait_dma",
+      "hbm",      "dma_latency", "dma_engines",   "port",        "semaphore",
+      "own_path", "issue",       "end",           "wait_rank",   "collective"};
   return kNames.at(static_cast<std::size_t>(cause));
 }
 
@@ -18,6 +19,10 @@ std::string Accounting::describe(int core_id, Charge charge) const {
   const Core& c = cores_.at(static_cast<std::size_t>(core_id));
   const std::string who = charge.second < c.queues.size() ? c.queues[charge.second].name : "?";
   switch (charge.first) {
+    case Cause::kWaitRank:
+      return "waiting for rank " + std::to_string(charge.second);
+    case Cause::kCollective:
+      return "in collective";
     case Cause::kBusy:
       return "busy";
     case Cause::kThrottle:
@@ -81,6 +86,10 @@ void Accounting::charge(Engine& engine, PartRecord& part, Charge charge, Fs unti
 void Accounting::charge_transfer(const Core& c, Engine& engine, PartRecord& part, Fs until) {
   const models::QueueIndex q = part.wait.producer;
   const Queue& queue = c.queues.at(q);
+  if (const auto* collective = queue.collective(part.wait.producer_sequence)) {
+    charge_collective(engine, part, *collective, until);
+    return;
+  }
   const auto found = queue.by_sequence.find(part.wait.producer_sequence);
   if (found == queue.by_sequence.end()) {  // shared by several DMA engines, still running
     charge(engine, part, {Cause::kWaitDma, q}, until);
@@ -96,6 +105,24 @@ void Accounting::charge_transfer(const Core& c, Engine& engine, PartRecord& part
   charge(engine, part, {Cause::kHbm, kNoQueue}, engine.charged + hbm_share(moving, t));
   charge(engine, part, {Cause::kWaitDma, q}, last);
   charge(engine, part, {Cause::kSemaphore, kNoQueue}, until);
+}
+
+const CollectiveRecord* Accounting::Queue::collective(std::uint64_t sequence) const {
+  const auto found = by_sequence.find(sequence);
+  return collectives.empty() || found == by_sequence.end() ? nullptr : &collectives[found->second];
+}
+
+// The wait for a collective operation, cut where the last rank that it needs has come.
+void Accounting::charge_collective(Engine& engine, PartRecord& part, const CollectiveRecord& c,
+                                   Fs until) {
+  charge(engine, part, {Cause::kWaitEngine, static_cast<models::QueueIndex>(c.engine)},
+         std::min(until, c.trigger_end));
+  charge(engine, part, {Cause::kCollective, kNoQueue}, std::min(until, c.start));
+  if (c.waited_for >= 0) {
+    charge(engine, part, {Cause::kWaitRank, static_cast<models::QueueIndex>(c.waited_for)},
+           std::min(until, c.ready));
+  }
+  charge(engine, part, {Cause::kCollective, kNoQueue}, until);
 }
 
 // The order of models::Wait.
@@ -172,6 +199,45 @@ void Accounting::on_event(const models::DmaEvent& event) {
   queue.transfers.push_back(t);
 }
 
+void Accounting::on_event(const models::CollectiveEvent& event) {
+  Queue& queue = core(event.core).queues.at(event.queue);
+  const models::RankTiming& here = event.part->timing;
+  queue.by_sequence[event.sequence] = queue.collectives.size();
+  queue.collectives.push_back({.inst = event.inst,
+                               .sequence = event.sequence,
+                               .engine = event.engine,
+                               .id = event.part->id,
+                               .trigger_end = event.trigger_end,
+                               .start = here.start,
+                               .ready = here.ready,
+                               .end = here.end,
+                               .waited_for = here.waited_for});
+}
+
+// Of operations of several streams under way, the one that started first decides.
+void Accounting::charge_collectives(Queue& queue) const {
+  std::vector<const CollectiveRecord*> all;
+  for (const CollectiveRecord& c : queue.collectives) all.push_back(&c);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto* a, const auto* b) { return a->trigger_end < b->trigger_end; });
+  Fs at = 0;
+  const auto until = [&](Charge charge, Fs time) {
+    time = std::min(time, end_);
+    if (time <= at) return;
+    queue.total[charge] += time - at;
+    at = time;
+  };
+  for (const CollectiveRecord* c : all) {
+    until({Cause::kWaitEngine, static_cast<models::QueueIndex>(c->engine)}, c->trigger_end);
+    until({Cause::kCollective, kNoQueue}, c->start);
+    if (c->waited_for >= 0) {
+      until({Cause::kWaitRank, static_cast<models::QueueIndex>(c->waited_for)}, c->ready);
+    }
+    until({Cause::kCollective, kNoQueue}, c->end);
+  }
+  until({Cause::kEnd, kNoQueue}, end_);
+}
+
 // Of all transfers under way, the one that has come furthest decides.
 void Accounting::charge_queue(Queue& queue) const {
   enum Phase : std::size_t { kMoving, kQueued, kLatency, kPhases };
@@ -234,6 +300,7 @@ void Accounting::on_end(const models::RunEnd& run) {
     }
     for (Queue& queue : c.queues) {
       if (!queue.transfers.empty()) charge_queue(queue);
+      if (!queue.collectives.empty()) charge_collectives(queue);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -31,8 +32,10 @@ enum class Cause : std::uint8_t {
   kOwnPath,     // own data path, or an own result not yet written
   kIssue,       // sequencer: start-up and issue
   kEnd,         // idle after the last instruction
+  kWaitRank,    // for another rank (subject) to come to a collective operation
+  kCollective,  // for one under way, from its trigger on
 };
-inline constexpr std::size_t kCauseCount = 13;
+inline constexpr std::size_t kCauseCount = 15;
 [[nodiscard]] std::string_view name(Cause cause);
 
 /// One executed part of an instruction with the time charged to it: the wait before it and itself.
@@ -56,7 +59,16 @@ struct TransferRecord {
   bool reads_hbm = false, writes_hbm = false;
 };
 
-/// A cause and the engine or queue it names (models::kNoQueue if none).
+struct CollectiveRecord {
+  const isa::Inst* inst = nullptr;
+  std::uint64_t sequence = 0;
+  isa::Engine engine{};
+  std::int64_t id = 0;  // the same on all ranks
+  models::Fs trigger_end = 0, start = 0, ready = 0, end = 0;
+  int waited_for = -1;  // the rank that came last; -1: this one
+};
+
+/// A cause and the engine, queue or rank it names (models::kNoQueue if none).
 using Charge = std::pair<Cause, models::QueueIndex>;
 using Charges = std::map<Charge, models::Fs>;
 
@@ -70,8 +82,11 @@ class Accounting : public models::Observer {
   struct Queue {
     std::string name;
     std::vector<TransferRecord> transfers;
+    std::vector<CollectiveRecord> collectives;  // of a queue without transfers
     std::unordered_map<std::uint64_t, std::size_t> by_sequence;
     Charges total;
+    [[nodiscard]] bool used() const { return !transfers.empty() || !collectives.empty(); }
+    [[nodiscard]] const CollectiveRecord* collective(std::uint64_t sequence) const;
   };
   struct Core {
     std::array<Engine, isa::kEngineCount> engines;
@@ -82,6 +97,7 @@ class Accounting : public models::Observer {
   void on_queue(const models::QueueName& queue) override;
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
+  void on_event(const models::CollectiveEvent& event) override;
   void on_end(const models::RunEnd& run) override;
 
   [[nodiscard]] const std::vector<Core>& cores() const { return cores_; }
@@ -97,7 +113,10 @@ class Accounting : public models::Observer {
   void charge(Engine& engine, PartRecord& part, Charge charge, models::Fs until);
   void charge_wait(Core& c, Engine& engine, PartRecord& part);
   void charge_transfer(const Core& c, Engine& engine, PartRecord& part, models::Fs until);
+  void charge_collective(Engine& engine, PartRecord& part, const CollectiveRecord& c,
+                         models::Fs until);
   void charge_queue(Queue& queue) const;
+  void charge_collectives(Queue& queue) const;
   [[nodiscard]] models::Fs hbm_share(models::Fs time, const TransferRecord& t) const;
 
   const isa::Program* program_ = nullptr;
@@ -115,9 +134,16 @@ struct PathItem {
   models::QueueIndex where = 0;  // engine or DMA queue
   const isa::Inst* inst = nullptr;
   std::uint64_t sequence = 0;
+  int rank = 0, core = 0;  // where it was
 };
 /// From time zero to the end of `core` without a gap, earliest first.
 [[nodiscard]] std::vector<PathItem> critical_path(const Accounting& accounting, int core);
+/// The same of a world, whose ranks' accountings are `ranks`: from the end of the rank that ends
+/// last, through collective operations to the ranks that were waited for.
+[[nodiscard]] std::vector<PathItem> critical_path(std::span<const Accounting* const> ranks);
+
+/// The pieces of a world's path, {rank, core, from_fs, to_fs, cause, where, instruction, source}.
+[[nodiscard]] nlohmann::ordered_json world_path_json(std::span<const Accounting* const> ranks);
 
 /// The time of every engine and DMA queue by cause, as JSON.
 [[nodiscard]] nlohmann::ordered_json accounting_json(const Accounting& accounting);

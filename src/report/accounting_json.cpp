@@ -31,7 +31,7 @@ Json charges(const Accounting& accounting, int core, const Charges& total) {
 Json queues_json(const Accounting& accounting, int core) {
   Json queues = Json::object();
   for (const Accounting::Queue& q : accounting.cores().at(static_cast<std::size_t>(core)).queues) {
-    if (!q.transfers.empty()) {
+    if (q.used()) {
       queues[q.name] = {{"total_fs", charges(accounting, core, q.total)}};
     }
   }
@@ -197,6 +197,26 @@ Json accounting_json(const Accounting& accounting) {
         {{"core", id}, {"engines", engines}, {"dma_queues", queues_json(accounting, id)}});
   }
   return out;
+}
+
+Json world_path_json(std::span<const Accounting* const> ranks) {
+  Json rows = Json::array();
+  for (const PathItem& item : critical_path(ranks)) {
+    const Accounting& rank = *ranks[static_cast<std::size_t>(item.rank)];
+    const auto& queues = rank.cores().at(static_cast<std::size_t>(item.core)).queues;
+    Json row = {{"rank", item.rank},
+                {"core", item.core},
+                {"from_fs", item.from},
+                {"to_fs", item.to},
+                {"cause", name(item.cause)},
+                {"where", item.where < queues.size() ? queues[item.where].name : ""}};
+    if (item.inst != nullptr) {
+      row["instruction"] = isa::spec(*item.inst).name;
+      row["source"] = source(rank.program(), *item.inst);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 void write_accounting(const Accounting& accounting, const Sink& out) {

@@ -12,15 +12,31 @@ using models::QueueIndex;
 
 constexpr int kInFlight = 8;  // more parts than an engine has at a time
 
+Fs last_end(const Accounting::Core& core) {
+  Fs end = 0;
+  for (const Accounting::Engine& e : core.engines) {
+    for (const PartRecord& p : e.parts) end = std::max(end, p.end);
+  }
+  for (const Accounting::Queue& q : core.queues) {
+    for (const TransferRecord& t : q.transfers) end = std::max(end, t.visible);
+    for (const CollectiveRecord& c : q.collectives) end = std::max(end, c.end);
+  }
+  return end;
+}
+
 class Tracer {
  public:
-  Tracer(const Accounting::Core& core) : core_(core) {}
+  /// `ranks`: of the world, to cross over to; empty: none.
+  Tracer(std::span<const Accounting* const> ranks, const Accounting& accounting, int rank, int core)
+      : ranks_(ranks), rank_(rank), core_id_(core), core_(&core_of(accounting, core)) {}
 
   std::vector<PathItem> run() {
     start_at_last();
     while (at_ > 0) {
       if (transfer_ != nullptr) {
         through_transfer();
+      } else if (collective_ != nullptr) {
+        through_collective();
       } else if (part_ != nullptr) {
         through_part();
       } else {
@@ -34,29 +50,85 @@ class Tracer {
  private:
   void add(Fs from, Cause cause, QueueIndex where, const isa::Inst* inst, std::uint64_t sequence) {
     if (from >= at_) return;
-    path_.push_back({from, at_, cause, where, inst, sequence});
+    path_.push_back({from, at_, cause, where, inst, sequence, rank_, core_id_});
     at_ = from;
   }
 
   void start_at_last() {
-    for (std::size_t e = 0; e < core_.engines.size(); ++e) {
-      for (const PartRecord& p : core_.engines.at(e).parts) {
+    for (std::size_t e = 0; e < core_->engines.size(); ++e) {
+      for (const PartRecord& p : core_->engines.at(e).parts) {
         if (p.end > at_) go_to(p, static_cast<QueueIndex>(e)), at_ = p.end;
       }
     }
-    for (std::size_t q = 0; q < core_.queues.size(); ++q) {
-      for (const TransferRecord& t : core_.queues[q].transfers) {
+    for (std::size_t q = 0; q < core_->queues.size(); ++q) {
+      for (const TransferRecord& t : core_->queues[q].transfers) {
         if (t.visible <= at_) continue;
         transfer_ = &t;
         queue_ = static_cast<QueueIndex>(q);
         at_ = t.visible;
       }
+      for (const CollectiveRecord& c : core_->queues[q].collectives) {
+        if (c.end <= at_) continue;
+        transfer_ = nullptr;
+        collective_ = &c;
+        queue_ = static_cast<QueueIndex>(q);
+        at_ = c.end;
+      }
     }
+  }
+
+  static const Accounting::Core& core_of(const Accounting& accounting, int core) {
+    return accounting.cores().at(static_cast<std::size_t>(core));
+  }
+
+  // From its end to the trigger of the rank that came last.
+  void through_collective() {
+    const CollectiveRecord* c = collective_;
+    add(c->ready, Cause::kCollective, queue_, c->inst, c->sequence);
+    if (c->waited_for >= 0) {
+      if (cross_to(c->waited_for, c->id)) {
+        c = collective_;
+      } else {
+        add(c->start, Cause::kWaitRank, queue_, c->inst, c->sequence);
+      }
+    }
+    collective_ = nullptr;
+    for (const CollectiveRecord& before : core_->queues.at(queue_).collectives) {
+      if (before.end != c->start || before.sequence >= c->sequence) continue;
+      collective_ = &before;  // its stream was busy until then
+      return;
+    }
+    add(c->trigger_end, Cause::kCollective, queue_, c->inst, c->sequence);
+    if (!go_to_sequence(static_cast<QueueIndex>(c->engine), c->sequence)) part_ = nullptr;
+  }
+
+  // To the core of a rank that triggered the same operation last.
+  bool cross_to(int rank, std::int64_t id) {
+    if (static_cast<std::size_t>(rank) >= ranks_.size()) return false;
+    const Accounting& there = *ranks_[static_cast<std::size_t>(rank)];
+    const CollectiveRecord* found = nullptr;
+    for (std::size_t c = 0; c < there.cores().size(); ++c) {
+      const Accounting::Core& core = there.cores()[c];
+      for (std::size_t q = 0; q < core.queues.size(); ++q) {
+        for (const CollectiveRecord& record : core.queues[q].collectives) {
+          if (record.id != id) continue;
+          if (found != nullptr && record.trigger_end <= found->trigger_end) continue;
+          found = &record;
+          rank_ = rank;
+          core_id_ = static_cast<int>(c);
+          core_ = &core;
+          queue_ = static_cast<QueueIndex>(q);
+        }
+      }
+    }
+    collective_ = found;
+    return found != nullptr;
   }
 
   void go_to(const PartRecord& part, QueueIndex engine) {
     part_ = &part;
     transfer_ = nullptr;
+    collective_ = nullptr;
     engine_ = engine;
   }
 
@@ -72,7 +144,7 @@ class Tracer {
 
   // The last part of an instruction that had started before `at_`.
   bool go_to_sequence(QueueIndex engine, std::uint64_t sequence) {
-    const auto& parts = core_.engines.at(engine).parts;
+    const auto& parts = core_->engines.at(engine).parts;
     auto p =
         std::upper_bound(parts.begin(), parts.end(), sequence,
                          [](std::uint64_t s, const PartRecord& part) { return s < part.sequence; });
@@ -89,7 +161,7 @@ class Tracer {
   // the data path then, else the one that held it last. The weights of a matmul are loaded while
   // the one before it runs: the latest start need not be what an instruction waited for.
   bool go_to_earlier(QueueIndex engine) {
-    const auto& parts = core_.engines.at(engine).parts;
+    const auto& parts = core_->engines.at(engine).parts;
     auto p = std::lower_bound(parts.begin(), parts.end(), at_,
                               [](const PartRecord& part, Fs t) { return part.start < t; });
     if (p == parts.begin()) return false;
@@ -125,9 +197,15 @@ class Tracer {
 
   bool follow(const models::Wait& w) {
     if (w.producer < isa::kEngineCount) return go_to_sequence(w.producer, w.producer_sequence);
-    const Accounting::Queue& queue = core_.queues.at(w.producer);
+    const Accounting::Queue& queue = core_->queues.at(w.producer);
     const auto found = queue.by_sequence.find(w.producer_sequence);
     if (found == queue.by_sequence.end()) return false;
+    if (const CollectiveRecord* c = queue.collective(w.producer_sequence)) {
+      if (c->trigger_end > at_) return false;
+      collective_ = c;
+      queue_ = w.producer;
+      return true;
+    }
     const TransferRecord& t = queue.transfers[found->second];
     if (t.trigger_end > at_) return false;
     transfer_ = &t;
@@ -135,18 +213,34 @@ class Tracer {
     return true;
   }
 
-  const Accounting::Core& core_;
+  std::span<const Accounting* const> ranks_;
+  int rank_, core_id_;
+  const Accounting::Core* core_;
   std::vector<PathItem> path_;
   Fs at_ = 0;
   const PartRecord* part_ = nullptr;
   const TransferRecord* transfer_ = nullptr;
+  const CollectiveRecord* collective_ = nullptr;
   QueueIndex engine_ = 0, queue_ = 0;
 };
 
 }  // namespace
 
 std::vector<PathItem> critical_path(const Accounting& accounting, int core) {
-  return Tracer(accounting.cores().at(static_cast<std::size_t>(core))).run();
+  return Tracer({}, accounting, 0, core).run();
+}
+
+std::vector<PathItem> critical_path(std::span<const Accounting* const> ranks) {
+  std::size_t rank = 0, core = 0;
+  Fs end = -1;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (std::size_t c = 0; c < ranks[r]->cores().size(); ++c) {
+      const Fs last = last_end(ranks[r]->cores()[c]);
+      if (last > end) rank = r, core = c, end = last;
+    }
+  }
+  if (ranks.empty()) return {};
+  return Tracer(ranks, *ranks[rank], static_cast<int>(rank), static_cast<int>(core)).run();
 }
 
 }  // namespace nkisim

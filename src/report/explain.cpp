@@ -62,6 +62,12 @@ std::vector<Share> shares(const Accounting& a, int core) {
       case Cause::kSemaphore:
         what = "semaphores";
         break;
+      case Cause::kWaitRank:
+        what = "waiting for other ranks";
+        break;
+      case Cause::kCollective:
+        what = "in collectives";
+        break;
       default:
         what = "issue and start-up";
     }
@@ -142,8 +148,7 @@ void print_explanation(std::ostream& out, const Accounting& a, const std::vector
                     core.engines.at(e).total);
     }
     for (const Accounting::Queue& q : core.queues) {
-      if (!q.transfers.empty())
-        print_charges(out, a, static_cast<int>(c), prefix + q.name, q.total);
+      if (q.used()) print_charges(out, a, static_cast<int>(c), prefix + q.name, q.total);
     }
     print_path(out, a, static_cast<int>(c));
   }

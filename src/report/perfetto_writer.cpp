@@ -91,7 +91,10 @@ std::string_view name(ArgKey key) {
                                                              "waited_for",
                                                              "transfer_size",
                                                              "packets",
-                                                             "first_packet"};
+                                                             "first_packet",
+                                                             "algorithm",
+                                                             "replica_group",
+                                                             "waited_for_rank"};
   return kNames.at(static_cast<std::size_t>(key));
 }
 

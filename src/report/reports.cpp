@@ -74,12 +74,14 @@ void Reports::write_files() {
 }
 
 void Reports::write_session(const std::string& file, const Summary& summary,
-                            const SimResult& result, const std::vector<WhatIf>& changes) const {
+                            const SimResult& result, const std::vector<WhatIf>& changes,
+                            const nlohmann::ordered_json* world) const {
   nlohmann::ordered_json facts = {{"partial", result.partial}, {"summary", summary.json()}};
   facts["verdict"] = verdict(*accounting_, changes);
   for (const WhatIf& w : changes) {
     facts["what_if"].push_back({{"change", w.change}, {"end_fs", w.end}, {"gain", w.gain}});
   }
+  if (world != nullptr) facts["world"] = *world;
   session_->save(file, *accounting_, files_.sources, std::move(facts));
 }
 

@@ -39,9 +39,10 @@ class Reports {
   void write_files();
   /// Null unless asked for, by itself or by a file that needs it.
   [[nodiscard]] const Accounting* accounting() const { return accounting_.get(); }
-  /// All events in one .npz.
+  /// All events in one .npz. `world`: of a rank, what is known of all of them; null if it is alone.
   void write_session(const std::string& file, const Summary& summary, const SimResult& result,
-                     const std::vector<WhatIf>& changes) const;
+                     const std::vector<WhatIf>& changes,
+                     const nlohmann::ordered_json* world = nullptr) const;
 
  private:
   struct Timelines;

@@ -67,7 +67,14 @@ Session::Session()
       queues_("queues", {"core", "index", "name"}),
       tensors_("tensors", {"name", "space", "role", "core", "dtype", "shape", "bytes", "address",
                            "partition", "partitions"}),
-      uses_("uses", {"inst", "tensor", "write"}) {}
+      uses_("uses", {"inst", "tensor", "write"}),
+      collectives_("collectives",
+                   {"inst",          "sequence",    "core",      "queue", "engine",   "id",
+                    "stream",        "operation",   "algorithm", "dtype", "elements", "group",
+                    "trigger_start", "trigger_end", "start",     "ready", "end",      "waited_for",
+                    "input",         "output",      "ranks"}),
+      cc_instructions_("cc_instructions",
+                       {"collective", "cc_core", "start", "end", "description"}) {}
 
 void Session::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
@@ -181,6 +188,37 @@ void Session::on_event(const models::SemaphoreEvent& e) {
   semaphores_.add({e.core, e.semaphore, e.value, e.time});
 }
 
+void Session::on_event(const models::CollectiveEvent& e) {
+  const models::RankTiming& here = e.part->timing;
+  rank_ = e.rank;
+  const int cc = cc_core(config_.topology, program_->cores(), e.rank, e.part->stream);
+  const auto row = signed_number(collectives_.rows());
+  collectives_.add({inst_row(*e.inst),
+                    signed_number(e.sequence),
+                    e.core,
+                    e.queue,
+                    static_cast<std::int64_t>(e.engine),
+                    e.part->id,
+                    e.part->stream,
+                    texts_.add(profile_name(e.part->kind)),
+                    texts_.add(profile_name(e.part->algorithm)),
+                    texts_.add(isa::name(e.part->dtype)),
+                    e.part->input_bytes / isa::size_bytes(e.part->dtype),
+                    texts_.add(models::group_text(e.part->group)),
+                    e.trigger_start,
+                    e.trigger_end,
+                    here.start,
+                    here.ready,
+                    here.end,
+                    here.waited_for,
+                    e.part->input_bytes,
+                    e.part->output_bytes,
+                    signed_number(e.part->group.size())});
+  for (const models::CcInstruction& i : cc_instructions(here, config_.collectives, cc)) {
+    cc_instructions_.add({row, i.core, i.start, i.end, texts_.add(i.description)});
+  }
+}
+
 Json Session::describe_machine() const {
   Json clocks = Json::object();
   for (std::size_t e = 0; e < config_.engines.size(); ++e) {
@@ -199,7 +237,8 @@ Json Session::describe_machine() const {
           {"pe_columns", config_.pe_columns},
           {"psum_bank_bytes", m.psum_bank_bytes()},
           {"sbuf_partition_bytes", m.sbuf_partition_bytes},
-          {"cores", program_->cores()}};
+          {"cores", program_->cores()},
+          {"cc_cores", cc_cores(config_.topology, program_->cores(), rank_)}};
 }
 
 // The charges of part i, one column per cause; parts of an engine come in the same order.
@@ -233,8 +272,8 @@ void Session::save_path(NpzWriter& out, const Accounting& accounting) const {
 void Session::save(const std::filesystem::path& path, const Accounting& accounting,
                    const SourceRules& rules, Json facts) const {
   NpzWriter out(path);
-  for (const Columns* table :
-       {&insts_, &parts_, &transfers_, &lanes_, &semaphores_, &queues_, &tensors_, &uses_}) {
+  for (const Columns* table : {&insts_, &parts_, &transfers_, &lanes_, &semaphores_, &queues_,
+                               &tensors_, &uses_, &collectives_, &cc_instructions_}) {
     table->save(out);
   }
   texts_.save(out);

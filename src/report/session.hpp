@@ -37,6 +37,7 @@ class Session : public models::Observer {
   void on_event(const models::DmaLaneEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
   void on_event(const models::SemaphoreEvent& event) override;
+  void on_event(const models::CollectiveEvent& event) override;
 
   /// `accounting` saw the same run. `facts` is the caller's JSON (summary, verdict, partial, ...).
   void save(const std::filesystem::path& path, const Accounting& accounting,
@@ -55,7 +56,9 @@ class Session : public models::Observer {
   const isa::Program* program_ = nullptr;
   models::Config config_;
   Texts texts_;
-  Columns insts_, parts_, transfers_, lanes_, semaphores_, queues_, tensors_, uses_;
+  Columns insts_, parts_, transfers_, lanes_, semaphores_, queues_, tensors_, uses_, collectives_,
+      cc_instructions_;
+  int rank_ = 0;
   std::unordered_map<const isa::Inst*, std::int64_t> rows_;
   std::vector<std::size_t> first_text_ = {0};  // of each instruction, and the end
   std::vector<std::int32_t> operand_texts_;    // of each instruction's parts

@@ -148,6 +148,17 @@ void Summary::on_event(const models::SemaphoreEvent& event) {
   ++core(event.core).semaphore_updates;
 }
 
+void Summary::on_event(const models::CollectiveEvent& event) {
+  CoreTotals& c = core(event.core);
+  const models::RankTiming& here = event.part->timing;
+  cover(c.span, event.trigger_end, here.end);
+  cover(c.exec_span, event.trigger_end, here.end);
+  c.cc_ops.push_back({here.start, here.end});
+  for (const models::CcInstruction& i : cc_instructions(here, config_.collectives, 0)) {
+    c.cc_instructions.push_back({i.start, i.end});
+  }
+}
+
 void Summary::on_event(const models::DmaEvent& event) {
   CoreTotals& c = core(event.core);
   DmaClass& d = c.dma.at(static_cast<std::size_t>(event.mode));
@@ -313,14 +324,21 @@ void Summary::put_memory(Json& out, const CoreTotals& c) const {
   out["inputs_outputs_weights_size_bytes"] = input_bytes_ + output_bytes_;
   out["inputs_and_weights_size_bytes"] = input_bytes_;
   out["weight_size_bytes"] = weight_bytes_;
-  // Collectives run on cores of their own, which are not modelled; sendrecv is a DMA.
-  for (const char* key :
-       {"cc_op_time", "cc_op_active_time", "cc_op_active_time_percent", "cc_cores_instruction_time",
-        "cc_cores_instruction_active_time", "cc_cores_instruction_active_time_percent"}) {
-    out[key] = 0.0;
-  }
-  out["cc_op_count"] = 0;
-  out["cc_cores_instruction_count"] = 0;
+}
+
+// Every core of a rank triggers its operations: all of them show the same.
+void Summary::put_collectives(Json& out, const CoreTotals& c, double seconds) {
+  const auto put = [&](const std::string& key, const std::vector<Interval>& list) {
+    Fs time = 0, active = 0;
+    for (const Interval& i : list) time += i.end - i.start;
+    (void)sorted_union(list, active);
+    out[key + "_time"] = seconds_of(time);
+    out[key + "_active_time"] = seconds_of(active);
+    out[key + "_active_time_percent"] = ratio(seconds_of(active), seconds);
+    out[key + "_count"] = list.size();
+  };
+  put("cc_op", c.cc_ops);
+  put("cc_cores_instruction", c.cc_instructions);
 }
 
 nlohmann::ordered_json Summary::metrics(int id) const {
@@ -333,6 +351,7 @@ nlohmann::ordered_json Summary::metrics(int id) const {
   put_engines(out, c, seconds);
   put_dma(out, c, seconds);
   put_memory(out, c);
+  put_collectives(out, c, seconds);
   if (config_.throttle.enabled && c.matmuls > 0) {
     // Average rate the limit allowed while the array streamed.
     const double limit =

@@ -29,6 +29,7 @@ class Summary : public models::Observer {
   void on_event(const models::DmaLaneEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
   void on_event(const models::SemaphoreEvent& event) override;
+  void on_event(const models::CollectiveEvent& event) override;
   void on_end(const models::RunEnd& run) override;
 
   /// The metrics of one core, flat; "partial": true leads those of a run that was stopped. Valid
@@ -66,6 +67,7 @@ class Summary : public models::Observer {
     Interval span{models::kNever, 0};       // of everything
     Interval exec_span{models::kNever, 0};  // ... without set-up opcodes
     std::int64_t semaphore_updates = 0, lanes = 0;
+    std::vector<Interval> cc_ops, cc_instructions;
   };
   using Json = nlohmann::ordered_json;
   CoreTotals& core(int id);
@@ -77,6 +79,7 @@ class Summary : public models::Observer {
   void put_engines(Json& out, const CoreTotals& c, double seconds) const;
   void put_dma(Json& out, const CoreTotals& c, double seconds) const;
   void put_memory(Json& out, const CoreTotals& c) const;
+  static void put_collectives(Json& out, const CoreTotals& c, double seconds);
 
   const isa::Program* program_ = nullptr;
   models::Config config_;

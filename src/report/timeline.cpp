@@ -16,8 +16,9 @@ std::uint64_t flow_id(int core, models::QueueIndex queue, std::uint64_t sequence
 
 }  // namespace
 
-void Timeline::on_start(const isa::Program& program, const models::Config& /*config*/) {
+void Timeline::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
+  config_ = config;
   occupancy_ = std::make_unique<Occupancy>(program);
   for (const auto& w : writers_) w->begin();
 }
@@ -146,6 +147,34 @@ void Timeline::on_event(const models::DmaEvent& event) {
   auto& changes = changes_[{event.core, "Pending DMA Count"}];
   changes.emplace_back(event.trigger_start, 1);
   changes.emplace_back(event.visible, -1);
+}
+
+// Each core of a rank has triggered it; it is drawn once.
+void Timeline::on_event(const models::CollectiveEvent& event) {
+  if (event.core != 0) return;
+  const models::RankTiming& here = event.part->timing;
+  const std::vector<models::CcInstruction> instructions =
+      cc_instructions(here, config_.collectives,
+                      cc_core(config_.topology, program_->cores(), event.rank, event.part->stream));
+  const std::string group = models::group_text(event.part->group);
+  const std::string row = "CC-core " + std::to_string(cc_core(config_.topology, program_->cores(),
+                                                              event.rank, event.part->stream));
+  start_slice(profile_name(event.part->kind), here.start, here.end);
+  argue(ArgKey::kSize, event.part->input_bytes);
+  argue(ArgKey::kId, event.part->id);
+  argue(ArgKey::kInstruction, isa::spec(*event.inst).name);
+  argue(ArgKey::kAlgorithm, profile_name(event.part->algorithm));
+  argue(ArgKey::kGroup, group);
+  if (here.waited_for >= 0) argue(ArgKey::kWaitedForRank, here.waited_for);
+  argue_source(*event.inst);
+  if (flows_) slice_.flow = flow_id(event.core, event.queue, event.sequence);
+  write_slice(event.core, row);
+  for (const models::CcInstruction& i : instructions) {
+    start_slice(i.description, i.start, i.end);
+    argue(ArgKey::kId, event.part->id);
+    write_slice(event.core, row + " instructions");
+  }
+  occupancy_->add(*event.inst, event.trigger_start, here.end);
 }
 
 void Timeline::on_event(const models::SemaphoreEvent& event) {

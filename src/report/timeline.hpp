@@ -31,6 +31,7 @@ class Timeline : public models::Observer {
   void on_event(const models::DmaLaneEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
   void on_event(const models::SemaphoreEvent& event) override;
+  void on_event(const models::CollectiveEvent& event) override;
   void on_end(const models::RunEnd& run) override;
 
  private:
@@ -57,6 +58,7 @@ class Timeline : public models::Observer {
   Writers writers_;
   bool flows_;
   const isa::Program* program_ = nullptr;
+  models::Config config_;
   std::unique_ptr<Occupancy> occupancy_;
   std::map<std::pair<int, std::string>, Rows> rows_;
   std::map<std::pair<int, std::string>, std::uint64_t> tracks_;

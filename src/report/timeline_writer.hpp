@@ -34,8 +34,11 @@ enum class ArgKey : std::uint8_t {
   kSize,
   kPackets,
   kFirstPacket,
+  kAlgorithm,
+  kGroup,
+  kWaitedForRank,
 };
-inline constexpr std::size_t kArgKeys = 17;
+inline constexpr std::size_t kArgKeys = 20;
 [[nodiscard]] std::string_view name(ArgKey key);
 
 /// An argument of a slice: a text, or a number where `text` is null.

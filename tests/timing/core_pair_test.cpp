@@ -5,19 +5,17 @@
 #include "tests/timing/timed.hpp"
 
 using namespace nkisim;
-using nkisim::test::ProgramBuilder;
 using isa::Dtype;
 using isa::Engine;
 using isa::Space;
+using nkisim::test::ProgramBuilder;
 using PB = ProgramBuilder;
 
 namespace {
 
 double us(models::Fs time) { return models::to_ns(time) / 1000; }
 
-bool is(const models::PartEvent& e, std::string_view op) {
-  return isa::spec(*e.inst).name == op;
-}
+bool is(const models::PartEvent& e, std::string_view op) { return isa::spec(*e.inst).name == op; }
 
 }  // namespace
 

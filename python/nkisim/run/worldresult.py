@@ -109,7 +109,8 @@ class WorldResult:
         from nkisim_profile.files import replacing  # not beside every build's package
 
         from ..values.errors import Error
-        from .result import _bits, _stem
+        from .hostarrays import bits
+        from .result import _stem
 
         if self.recordings != 1:
             raise Error(f"the ranks have {self.recordings} different programs; a trace has one",
@@ -122,7 +123,7 @@ class WorldResult:
         contents = {archive: arrays}
         for r in range(len(self.ranks)):
             contents[f"{_stem(path)}.expected.{r}.npz"] = {
-                st.name: _bits(value) for st, value in self.world.outputs(r)}
+                st.name: bits(value) for st, value in self.world.outputs(r)}
         for name, content in contents.items():
             with replacing(os.path.join(folder, name)) as partial, open(partial, "wb") as out:
                 np.savez(out, **content)
@@ -132,7 +133,7 @@ class WorldResult:
     def _inputs(self, kernel):
         """Arrays of the archive, and the key of each tensor: NAME@RANK where ranks differ."""
         from .hostarrays import to_numpy
-        from .result import _bits
+        from .hostarrays import bits
 
         arrays, keys, given = {}, {}, set()
         for i, (_, t) in enumerate(kernel.arguments.pairs):
@@ -140,13 +141,13 @@ class WorldResult:
             own = [to_numpy(rank.arrays[i])[1] for rank in self.world.ranks]
             own = [np.ascontiguousarray(a, t.st.dtype.dtype).reshape(t.st.shape) for a in own]
             if all(rank.arrays[i] is self.world.ranks[0].arrays[i] for rank in self.world.ranks):
-                arrays[t.st.name], keys[t.st.id] = _bits(own[0]), t.st.name
+                arrays[t.st.name], keys[t.st.id] = bits(own[0]), t.st.name
                 continue
             keys[t.st.id] = t.st.name + "@{rank}"
-            arrays.update({f"{t.st.name}@{r}": _bits(a) for r, a in enumerate(own)})
+            arrays.update({f"{t.st.name}@{r}": bits(a) for r, a in enumerate(own)})
         for st in kernel.recorder.storages:
             if st.array is not None and st.id not in given:
-                arrays[st.name], keys[st.id] = _bits(st.array), st.name
+                arrays[st.name], keys[st.id] = bits(st.array), st.name
         return arrays, keys
 
     def report(self) -> str:

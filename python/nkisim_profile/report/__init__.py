@@ -9,9 +9,11 @@ import sys
 
 import numpy as np
 
+from .. import world as ranks
 from ..files import replace
 from ..session import FS_PER_NS, BadSession, Session, reading
 from ..tables import TABLES
+from . import world
 from .lines import source_lines
 from .occupancy import curves, maps
 from .pack import Pack
@@ -98,12 +100,15 @@ def main(words):
     parser = argparse.ArgumentParser(
         prog="nkisim report", description=__doc__,
         epilog="example: nkisim run k.jsonl --session k.npz && nkisim report k.npz -o k.html")
-    parser.add_argument("session")
+    parser.add_argument("session", nargs="+", help="several are the ranks of one run")
     parser.add_argument("--output", "-o", required=True)
     args = parser.parse_args(words)
     try:
-        with reading(args.session):
-            page = render(Session(args.session))
+        if len(args.session) > 1:
+            page = world.render(ranks.read(args.session))
+        else:
+            with reading(args.session[0]):
+                page = render(Session(args.session[0]))
         replace(args.output, page.encode(errors="replace"))
     except (BadSession, OSError) as error:
         print(f"nkisim report: {error}", file=sys.stderr)

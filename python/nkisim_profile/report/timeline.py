@@ -108,6 +108,18 @@ def _queue(s, rows, texts):
             "cause": 0, "wait": 0, "event": len(s.parts) + rows}
 
 
+def _collectives(s, texts):
+    """A rank's operations: once, since each of its cores has triggered them."""
+    c = s.collectives
+    rows = np.flatnonzero(c.core == 0)
+    said = [f"{algorithm}, {group}" + (f"; waited for rank {last}" if last >= 0 else "")
+            for algorithm, group, last in zip(s.text(c.algorithm[rows]), s.text(c.group[rows]),
+                                              c.waited_for[rows].tolist())]
+    return {"start": c.start[rows], "end": c.end[rows], "name": c.operation[rows],
+            "detail": np.array([texts[t] for t in said], np.int64), "inst": c.inst[rows],
+            "cause": CAUSES.index("wait_rank"), "wait": (c.ready - c.start)[rows], "event": -1}
+
+
 def tracks_of(s, texts):
     tracks, waits = Tracks(), largest_waits(s)
     for core in range(s.cores):
@@ -120,6 +132,8 @@ def tracks_of(s, texts):
         for queue in sorted(set(s.transfers.queue[mine].tolist())):
             rows = np.flatnonzero(mine & (s.transfers.queue == queue))
             tracks.add(prefix + s.queue_names[core, queue], _queue(s, rows, texts))
+    if len(s.collectives):
+        tracks.add("Collectives", _collectives(s, texts))
     return tracks
 
 

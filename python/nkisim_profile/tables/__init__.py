@@ -6,6 +6,7 @@ Each function takes a Session and gives its columns by name, all of one length.
 """
 
 from .barriers import core_barriers
+from .collectives import cc_instruction, cc_op, cc_stream
 from .common import SCHEMA, VERSION
 from .dma import (dma_packet, dma_packet_aggregated, dma_queues_info, dma_usage, hbm_usage,
                   pending_dma)
@@ -25,6 +26,7 @@ TABLES = {
     "DmaQueuesInfo": dma_queues_info, "SbufUsage": sbuf_usage,
     "SbufAllocation": sbuf_allocation, "PsumUsage": psum_usage, "HbmUsage": hbm_usage,
     "HbmUsageSummaryByType": hbm_usage_by_type, "OpcodeSummary": opcode_summary, "Flow": flow,
+    "CcOp": cc_op, "CcInstruction": cc_instruction, "CcStream": cc_stream,
     "CoreBarriers": core_barriers, "Throttle": throttle, "ThrottleSummary": throttle_summary,
     "KernelInstructions": kernel_instructions, "KernelStackFrames": kernel_stack_frames,
     "StackFrame": stack_frame, "StackFrameFileLocation": stack_frame_file_location,

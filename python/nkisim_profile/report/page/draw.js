@@ -5,7 +5,8 @@ const PALETTE = ['#4e79a7', '#f28e2b', '#59a14f', '#b07aa1', '#e15759', '#76b7b2
   '#5f9ed1', '#c85200', '#3f8f6b', '#a26dc2', '#8c8c8c', '#c36a9b', '#7a9a3b', '#31708f'];
 const CAUSES = { busy: '#2f7d4f', throttle: '#c2571a', 'fixed latency': '#86b894', 'wait engine': '#7d8fc4',
   'wait dma': '#3b6fb6', hbm: '#234b8c', 'dma latency': '#8fb1dc', 'dma engines': '#5a8cd0', port: '#b07aa1',
-  semaphore: '#d9a441', 'own path': '#9c755f', issue: '#9aa3ad', end: '#e3e7ec' };
+  semaphore: '#d9a441', 'own path': '#9c755f', issue: '#9aa3ad', end: '#e3e7ec',
+  'wait rank': '#d1495b', collective: '#f28e2b' };
 const CURVES = ['#2f7d4f', '#7d5ba6', '#3b6fb6', '#d9822b'];
 let colourOf = () => PALETTE[0];
 

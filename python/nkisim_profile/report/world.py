@@ -1,0 +1,79 @@
+"""The page of a world: lanes of its ranks, what they waited for, the path through them."""
+
+import html
+import json
+import pathlib
+import re
+
+from ..session import FS_PER_NS
+from ..tables.common import merged
+
+PAGE = pathlib.Path(__file__).parent / "page"
+LANES = 4000  # stretches of a lane that are told apart
+SHOWN = 2000  # rows of the tables
+
+
+def busy(start, end, run):
+    """The union of intervals in ns, gaps too small to be seen closed."""
+    from_, to = merged(start, end + run // LANES)
+    return [[a / FS_PER_NS, b / FS_PER_NS]
+            for a, b in zip(from_.tolist(), (to - run // LANES).tolist())]
+
+
+def percent(part, whole):
+    return f"{100 * part / max(1, whole):.1f} %"
+
+
+def lane(rank, s, operations):
+    summary = s.summary()
+    engine = max(("tensor", "vector", "scalar", "gpsimd", "sync"),
+                 key=lambda e: summary[f"{e}_engine_active_time"])
+    mine = [op for op in operations if op["rank"] == rank]
+    return {
+        "rank": rank, "end": s.end_fs / FS_PER_NS,
+        "operations": [{k: op[k] / FS_PER_NS for k in ("start", "ready", "end")}
+                       | {k: op[k] for k in ("waited_for", "operation", "algorithm", "group")}
+                       for op in mine],
+        "engines": busy(s.parts.start, s.parts.end, s.end_fs),
+        "dma": busy(s.lanes.start, s.lanes.end, s.end_fs),
+        "inside": percent(sum(op["end"] - op["trigger_end"] - (op["ready"] - op["start"])
+                              for op in mine), s.end_fs),
+        "waiting": percent(sum(op["ready"] - op["start"] for op in mine), s.end_fs),
+        "busiest": engine, "busy": percent(summary[f"{engine}_engine_active_time_percent"], 1)}
+
+
+def rows(operations):
+    """A row per operation, of the rank that came last."""
+    groups = {}
+    for op in operations:
+        groups.setdefault(op["id"], []).append(op)
+    for number, ops in sorted(groups.items()):
+        last, first = max(ops, key=lambda op: op["start"]), min(ops, key=lambda op: op["start"])
+        us = [f"{t / FS_PER_NS / 1000:.3f} us" for t in
+              (last["start"], last["end"] - last["start"], last["start"] - first["start"])]
+        yield [str(number), last["operation"], last["algorithm"], last["group"],
+               f"{max(last['input'], last['output']):,}", us[0], us[1], str(last["rank"]),
+               f"{us[2]} (rank {first['rank']})" if last["start"] > first["start"] else ""]
+
+
+def render(world):
+    operations = list(world.operations())
+    one = next(iter(world.by_rank.values()))
+    trace = pathlib.Path(one.facts.get("trace") or "trace").name
+    shared = world.ranks - len(world.by_rank)
+    facts = f"{world.ranks} ranks of {one.machine['config']}, {world.end_fs / FS_PER_NS / 1000:.3f} us"
+    if shared:
+        facts += f"; {shared} of them are as another one and not shown"
+    data = {
+        "facts": facts, "end": world.end_fs / FS_PER_NS,
+        "ranks": [lane(rank, s, operations) for rank, s in world.by_rank.items()],
+        "operations": list(rows(operations))[:SHOWN],
+        "path": [{"rank": p["rank"], "from": p["from_fs"] / FS_PER_NS, "to": p["to_fs"] / FS_PER_NS,
+                  "cause": p["cause"].replace("_", " "),
+                  **{k: p[k] for k in ("where", "instruction", "source") if k in p}}
+                 for p in world.path[:SHOWN * 10]]}
+    # Inside a script element only "</" could end it.
+    parts = {"@TITLE@": html.escape(trace), "@DATA@": json.dumps(data).replace("<", "\\u003c"),
+             "@SCRIPT@": (PAGE / "world.js").read_text(encoding="utf-8")}
+    page = (PAGE / "world.html").read_text(encoding="utf-8")
+    return re.sub("|".join(parts), lambda found: parts[found[0]], page)
