@@ -13,6 +13,7 @@
 #include "compiler/passes/merge.hpp"
 #include "compiler/passes/rename.hpp"
 #include "compiler/passes/reuse.hpp"
+#include "compiler/passes/rows.hpp"
 #include "compiler/passes/schedule.hpp"
 #include "compiler/passes/share.hpp"
 #include "compiler/placement/fit.hpp"
@@ -25,6 +26,7 @@ constexpr std::array kPipeline = {
     Pass{"clears", &clears, "memsets left out"},
     Pass{"casts", &casts, "stores that a cast goes before"},
     Pass{"merge", &merge, "copies out of PSUM done by another's"},
+    Pass{"rows", &rows, "statistics of rows found by another's instruction"},
     Pass{"fit", &fit, "orders tried after the program's own, or transfers of spilled tiles"},
     Pass{"forward", &forward, "copies left out, their source read in PSUM"},
     Pass{"reuse", &reuse, "instructions left out, an earlier result read again"},

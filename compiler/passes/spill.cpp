@@ -6,7 +6,6 @@
 
 #include "compiler/analysis/remap.hpp"
 #include "compiler/analysis/rewrite.hpp"
-#include "models/footprint.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -21,7 +20,8 @@ struct SpillTile {
   std::vector<std::uint32_t> sources;  // the loads that filled it, if nothing else did
   bool followed = false;               // in SBUF, without an address
   bool resident = false, begun = false;
-  bool filled = false;  // a write has covered all of it
+  bool filled = false;  // writes have covered all of it,
+  std::vector<std::pair<std::int64_t, std::int64_t>> covered = {};  // these bytes until then
   bool saved = false, loaded = true;
 };
 
@@ -194,9 +194,10 @@ class Spiller {
     each_named(i, [&](std::uint32_t t, const isa::TensorRef& ref, bool write) {
       SpillTile& tile = tiles_[t];
       if (!write) return;
-      const bool whole = covers(ref, t);
+      const auto [first, last] = all_partitions(ref, t);
+      const bool whole = last - first == bytes(t);
       tile.saved = false;
-      tile.filled |= whole;
+      cover(tile, first, last, bytes(t));
       if (whole) tile.sources.clear();
       if (whole) tile.loaded = true;
       tile.loaded &= load;
@@ -226,11 +227,26 @@ class Spiller {
     return same && from_hbm;
   }
 
-  [[nodiscard]] bool covers(const isa::TensorRef& ref, std::uint32_t t) const {
+  // The bytes that a write certainly covers in all of its tile's partitions.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> all_partitions(const isa::TensorRef& ref,
+                                                                     std::uint32_t t) const {
     const isa::Tensor& own = program_.tensors()[t];
-    const models::Footprint f = models::static_footprint(ref, program_);
-    return ref.dynamic == nullptr && f.dense() && f.last - f.first == own.extent_bytes() &&
-           ref.partition == own.partition && ref.partitions == own.shape[0];
+    const bool dense = ref.dynamic == nullptr && ref.pattern->contiguous;
+    if (!dense || ref.partition != own.partition || ref.partitions != own.shape[0]) return {0, 0};
+    return {ref.offset, ref.offset + ref.columns() * isa::size_bytes(ref.dtype)};
+  }
+
+  static void cover(SpillTile& tile, std::int64_t first, std::int64_t last, std::int64_t all) {
+    if (tile.filled || first == last) return;
+    tile.covered.emplace_back(first, last);
+    std::sort(tile.covered.begin(), tile.covered.end());
+    std::int64_t reached = 0;
+    for (const auto& [from, to] : tile.covered) {
+      if (from > reached) return;
+      reached = std::max(reached, to);
+    }
+    tile.filled = reached == all;
+    if (tile.filled) tile.covered.clear();
   }
 
   isa::Program& program_;

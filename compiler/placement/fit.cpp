@@ -15,7 +15,7 @@ namespace {
 
 // Of SBUF, what tiles may fill when some are spilled; the next is tried where they cannot be
 // placed.
-constexpr std::array kSpillShares = {0.75, 0.6};
+constexpr std::array kSpillShares = {0.75, 0.6, 0.95};
 
 // Whether the tiles fit in the program's present order; else `problem` says what does not.
 bool fits(Unit& unit, std::optional<isa::Error>& problem) {

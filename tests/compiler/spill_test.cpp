@@ -24,9 +24,7 @@ struct Sample {
     out = b.hbm("out", Dtype::kFloat32, {128 * 8, 16});
     b.set(x, std::vector<float>(128 * 16, 9));
   }
-  std::uint32_t tile() {
-    return b.sbuf("t" + std::to_string(tiles++), Dtype::kFloat32, {128, 16});
-  }
+  std::uint32_t tile() { return b.sbuf("t" + std::to_string(tiles++), Dtype::kFloat32, {128, 16}); }
   void fill(const isa::TensorRef* at, double value) {
     b.op("memset", {{"dst", PB::arg(at)}, {"value", PB::arg(value)}}, Engine::kVector);
   }
@@ -132,6 +130,26 @@ TEST_CASE("what was loaded from memory that stays as it is, is loaded again", "[
   CHECK(spilled->saved == 0);
   CHECK(spilled->again == kAll);
   CHECK(s.values() == std::vector<float>{1, 3, 9});
+}
+
+TEST_CASE("a tile may be filled in parts before it leaves, and change again later", "[spill]") {
+  for (const bool all : {true, false}) {
+    Sample s;
+    const auto a = s.made(1), b = s.tile();
+    s.fill(s.b.view(b, {{1, 8}}, 8), 7);
+    if (all) s.fill(s.b.view(b, {{1, 8}}), 6);
+    const auto c = s.made(3);  // finds no room; a is used before b
+    s.store(a);
+    s.store(c);
+    s.fill(s.b.view(b, {{1, 8}}), 5);
+    s.store(b);
+    const auto spilled = s.spilled(2);
+    REQUIRE(spilled);
+    // b; or, while part of b has no value, a, and c to let it in again.
+    CHECK(spilled->saved == (all ? 1 : 2) * kAll);
+    CHECK(spilled->reloaded == spilled->saved);
+    CHECK(s.values() == std::vector<float>{1, 3, 7});
+  }
 }
 
 TEST_CASE("an instruction whose own tiles do not fit cannot be helped", "[spill]") {

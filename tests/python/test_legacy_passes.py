@@ -71,6 +71,40 @@ def test_copies_out_of_psum_go_to_scalar_on_trn1_and_to_both_on_trn2():
     assert new.latency_us < one.latency_us
 
 
+def softmax(turns, linked=False):
+    """The softmax of every row of so many tiles; linked: with the largest maximum so far."""
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((turns, P, 256), dtype=x.dtype, buffer=nl.shared_hbm)
+        most = None
+        for i in nl.affine_range(turns):
+            tile = nl.load(x[i])
+            parts = nl.ndarray((P, 2), dtype=nl.float32, buffer=nl.sbuf)
+            parts[:, 0] = nisa.tensor_reduce(op=nl.max, data=tile, axis=1)
+            parts[:, 1] = nl.copy(most if linked and i else parts[:, 0])
+            most = nisa.tensor_reduce(op=nl.max, data=parts, axis=1)
+            powers = nisa.activation(op=nl.exp, data=nl.subtract(tile, most))
+            total = nisa.reciprocal(nisa.tensor_reduce(op=nl.add, data=powers, axis=1))
+            nl.store(out[i], nisa.tensor_scalar(powers, op0=nl.multiply, operand0=total))
+        return out
+    return kernel
+
+
+@pytest.mark.parametrize("turns, linked, saved", [
+    (4, False, 2 * 3),   # the second maximum and the reciprocal, once for all four
+    (11, False, 2 * 9),  # for eight at once at most, then for three
+    (4, True, 3)])       # each maximum needs the one before: the reciprocals alone
+def test_statistics_of_several_tiles_are_found_at_once(turns, linked, saved):
+    x = values(turns, P, 256)
+    merged = nkisim.run(softmax(turns, linked), x, target="trn2")
+    kept = nkisim.run(softmax(turns, linked), x, target="trn2", compiler={"rows": "none"})
+    assert merged.outputs.tobytes() == kept.outputs.tobytes()
+    powers = np.exp(x - (np.maximum.accumulate(x.max(2), 0) if linked else x.max(2))[:, :, None])
+    assert np.allclose(merged.outputs, powers / powers.sum(2, keepdims=True), rtol=1e-5)
+    assert steps(merged)["rows"] == saved and steps(kept)["rows"] == 0
+    assert kept.instructions == merged.instructions + saved
+
+
 def test_a_narrow_store_is_cast_first():
     @nki.jit
     def narrowed(x):

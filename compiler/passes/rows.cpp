@@ -1,0 +1,379 @@
+#include "compiler/passes/rows.hpp"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "compiler/analysis/precedence.hpp"
+#include "compiler/analysis/rewrite.hpp"
+#include "compiler/placement/place.hpp"
+
+namespace nkisim::compiler {
+namespace {
+
+constexpr std::size_t kMostRows = 8;          // turns of a loop: the most that a profile shows
+constexpr std::int64_t kSmallStatistic = 64;  // bytes per partition of what is reduced
+constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
+
+// A step of a statistic: data -> dst, both all of their tiles.
+struct Step {
+  std::uint32_t inst = 0, data = 0, dst = 0;
+};
+
+// Where a small tile has gone.
+struct Moved {
+  std::uint32_t tile = 0;
+  std::int64_t offset = 0;
+};
+
+class RowMerger {
+ public:
+  RowMerger(isa::Program& program, const std::vector<bool>& placed)
+      : program_(program),
+        placed_(placed),
+        writers_(program.tensors().size()),
+        users_(writers_.size()),
+        plain_(writers_.size(), true),
+        group_of_(program.insts().size(), kNoGroup) {
+    find_uses();
+  }
+
+  // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
+  std::optional<std::size_t> run() {
+    std::vector<std::vector<Step>> sites = steps_by_site();
+    if (sites.empty()) return 0;
+    find_followers();
+    for (const std::vector<Step>& site : sites) divide(site);
+    if (groups_.empty()) return 0;
+    const auto order = emission();
+    if (!order) return std::nullopt;
+    return apply(*order);
+  }
+
+ private:
+  void find_uses() {
+    std::uint32_t i = 0;
+    for (const isa::Inst& inst : program_.insts()) {
+      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+        auto& users = users_[ref.tensor];
+        if (users.empty() || users.back() != i) users.push_back(i);
+        if (write) writers_[ref.tensor].push_back(i);
+      });
+      for (const isa::Arg& arg : inst.args) {
+        if (arg.kind == isa::Arg::Kind::kTensors) {
+          for (const isa::TensorRef* ref : *arg.tensors) plain_[ref->tensor] = false;
+        }
+        if (arg.kind != isa::Arg::Kind::kTensor || arg.tensor->dynamic == nullptr) continue;
+        plain_[arg.tensor->tensor] = false;
+        for (const isa::DynamicOffset* d = arg.tensor->dynamic; d != nullptr; d = d->next) {
+          if (d->index != nullptr) plain_[d->index->tensor] = false;
+        }
+      }
+      ++i;
+    }
+  }
+
+  // All of a small tile of SBUF that may be moved.
+  [[nodiscard]] bool small(const isa::TensorRef& ref) const {
+    const isa::Tensor& t = program_.tensor(ref);
+    return ref.space == isa::Space::kSbuf && !placed_[ref.tensor] && plain_[ref.tensor] &&
+           ref.pattern->contiguous && ref.offset == 0 && ref.partition == t.partition &&
+           ref.partitions == t.shape[0] && ref.dtype == t.dtype &&
+           ref.columns() * isa::size_bytes(ref.dtype) == t.extent_bytes() &&
+           t.extent_bytes() <= kSmallStatistic;
+  }
+
+  std::vector<std::vector<Step>> steps_by_site() {
+    using Site = std::tuple<std::uint32_t, std::uint32_t, isa::Op, std::int64_t>;
+    std::map<Site, std::vector<Step>> sites;
+    for (std::uint32_t i = 0; i < program_.insts().size(); ++i) {
+      const isa::Inst& inst = program_.insts()[i];
+      const bool reduces = inst.op == isa::Op::k_tensor_reduce;
+      if (!reduces && inst.op != isa::Op::k_reciprocal) continue;
+      if (!inst.engine_open || inst.sync != nullptr || inst.loc.kernel_line == 0) continue;
+      const isa::TensorRef& dst = inst.tensor(isa::param_index(isa::spec(inst), "dst"));
+      const isa::TensorRef& data = inst.tensor(isa::param_index(isa::spec(inst), "data"));
+      if (!small(dst) || !small(data) || dst.columns() != 1 || dst.tensor == data.tensor ||
+          writers_[dst.tensor].size() != 1 || writers_[data.tensor].empty() ||
+          writers_[data.tensor].back() > i) {
+        continue;
+      }
+      sites[{inst.loc.kernel_file, inst.loc.kernel_line, inst.op, data.columns()}].push_back(
+          {i, data.tensor, dst.tensor});
+    }
+    std::vector<std::vector<Step>> found;
+    for (auto& [site, steps] : sites) {
+      if (steps.size() > 1) found.push_back(std::move(steps));
+    }
+    std::sort(found.begin(), found.end(),
+              [](const auto& a, const auto& b) { return a[0].inst < b[0].inst; });
+    return found;
+  }
+
+  void find_followers() {
+    followers_.resize(program_.insts().size());
+    needs_.assign(followers_.size(), 0);
+    Precedence precedence(program_, placed_);
+    for (std::uint32_t i = 0; i < followers_.size(); ++i) {
+      for (const Hazards::Edge& edge :
+           precedence.add(program_.insts()[i], i, [](std::uint32_t) { return false; })) {
+        followers_[edge.producer].push_back(i);
+        ++needs_[i];
+      }
+    }
+  }
+
+  // Cuts a site's steps into groups of equal, independent ones.
+  void divide(const std::vector<Step>& site) {
+    std::vector<Step> group;
+    std::size_t most = 0;
+    const auto close = [&] {
+      if (group.size() > 1) add(group);
+      group.clear();
+    };
+    for (const Step& step : site) {
+      if (group.size() == most || !alike(group, step)) close();
+      if (group.empty()) most = rows_that_fit(step);
+      group.push_back(step);
+    }
+    close();
+  }
+
+  [[nodiscard]] bool alike(const std::vector<Step>& group, const Step& step) const {
+    if (group.empty()) return true;
+    const auto same = [&](std::uint32_t a, std::uint32_t b) {
+      const isa::Tensor &x = program_.tensors()[a], &y = program_.tensors()[b];
+      return x.dtype == y.dtype && x.shape == y.shape && x.partition == y.partition &&
+             x.core == y.core && a != b;
+    };
+    const Step& first = group.front();
+    if (!same(first.data, step.data) || !same(first.dst, step.dst)) return false;
+    const isa::Inst &a = program_.insts()[first.inst], &b = program_.insts()[step.inst];
+    for (std::size_t k = 0; k < a.args.size(); ++k) {
+      const isa::Arg &x = a.args[k], &y = b.args[k];
+      if (x.kind != y.kind) return false;
+      if (x.kind == isa::Arg::Kind::kList
+              ? *x.list != *y.list
+              : x.kind != isa::Arg::Kind::kTensor && x.present() && x.integer != y.integer) {
+        return false;
+      }
+    }
+    return std::none_of(group.begin(), group.end(),
+                        [&](const Step& s) { return reaches(s.inst, step.inst); });
+  }
+
+  [[nodiscard]] bool reaches(std::uint32_t from, std::uint32_t to) const {
+    std::vector<bool> seen(to - from + 1, false);
+    std::vector<std::uint32_t> left = {from};
+    while (!left.empty()) {
+      const std::uint32_t i = left.back();
+      left.pop_back();
+      for (const std::uint32_t f : followers_[i]) {
+        if (f == to) return true;
+        if (f > to || seen[f - from]) continue;
+        seen[f - from] = true;
+        left.push_back(f);
+      }
+    }
+    return false;
+  }
+
+  // As many as the banks allow in which one turn's products lie.
+  [[nodiscard]] std::size_t rows_that_fit(const Step& step) const {
+    std::vector<std::uint32_t> seen = {step.data}, banks;
+    for (std::size_t k = 0; k < seen.size() && seen.size() < 64; ++k) {
+      for (const std::uint32_t writer : writers_[seen[k]]) {
+        isa::for_each_tensor(
+            program_.insts()[writer], [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+              auto& list = ref.space == isa::Space::kPsum ? banks : seen;
+              if (!ref.on_chip() || std::find(list.begin(), list.end(), ref.tensor) != list.end()) {
+                return;
+              }
+              list.push_back(ref.tensor);
+            });
+      }
+    }
+    std::size_t taken = 0;
+    for (const std::uint32_t t : banks) {
+      const std::int64_t bank = program_.machine().psum_bank_bytes();
+      taken += static_cast<std::size_t>((program_.tensors()[t].extent_bytes() + bank - 1) / bank);
+    }
+    if (taken == 0) return kMostRows;
+    return std::clamp<std::size_t>(static_cast<std::size_t>(program_.machine().psum_banks) / taken,
+                                   1, kMostRows);
+  }
+
+  // If the tiles can lie side by side: those that an earlier group has moved already do.
+  void add(const std::vector<Step>& group) {
+    const auto first = moved_.find(group.front().data);
+    for (std::size_t k = 0; k < group.size(); ++k) {
+      const auto at = moved_.find(group[k].data);
+      if ((at == moved_.end()) != (first == moved_.end()) || moved_.count(group[k].dst) != 0)
+        return;
+      if (at == moved_.end()) continue;
+      const std::int64_t bytes = program_.tensors()[group[k].data].extent_bytes();
+      if (at->second.tile != first->second.tile ||
+          at->second.offset != static_cast<std::int64_t>(k) * bytes) {
+        return;
+      }
+    }
+    const auto number = static_cast<std::uint32_t>(groups_.size());
+    if (first == moved_.end()) side_by_side(group, &Step::data);
+    side_by_side(group, &Step::dst);
+    for (const Step& step : group) group_of_[step.inst] = number;
+    groups_.push_back(group);
+  }
+
+  void side_by_side(const std::vector<Step>& group, std::uint32_t Step::*which) {
+    isa::Tensor all = program_.tensors()[group.front().*which];
+    const std::int64_t bytes = all.extent_bytes();
+    all.name += "~rows";
+    all.shape = {all.shape[0], static_cast<std::int64_t>(group.size()),
+                 bytes / isa::size_bytes(all.dtype)};
+    const std::uint32_t tile = program_.add_tensor(std::move(all));
+    std::int64_t offset = 0;
+    for (const Step& step : group) {
+      moved_[step.*which] = {tile, offset};
+      offset += bytes;
+    }
+  }
+
+  // Numbers of instructions and (from insts().size() on) groups, the oldest that can go first.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> emission() const {
+    const auto count = static_cast<std::uint32_t>(followers_.size());
+    std::vector<std::uint32_t> open = needs_;
+    std::vector<std::uint32_t> open_group(groups_.size(), 0);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (const Step& s : groups_[g]) open_group[g] += needs_[s.inst];
+    }
+    using Ready = std::pair<std::uint32_t, std::uint32_t>;  // age, number
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (group_of_[i] == kNoGroup && open[i] == 0) ready.push({i, i});
+    }
+    std::vector<std::uint32_t> order;
+    const auto finish = [&](std::uint32_t i) {
+      for (const std::uint32_t f : followers_[i]) {
+        const std::uint32_t g = group_of_[f];
+        if (g == kNoGroup ? --open[f] == 0 : --open_group[g] == 0) {
+          ready.push(g == kNoGroup ? Ready{f, f} : Ready{groups_[g].front().inst, count + g});
+        }
+      }
+    };
+    std::size_t done = 0;
+    while (!ready.empty()) {
+      const std::uint32_t number = ready.top().second;
+      ready.pop();
+      order.push_back(number);
+      if (number < count) {
+        finish(number);
+        ++done;
+        continue;
+      }
+      for (const Step& s : groups_[number - count]) finish(s.inst);
+      done += groups_[number - count].size();
+    }
+    if (done != count) return std::nullopt;
+    return order;
+  }
+
+  std::size_t apply(const std::vector<std::uint32_t>& order) {
+    const auto count = static_cast<std::uint32_t>(followers_.size());
+    for (const auto& [tile, to] : moved_) {
+      for (const std::uint32_t user : users_[tile]) {
+        if (group_of_[user] == kNoGroup) move_uses(user);
+      }
+    }
+    std::vector<std::uint32_t> all = order;
+    for (const std::vector<Step>& group : groups_) append(group);
+    std::vector<std::uint32_t> gone;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (group_of_[i] == kNoGroup) continue;
+      gone.push_back(static_cast<std::uint32_t>(all.size()));
+      all.push_back(i);
+    }
+    program_.reorder(all);
+    program_.remove(gone);
+    return gone.size() - groups_.size();
+  }
+
+  void move_uses(std::uint32_t i) {
+    const isa::Inst& inst = program_.insts()[i];
+    std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
+    for (isa::Arg& arg : args) {
+      if (arg.kind != isa::Arg::Kind::kTensor) continue;
+      const auto to = moved_.find(arg.tensor->tensor);
+      if (to == moved_.end()) continue;
+      isa::TensorRef ref = *arg.tensor;
+      ref.tensor = to->second.tile;
+      ref.offset += to->second.offset;
+      arg.tensor = program_.add_ref(ref);
+    }
+    program_.set_args(i, args);
+  }
+
+  void append(const std::vector<Step>& group) {
+    isa::Inst inst = program_.insts()[group.front().inst];
+    const isa::OpSpec& op = isa::spec(inst);
+    std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
+    const auto turns = static_cast<std::int64_t>(group.size());
+    using Named = std::pair<std::string_view, std::uint32_t>;
+    for (const auto& [name, tile] :
+         {Named{"dst", group.front().dst}, Named{"data", group.front().data}}) {
+      isa::Arg& arg = args.at(static_cast<std::size_t>(isa::param_index(op, name)));
+      isa::TensorRef ref = *arg.tensor;
+      const std::int64_t columns = ref.columns();
+      ref.tensor = moved_.at(tile).tile;
+      ref.offset = 0;
+      const bool flat = inst.op == isa::Op::k_reciprocal || name == "dst";
+      ref.pattern = flat ? program_.intern({{1, turns * columns}})
+                         : program_.intern({{columns, turns}, {1, columns}});
+      arg.tensor = program_.add_ref(ref);
+    }
+    const int axis = isa::param_index(op, "axis");
+    if (axis >= 0) args.at(static_cast<std::size_t>(axis)).list = program_.add_list({2});
+    inst.engine = isa::Engine::kAny;
+    program_.append(inst, args);
+  }
+
+  isa::Program& program_;
+  const std::vector<bool>& placed_;
+  std::vector<std::vector<std::uint32_t>> writers_, users_;  // by tensor: instructions
+  std::vector<bool> plain_;                                  // by tensor: its uses can be moved
+  std::vector<std::uint32_t> group_of_;                      // by instruction
+  std::vector<std::vector<std::uint32_t>> followers_;
+  std::vector<std::uint32_t> needs_;
+  std::vector<std::vector<Step>> groups_;
+  std::map<std::uint32_t, Moved> moved_;
+};
+
+bool can_be_placed(Unit& unit) {
+  try {
+    place_tensors(unit, true);
+    return true;
+  } catch (const isa::Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+Done rows(Unit& unit) {
+  const std::string_view chosen = unit.options.rows;
+  isa::Program& program = unit.program;
+  const bool v3 = program.machine().generation >= isa::Generation::kV3;
+  const bool wanted = chosen == "auto" ? unit.origin.legacy && v3 : chosen == "merge";
+  if (!wanted || !unit.origin.open || !unit.may_drop() || program.cores() > 1) return {};
+  if (!can_be_placed(unit)) return {0, "the program's own order does not fit"};
+  isa::Program::Version own = program.version();
+  const std::vector<bool> placed = unit.final_addresses();
+  const auto saved = RowMerger(program, placed).run();
+  if (saved && (*saved == 0 || can_be_placed(unit))) return {*saved};
+  program.exchange(own);
+  return {0, "would not fit"};
+}
+
+}  // namespace nkisim::compiler
