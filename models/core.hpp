@@ -36,6 +36,8 @@ class Core : public EngineHost {
   [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }
+  /// Bytes of a collective that its DMA engines move from now on.
+  void occupy(double bytes) { dma_->occupy(bytes); }
   /// A collective of this core is over. `part`: the rank's, null if it needed no other.
   void finish_collective(Operation& op, Fs end, const RankPart* part);
 

@@ -79,6 +79,7 @@ void WorldRun::finish_ranks(Fs now) {
   if (model_ == nullptr) return;
   std::vector<Collectives::RankDone> done;
   model_->advance(now, done);
+  share_memory();
   for (const Collectives::RankDone& d : done) {
     Running& op = running_.at(d.id);
     const std::size_t at =
@@ -93,6 +94,19 @@ void WorldRun::finish_ranks(Fs now) {
     if (--op.left > 0) continue;
     (void)model_->take(d.id);
     running_.erase(d.id);
+  }
+}
+
+// A kernel's own transfers have what collectives leave of the stack, and of the DMA engines.
+void WorldRun::share_memory() {
+  for (const Collectives::Moving& m : model_->moving()) {
+    Device& device = *ranks_[owner_[static_cast<std::size_t>(m.rank)]].device;
+    if (device.rank() != m.rank) continue;  // another one stands for it
+    (void)device.hbm().delay(m.start, m.span, m.hbm_bytes);
+    if (m.engine_bytes > static_cast<double>(config_.collectives.ring_bytes)) continue;
+    for (std::size_t c = 0; c < device.cores(); ++c) {
+      device.core(c).occupy(m.engine_bytes / static_cast<double>(device.cores()));
+    }
   }
 }
 

@@ -75,6 +75,7 @@ class WorldRun : public sc_core::sc_module {
   [[nodiscard]] const Call& call_of(std::int64_t rank) const;
   void finish(std::size_t rank, const Call& call, Fs end, const RankPart* part);
   void finish_ranks(Fs now);
+  void share_memory();
 
   isa::World world_;
   const Config& config_;

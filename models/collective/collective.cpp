@@ -209,12 +209,33 @@ void Collectives::step(const Event& event) {
   add_phase(leg.phases, item.phase, leg.at, end);
   leg.at = end;
   if (item.least > 0) {
+    note_moving(op, leg, item, event.time);
     flow_of_[next_flow_] = {event.id, event.leg};
     flows_.start(event.time, next_flow_++, item.least, std::move(item.loads));
     return;
   }
   ++leg.item;
   schedule(op, event.leg);
+}
+
+// A stack's bytes belong in equal parts to the ranks of the operation that share it.
+void Collectives::note_moving(const Operation& op, const Leg& leg, const Item& item, Fs start) {
+  std::map<ServerId, double> bytes;
+  for (const ServerLoad& l : item.loads) bytes[l.server] = l.bytes;
+  std::map<ServerId, int> sharing;
+  for (const int p : leg.positions) ++sharing[topology_.stack(at(op.request.ranks, p))];
+  for (const int p : leg.positions) {
+    const int rank = at(op.request.ranks, p);
+    const ServerId stack = topology_.stack(rank);
+    moving_.push_back(
+        {rank, start, item.least, bytes[stack] / sharing[stack], bytes[topology_.engines(rank)]});
+  }
+}
+
+std::vector<Collectives::Moving> Collectives::moving() {
+  std::vector<Moving> list;
+  list.swap(moving_);
+  return list;
 }
 
 void Collectives::flowed(const Flows::Ended& ended) {

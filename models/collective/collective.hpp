@@ -25,6 +25,13 @@ class Collectives {
     Id id = 0;
     int position = 0;
   };
+  /// Data of a rank begin to move.
+  struct Moving {
+    int rank = 0;
+    Fs start = 0, span = 0;   // span: if nobody else needs the servers
+    double hbm_bytes = 0;     // through the interface of the rank's stack
+    double engine_bytes = 0;  // by its DMA engines
+  };
   Collectives(const Config& config, int lnc, int ranks);
   ~Collectives();
   /// Begins an operation whose last rank has triggered it at or before `now`.
@@ -33,6 +40,8 @@ class Collectives {
   [[nodiscard]] Fs next() const;
   /// Appends the ranks that have finished by `now`, in the order of their ends.
   void advance(Fs now, std::vector<RankDone>& done);
+  /// What began to move since the last call, up to the last advance().
+  [[nodiscard]] std::vector<Moving> moving();
   /// A rank's part of an operation that it has finished and that is not taken yet.
   [[nodiscard]] RankPart part(Id id, int position) const;
   /// The timing of an operation that all its ranks have finished; it is forgotten.
@@ -82,6 +91,7 @@ class Collectives {
   void flowed(const Flows::Ended& ended);
   void finish(Operation& op, int leg, Fs now);
   void process(Fs now);
+  void note_moving(const Operation& op, const Leg& leg, const Item& item, Fs start);
 
   const Config& config_;
   Topology topology_;
@@ -96,6 +106,7 @@ class Collectives {
   std::map<int, std::pair<Id, int>> flow_of_;  // leg by flow
   int next_flow_ = 0;
   std::vector<RankDone> done_;
+  std::vector<Moving> moving_;
 };
 
 }  // namespace nkisim::models

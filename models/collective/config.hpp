@@ -76,6 +76,9 @@ struct CollectiveConfig {
   Fs handshake = 0;      // every rank's buffers are known to be free
   /// Of the handshake, done beside the stream's previous operation by one triggered during it.
   double handshake_overlap = 0;
+  /// Of a rank and a part of an operation: up to so many move as descriptors on the rank's DMA
+  /// rings.
+  std::int64_t ring_bytes = 0;
   Fs instruction = 0;   // of a CC-core
   Fs network_step = 0;  // of a step between servers, instead of the algorithm's
   Fs barrier = 0;       // an operation without data, after the last rank

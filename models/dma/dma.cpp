@@ -5,6 +5,8 @@
 namespace nkisim::models {
 namespace {
 
+constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets take turns with the others
+
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
 }  // namespace
@@ -96,6 +98,24 @@ void Dma::catch_up(Fs now) {
   for (const Finished& f : finished_) finish_lane(f.engine, f.done);
 }
 
+// Nobody waits for them here: the operation's own time is models/collective's.
+void Dma::occupy(double bytes) {
+  const auto share =
+      static_cast<std::int64_t>(std::ceil(bytes / static_cast<double>(lanes_.size())));
+  if (share <= 0) return;
+  const auto [load, is_new] = collective_loads_.try_emplace(share);
+  if (is_new) {
+    const Fs time = from_ns(static_cast<double>(share) / config_.bytes_per_ns);
+    load->second.add({1, share, time + config_.packet_gap, time});
+  }
+  const Fs now = SimSession::now();
+  for (std::size_t e = 0; e < lanes_.size(); ++e) {
+    if (!lanes_[e].push({kCollectiveQueue, now, &load->second, nullptr})) continue;
+    planned_[e] = std::min(planned_[e], lanes_[e].next());
+  }
+  wake_.notify();
+}
+
 int Dma::outstanding(isa::DgeMode mode) {
   catch_up(SimSession::now());
   wake_.notify();
@@ -129,6 +149,7 @@ void Dma::look_at(std::size_t e, Fs now) {
   done_.clear();
   lanes_[e].advance(now, done_);
   for (const PacketTime& p : packets_) {
+    if (p.transfer == nullptr) continue;  // of a collective operation
     client_.on_packet(*static_cast<Transfer*>(p.transfer), engine, p);
   }
   packets_.clear();
@@ -137,6 +158,7 @@ void Dma::look_at(std::size_t e, Fs now) {
 }
 
 void Dma::finish_lane(int engine, const LaneDone& done) {
+  if (done.transfer == nullptr) return;  // of a collective operation
   auto& t = *static_cast<Transfer*>(done.transfer);
   const LanePlan& plan = t.plan->lanes[static_cast<std::size_t>(engine)];
   if (plan.packets > 0) {

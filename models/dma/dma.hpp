@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <queue>
 #include <vector>
 
@@ -38,6 +39,8 @@ class Dma : public sc_core::sc_module {
       Client client);
   /// Starts a transfer whose first packet may go at `first_packet` (now or later).
   void submit(Operation& op, const DgeConfig& dge, Fs first_packet);
+  /// So many bytes of a collective operation move now, beside the transfers.
+  void occupy(double bytes);
   /// Transfers of a descriptor mode whose engines have not finished.
   [[nodiscard]] int outstanding(isa::DgeMode mode);
   /// When no engine has more than `bytes` of a queue left to begin: now if that is so, else a time
@@ -84,6 +87,7 @@ class Dma : public sc_core::sc_module {
   std::vector<LaneDone> done_;
   std::vector<Finished> finished_;
   std::vector<PacketTime> packets_;
+  std::map<std::int64_t, LaneLoad> collective_loads_;  // of one engine, by bytes
   std::array<int, 4> outstanding_{};
 };
 

@@ -114,10 +114,12 @@ class World {
       const std::vector<std::unique_ptr<nkisim::Reports>>& reports,
       const nkisim::WorldResult& result) {
     std::vector<const nkisim::Accounting*> accountings;
+    bool any = false;
     for (const auto& report : reports) {
-      if (report == nullptr || report->accounting() == nullptr) return nullptr;
-      accountings.push_back(report->accounting());
+      accountings.push_back(report == nullptr ? nullptr : report->accounting());
+      any = any || accountings.back() != nullptr;
     }
+    if (!any) return nullptr;
     return nkisim::world_facts(accountings, result.timed_as);
   }
 

@@ -230,7 +230,9 @@ class Run {
   // What only all ranks together show.
   void note_world() {
     if (!options_.timed || (!given(args_, "explain") && text(args_, "session").empty())) return;
-    for (const RankOutcome& r : ranks_) accountings_.push_back(r.reports->accounting());
+    for (const RankOutcome& r : ranks_) {
+      accountings_.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
+    }
     world_ = world_facts(accountings_, result_.timed_as);
   }
 

@@ -109,6 +109,8 @@ models::CollectiveConfig parse_collectives(ConfigReader in) {
   if (c.handshake_overlap < 0 || c.handshake_overlap > 1) {
     in.fail("handshake_overlap/value", "0 to 1 is required");
   }
+  c.ring_bytes = in.integer("ring_bytes");
+  if (c.ring_bytes < 0) in.fail("ring_bytes/value", "at least 0 is required");
   c.instruction = in.time("instruction");
   c.network_step = in.time("network_step");
   c.barrier = in.time("barrier");

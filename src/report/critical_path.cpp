@@ -105,6 +105,7 @@ class Tracer {
   // To the core of a rank that triggered the same operation last.
   bool cross_to(int rank, std::int64_t id) {
     if (static_cast<std::size_t>(rank) >= ranks_.size()) return false;
+    if (ranks_[static_cast<std::size_t>(rank)] == nullptr) return false;
     const Accounting& there = *ranks_[static_cast<std::size_t>(rank)];
     const CollectiveRecord* found = nullptr;
     for (std::size_t c = 0; c < there.cores().size(); ++c) {
@@ -234,12 +235,13 @@ std::vector<PathItem> critical_path(std::span<const Accounting* const> ranks) {
   std::size_t rank = 0, core = 0;
   Fs end = -1;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r] == nullptr) continue;
     for (std::size_t c = 0; c < ranks[r]->cores().size(); ++c) {
       const Fs last = last_end(ranks[r]->cores()[c]);
       if (last > end) rank = r, core = c, end = last;
     }
   }
-  if (ranks.empty()) return {};
+  if (end < 0) return {};
   return Tracer(ranks, *ranks[rank], static_cast<int>(rank), static_cast<int>(core)).run();
 }
 

@@ -16,8 +16,8 @@ void print_explanation(std::ostream& out, const Accounting& accounting,
 [[nodiscard]] std::vector<std::string> verdict(const Accounting& accounting,
                                                const std::vector<WhatIf>& changes);
 
-/// The ranks of a world and the path through them. Ranks whose time is another's have an accounting
-/// without cores.
+/// The ranks of a world and the path through them. Ranks whose time is another's have no accounting
+/// (null), or one without cores.
 void print_world(std::ostream& out, std::span<const Accounting* const> ranks);
 /// What a rank's session says of its world: number of ranks, whose time is whose, the path.
 [[nodiscard]] nlohmann::ordered_json world_facts(std::span<const Accounting* const> ranks,

@@ -41,7 +41,7 @@ std::string where(const PathItem& item, const Accounting& rank) {
 void print_ranks(std::ostream& out, std::span<const Accounting* const> ranks) {
   out << "rank    latency, us   in collectives   waiting for ranks\n";
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r]->cores().empty()) continue;  // as another one
+    if (ranks[r] == nullptr || ranks[r]->cores().empty()) continue;  // as another one
     const double end = std::max(1e-9, us(ranks[r]->end()));
     const auto share = [&](Cause cause) { return 100 * us(charged(*ranks[r], cause)) / end; };
     out << std::left << std::setw(6) << r << std::right << std::setw(13) << us(ranks[r]->end())

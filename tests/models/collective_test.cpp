@@ -179,6 +179,35 @@ TEST_CASE("streams and groups share the servers alike") {
   CHECK(apart[1].ranks[0].end == apart[0].ranks[0].end);
 }
 
+TEST_CASE("a KangaRing serves two ranks at a time") {
+  Config c = config();
+  c.collectives.select.front().algorithm = Algorithm::kKangaRing;
+  // Four ranks: one step. Each stack: 1.5 x 3 chunks gathered, 2 x 3 reduced, 700 000 bytes each.
+  CollectiveRequest r = gather({0, 1, 2, 3}, 700'000);
+  const Collectives world(c, 2, 4);
+  CHECK(world.alone(r).ranks[0].end == from_ns(500 + 1000 + 2000 + 4500));
+  r.kind = CollectiveKind::kReduceScatter;
+  r.bytes *= 4;
+  CHECK(world.alone(r).ranks[0].end == from_ns(500 + 1000 + 2000 + 6000));
+}
+
+TEST_CASE("data that begin to move say what they take") {
+  const Config c = config();
+  Collectives world(c, 1, 8);
+  (void)world.start(gather({0, 1}, 700'000), 0);  // a pair's stack
+  std::vector<Collectives::RankDone> done;
+  while (world.next() != kNever) world.advance(world.next(), done);
+  const std::vector<Collectives::Moving> moving = world.moving();
+  REQUIRE(moving.size() == 2);
+  for (const Collectives::Moving& m : moving) {
+    CHECK(m.start == from_ns(500 + 1000 + 2000));
+    CHECK(m.span == from_ns(4000));
+    CHECK(m.hbm_bytes == Approx(1'400'000));  // read and written
+    CHECK(m.engine_bytes == Approx(700'000));
+  }
+  CHECK(world.moving().empty());
+}
+
 TEST_CASE("ranks of a core pair share a stack") {
   const Config c = config();
   const Collectives world(c, 1, 8);

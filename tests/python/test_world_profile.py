@@ -207,3 +207,30 @@ def test_the_page_escapes_what_it_shows(run):
     assert "</script><b>" not in page.render(ranks).split('type="application/json">')[1].split(
         "</script>")[0]
     assert page.render(ranks).count("</script>") == 2
+
+
+def contending(x, big, beside):
+    """Loads, beside an all-reduce or alone."""
+    dst = nl.ndarray(big.shape, dtype=big.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.shared_hbm)
+    if beside:
+        ncc.all_reduce([big], [dst], ncc.ReplicaGroup([[0, 1]]), nl.add)
+    total = nl.full((128, 2048), 0.0, dtype=nl.float32)
+    for k in range(x.shape[1] // 2048):
+        nisa.tensor_copy(dst=total, src=nl.load(x[:, k * 2048:(k + 1) * 2048]))
+    if nl.program_id(0) == 0:
+        nl.store(out, total)
+    return out
+
+
+def test_a_kernel_shares_its_dma_and_memory_with_collectives():
+    """Its own transfers beside an operation take longer: a large one takes bandwidth of the stack (two
+    cores to a rank), a small one moves as descriptors on the rings."""
+    def latency(rows, **options):
+        x, big = np.zeros((128, 65536), np.float32), np.zeros((rows, 1024), np.float32)
+        return nkisim.run(contending, x, big, grid=2, ranks=2, fold=False, any_world=True,
+                          timing="only", target="trn2", **options)[0].latency_us
+
+    assert latency(2048, beside=True) > 1.1 * latency(2048, beside=False)
+    assert latency(64, beside=True) != latency(64, beside=True,
+                                               overrides={"collectives.ring_bytes": 0})
