@@ -12,6 +12,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_check {
 
 namespace po = boost::program_options;
 
@@ -125,6 +126,7 @@ int run(const Args& args) {
   return wrong ? kBadInput : kOk;
 }
 
+}  // namespace of_check
 }  // namespace
 
 const Command& check_command() {
@@ -135,8 +137,8 @@ const Command& check_command() {
       "  nkisim check traces/softmax.jsonl\n  nkisim check k.nisa --target trn3\n"
       "  nkisim check k.nisa --strict --sdk 2.29\n"
       "  nkisim check traces/semaphores.jsonl --races\n",
-      options,
-      run};
+      of_check::options,
+      of_check::run};
   return kCommand;
 }
 

@@ -13,6 +13,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_collective {
 
 namespace po = boost::program_options;
 using models::CollectiveKind;
@@ -203,6 +204,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_collective
 }  // namespace
 
 const Command& collective_command() {
@@ -215,8 +217,8 @@ const Command& collective_command() {
       "  nkisim collective permute 1M --ranks 8 --lnc 1 --group 0,2\n"
       "\nSIZE is the larger of a rank's input and output: the output of an all_gather. permute "
       "sends\neach rank's bytes to the next.\n",
-      options,
-      run};
+      of_collective::options,
+      of_collective::run};
   return kCommand;
 }
 

@@ -9,6 +9,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_compile {
 
 namespace po = boost::program_options;
 
@@ -89,6 +90,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_compile
 }  // namespace
 
 const Command& compile_command() {
@@ -102,8 +104,8 @@ const Command& compile_command() {
       "Tensors without an address (\"addresses\": \"open\" or \"virtual\") get one; a trace that "
       "is\n"
       "placed already is changed only as the switches say. docs/compiler.md has the passes.\n",
-      options,
-      run};
+      of_compile::options,
+      of_compile::run};
   return kCommand;
 }
 

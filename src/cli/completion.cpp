@@ -8,6 +8,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_completion {
 
 namespace po = boost::program_options;
 
@@ -63,6 +64,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_completion
 }  // namespace
 
 const Command& completion_command() {
@@ -70,8 +72,8 @@ const Command& completion_command() {
                                    "print a shell completion script",
                                    "nkisim completion bash|zsh",
                                    "  source <(nkisim completion bash)\n",
-                                   options,
-                                   run};
+                                   of_completion::options,
+                                   of_completion::run};
   return kCommand;
 }
 

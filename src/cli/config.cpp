@@ -8,6 +8,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_config {
 
 namespace po = boost::program_options;
 using nlohmann::json;
@@ -85,6 +86,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_config
 }  // namespace
 
 const Command& config_command() {
@@ -93,8 +95,8 @@ const Command& config_command() {
       "show, compare and validate machine descriptions",
       "nkisim config [list | show NAME | diff A B | validate FILE] [options]",
       "  nkisim config show trn2 --set dma.bytes_per_ns=23\n  nkisim config diff trn1 trn2\n",
-      options,
-      run};
+      of_config::options,
+      of_config::run};
   return kCommand;
 }
 

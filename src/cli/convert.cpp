@@ -6,6 +6,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_convert {
 
 namespace po = boost::program_options;
 
@@ -36,6 +37,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_convert
 }  // namespace
 
 const Command& convert_command() {
@@ -44,8 +46,8 @@ const Command& convert_command() {
       "convert a trace between text and binary",
       "nkisim convert TRACE -o FILE",
       "  nkisim convert k.nisa -o k.jsonl\n  nkisim convert k.jsonl -o k.nisa.gz\n",
-      options,
-      run};
+      of_convert::options,
+      of_convert::run};
   return kCommand;
 }
 

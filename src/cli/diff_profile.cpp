@@ -15,6 +15,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_diff_profile {
 
 namespace po = boost::program_options;
 using Json = nlohmann::ordered_json;
@@ -220,6 +221,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_diff_profile
 }  // namespace
 
 const Command& diff_profile_command() {
@@ -230,8 +232,8 @@ const Command& diff_profile_command() {
       "  nkisim import-profile hw.json -o k.nisa && nkisim diff-profile k.nisa hw.json\n"
       "  nkisim diff-profile k.nisa hw.json --set dma.bytes_per_ns=25 --top 20\n"
       "  nkisim diff-profile simulated_profile.json hw.json --json\n",
-      options,
-      run};
+      of_diff_profile::options,
+      of_diff_profile::run};
   return kCommand;
 }
 

@@ -8,6 +8,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_disasm {
 
 namespace po = boost::program_options;
 
@@ -57,6 +58,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_disasm
 }  // namespace
 
 const Command& disasm_command() {
@@ -65,8 +67,8 @@ const Command& disasm_command() {
       "print a trace in the profiler's operand syntax",
       "nkisim disasm TRACE [options]",
       "  nkisim disasm traces/softmax.jsonl\n  nkisim disasm traces/matmul_psum.jsonl --parts\n",
-      options,
-      run};
+      of_disasm::options,
+      of_disasm::run};
   return kCommand;
 }
 

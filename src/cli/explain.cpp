@@ -7,6 +7,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_explain {
 
 namespace po = boost::program_options;
 using Json = nlohmann::ordered_json;
@@ -92,6 +93,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_explain
 }  // namespace
 
 const Command& explain_command() {
@@ -101,8 +103,8 @@ const Command& explain_command() {
                                    "  nkisim explain                          # lists both\n"
                                    "  nkisim explain mfu_estimated_percent\n"
                                    "  nkisim explain 'data is in HBM; SBUF or PSUM is required'\n",
-                                   options,
-                                   run};
+                                   of_explain::options,
+                                   of_explain::run};
   return kCommand;
 }
 

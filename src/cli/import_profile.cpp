@@ -9,6 +9,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_import_profile {
 
 namespace po = boost::program_options;
 
@@ -76,6 +77,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_import_profile
 }  // namespace
 
 const Command& import_profile_command() {
@@ -86,8 +88,8 @@ const Command& import_profile_command() {
       "  neuron-profile view -n k.neff -s k.ntff --output-format json --output-file hw.json\n"
       "  nkisim import-profile hw.json -o k.nisa\n"
       "  nkisim diff-profile k.nisa hw.json\n",
-      options,
-      run};
+      of_import_profile::options,
+      of_import_profile::run};
   return kCommand;
 }
 

@@ -7,6 +7,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_isa {
 
 namespace po = boost::program_options;
 
@@ -80,6 +81,7 @@ int run(const Args& args) {
   return kOk;
 }
 
+}  // namespace of_isa
 }  // namespace
 
 const Command& isa_command() {
@@ -88,8 +90,8 @@ const Command& isa_command() {
       "list and describe instructions",
       "nkisim isa [list | show NAME] [options]",
       "  nkisim isa list\n  nkisim isa show nc_matmul --target trn3\n  nkisim isa --coverage\n",
-      options,
-      run};
+      of_isa::options,
+      of_isa::run};
   return kCommand;
 }
 

@@ -20,6 +20,7 @@
 
 namespace nkisim::cli {
 namespace {
+namespace of_run {
 
 namespace po = boost::program_options;
 
@@ -286,6 +287,7 @@ int run(const Args& args) {
   return exit_code(*out);
 }
 
+}  // namespace of_run
 }  // namespace
 
 const Command& run_command() {
@@ -302,8 +304,8 @@ const Command& run_command() {
       "Ctrl-C ends a run early: every report is written of what ran until then, says that it is\n"
       "partial, and the exit code is 130 (SIGTERM: 143). A second Ctrl-C ends at once. A run that\n"
       "reaches --max-time, --max-instructions or --max-memory ends the same way, with code 3.\n",
-      options,
-      run};
+      of_run::options,
+      of_run::run};
   return kCommand;
 }
 

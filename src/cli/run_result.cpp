@@ -80,12 +80,6 @@ Json to_json(const Comparison& row) {
           {"expected", row.expected}};
 }
 
-void write_text(const std::string& name, const std::string& bytes) {
-  AtomicFile file(name);
-  file.write(bytes);
-  file.commit();
-}
-
 void write_junit(const Args& args, const Outcome& out) {
   std::vector<TestCase> cases;
   if (out.result.partial) {
@@ -141,6 +135,12 @@ void print_budgets(const Outcome& out, bool quiet) {
 }
 
 }  // namespace
+
+void write_text(const std::string& name, const std::string& bytes) {
+  AtomicFile file(name);
+  file.write(bytes);
+  file.commit();
+}
 
 void add_result_options(po::options_description& named) {
   auto add = named.add_options();

@@ -33,6 +33,8 @@ struct Outcome {
   std::vector<compiler::Peak> peaks = {};  // of memory that the compiler placed
 };
 
+/// Writes a whole file or none.
+void write_text(const std::string& name, const std::string& bytes);
 void add_result_options(boost::program_options::options_description& named);
 /// A tolerance that lets everything pass is a usage Error.
 void check_result_options(const Args& args);

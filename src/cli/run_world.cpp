@@ -87,12 +87,6 @@ ReportFiles files_of(const Args& args, std::size_t rank) {
   return files;
 }
 
-void write_text(const std::string& name, const std::string& bytes) {
-  AtomicFile file(name);
-  file.write(bytes);
-  file.commit();
-}
-
 void compare_rank(const Args& args, const TraceFile& trace, isa::Memory& memory, std::size_t rank,
                   RankOutcome& out) {
   if (given(args, "outputs")) {

@@ -39,14 +39,15 @@ double covered(std::vector<Span> spans) {
   return total;
 }
 
-using Pairs = std::vector<std::pair<const TimedInst*, const TimedInst*>>;  // simulated, measured
+using TimedPairs =
+    std::vector<std::pair<const TimedInst*, const TimedInst*>>;  // simulated, measured
 
-Pairs match_by_key(const TimedRun& simulated, const TimedRun& measured) {
+TimedPairs match_by_key(const TimedRun& simulated, const TimedRun& measured) {
   std::unordered_map<std::string_view, const TimedInst*> known;
   for (const TimedInst& i : measured.instructions) {
     if (!i.key.empty()) known.emplace(i.key, &i);
   }
-  Pairs pairs;
+  TimedPairs pairs;
   for (const TimedInst& i : simulated.instructions) {
     const auto it = i.key.empty() ? known.end() : known.find(i.key);
     if (it == known.end()) continue;
@@ -70,8 +71,8 @@ std::vector<std::string_view> opcodes(const std::vector<const TimedInst*>& strea
   return names;
 }
 
-Pairs match_by_order(const TimedRun& simulated, const TimedRun& measured) {
-  Pairs pairs;
+TimedPairs match_by_order(const TimedRun& simulated, const TimedRun& measured) {
+  TimedPairs pairs;
   Streams theirs = streams(measured);
   for (const auto& [key, stream] : streams(simulated)) {
     const auto& other = theirs[key];
@@ -82,7 +83,7 @@ Pairs match_by_order(const TimedRun& simulated, const TimedRun& measured) {
   return pairs;
 }
 
-void diff_instructions(const Pairs& pairs, ProfileDiff& out) {
+void diff_instructions(const TimedPairs& pairs, ProfileDiff& out) {
   struct Group {
     OpcodeDiff row;
     Errors duration, start, wait;
@@ -179,7 +180,7 @@ ProfileDiff diff_runs(const TimedRun& simulated, const TimedRun& measured) {
   ProfileDiff out;
   out.measured_total = measured.total();
   out.simulated_total = simulated.total();
-  Pairs pairs = match_by_key(simulated, measured);
+  TimedPairs pairs = match_by_key(simulated, measured);
   out.by_key = !pairs.empty();
   if (!out.by_key) pairs = match_by_order(simulated, measured);
   out.only_simulated = simulated.instructions.size() - pairs.size();

@@ -3,26 +3,22 @@
 #include "src/report/explain.hpp"
 
 namespace nkisim {
-namespace {
-
-// A file that a timeline streams into.
-struct Stream {
-  AtomicFile file;
-  std::unique_ptr<GzipWriter> gzip;  // in front of the file
-
-  explicit Stream(const std::string& name) : file(name) {
-    if (name.ends_with(".gz")) gzip = std::make_unique<GzipWriter>(file);
-  }
-  void write(std::string_view bytes) { gzip ? gzip->write(bytes) : file.write(bytes); }
-  void commit() {
-    if (gzip) gzip->finish();
-    file.commit();
-  }
-};
-
-}  // namespace
-
 struct Reports::Timelines {
+  // A file that a timeline streams into.
+  struct Stream {
+    AtomicFile file;
+    std::unique_ptr<GzipWriter> gzip;  // in front of the file
+
+    explicit Stream(const std::string& name) : file(name) {
+      if (name.ends_with(".gz")) gzip = std::make_unique<GzipWriter>(file);
+    }
+    void write(std::string_view bytes) { gzip ? gzip->write(bytes) : file.write(bytes); }
+    void commit() {
+      if (gzip) gzip->finish();
+      file.commit();
+    }
+  };
+
   std::vector<std::unique_ptr<Stream>> streams;
   std::unique_ptr<Timeline> timeline;
 

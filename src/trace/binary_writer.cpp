@@ -13,8 +13,6 @@ namespace {
 using binary::zigzag;
 using isa::Arg;
 
-constexpr std::size_t kFlushBytes = std::size_t{1} << 18U;
-
 void put_varint(std::string& out, std::uint64_t value) {
   while (value >= 0x80U) {
     out += static_cast<char>((value & 0x7fU) | 0x80U);

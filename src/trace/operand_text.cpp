@@ -11,7 +11,9 @@ namespace {
 using isa::Dim;
 using isa::TensorRef;
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text.substr(0, 120)) + "\""; }
+std::string quoted_operand(std::string_view text) {
+  return "\"" + std::string(text.substr(0, 120)) + "\"";
+}
 
 /// One index of a slice: "3", ":", "0:64", "::-1".
 struct Index {
@@ -76,11 +78,13 @@ class IndexParser {
   }
   [[noreturn]] void outside(std::string_view item, std::int64_t size, std::size_t dim) const {
     isa::fail(param_,
-              quoted(text_) + ", whose index " + std::string(item) + " leaves dimension " +
+              quoted_operand(text_) + ", whose index " + std::string(item) + " leaves dimension " +
                   std::to_string(dim),
               "an index within 0:" + std::to_string(size));
   }
-  [[noreturn]] void bad(const std::string& need) const { isa::fail(param_, quoted(text_), need); }
+  [[noreturn]] void bad(const std::string& need) const {
+    isa::fail(param_, quoted_operand(text_), need);
+  }
 
   std::string_view param_, text_;
 };
@@ -89,8 +93,6 @@ class IndexParser {
 std::int64_t row_elements(const isa::Tensor& tensor) {
   return tensor.elements() / tensor.shape.front();
 }
-
-constexpr std::array<std::string_view, 3> kSpaceNames = {"hbm", "sbuf", "psum"};
 
 }  // namespace
 
@@ -147,7 +149,7 @@ std::int64_t int_member(std::string_view what, Json object, std::string_view key
 void check_keys(std::string_view what, Json object, std::initializer_list<std::string_view> known) {
   for (const Json member : object) {
     if (std::find(known.begin(), known.end(), member.key()) == known.end()) {
-      isa::fail(std::string(what) + ": unknown key " + quoted(member.key()) + "; one of " +
+      isa::fail(std::string(what) + ": unknown key " + quoted_operand(member.key()) + "; one of " +
                 list_names(known) + " is required");
     }
   }
@@ -176,7 +178,7 @@ std::uint32_t OperandReader::find_tensor(std::string_view param, std::string_vie
   for (const isa::Tensor& t : program_.tensors()) {
     if (names.size() < 10000) names.push_back(t.name);
   }
-  isa::fail(param, "tensor " + quoted(name) + ", which is not declared",
+  isa::fail(param, "tensor " + quoted_operand(name) + ", which is not declared",
             "a declared tensor" + suggest(name, names));
 }
 
@@ -188,7 +190,7 @@ TensorRef OperandReader::slice(std::string_view param, std::string_view text) co
   std::vector<Dim> dims;
   std::string_view items;
   if (bracket != std::string_view::npos) {
-    if (text.back() != ']') isa::fail(param, quoted(text), "a closing ]");
+    if (text.back() != ']') isa::fail(param, quoted_operand(text), "a closing ]");
     items = text.substr(bracket + 1, text.size() - bracket - 2);
   }
   const IndexParser parser(param, text);
@@ -203,7 +205,8 @@ TensorRef OperandReader::slice(std::string_view param, std::string_view text) co
       if (more) items.remove_prefix(comma + 1);
     }
     if (d == 0 && ref.on_chip()) {
-      if (index.step != 1) isa::fail(param, quoted(text), "step 1 in the partition dimension");
+      if (index.step != 1)
+        isa::fail(param, quoted_operand(text), "step 1 in the partition dimension");
       ref.partition = static_cast<std::uint16_t>(tensor.partition + index.start);
       ref.partitions = static_cast<std::uint16_t>(index.count);
       continue;
@@ -212,7 +215,7 @@ TensorRef OperandReader::slice(std::string_view param, std::string_view text) co
     if (!index.single) dims.push_back({own[d].step * index.step, index.count});
   }
   if (more) {
-    isa::fail(param, quoted(text), "at most " + std::to_string(own.size()) + " indices");
+    isa::fail(param, quoted_operand(text), "at most " + std::to_string(own.size()) + " indices");
   }
   ref.pattern = program_.intern(std::move(dims));
   return ref;

@@ -20,6 +20,9 @@ namespace nkisim {
 [[nodiscard]] bool is_binary_trace(ByteReader& in);
 [[nodiscard]] TraceFile read_binary_trace(ByteReader& in, const ReadOptions& options);
 
+/// Bytes of a trace, in either form, that a writer collects before it hands them on.
+inline constexpr std::size_t kFlushBytes = std::size_t{1} << 18U;
+
 /// Numbers of the format; they never change meaning. Append only.
 namespace binary {
 inline constexpr std::string_view kMagic = "\x89NISA\r\n";  // damaged by text-mode transfers

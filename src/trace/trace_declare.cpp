@@ -14,7 +14,6 @@
 namespace nkisim {
 namespace {
 
-constexpr std::array<std::string_view, 3> kSpaceNames = {"hbm", "sbuf", "psum"};
 constexpr std::array<std::string_view, 2> kStreamNames = {"program", "executed"};
 constexpr std::array<std::string_view, 2> kSemaphoreModes = {"derived", "explicit"};
 constexpr std::array<std::string_view, 3> kAddressModes = {"physical", "virtual", "open"};

@@ -19,6 +19,7 @@ inline constexpr int kTraceVersion = 1;
 /// these names (tests check it).
 inline constexpr std::array<std::string_view, 9> kInstKeys = {
     "i", "engine", "core", "loc", "wait", "post", "dma", "label", "forward"};
+inline constexpr std::array<std::string_view, 3> kSpaceNames = {"hbm", "sbuf", "psum"};
 inline constexpr std::array<std::string_view, 5> kRoleNames = {"internal", "input", "output",
                                                                "inputoutput", "constant"};
 inline constexpr std::array<std::string_view, 5> kCompareNames = {">=", "==", "<=", ">", "<"};

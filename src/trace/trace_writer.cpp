@@ -14,8 +14,6 @@ namespace {
 
 using isa::Arg;
 
-constexpr std::size_t kFlushBytes = std::size_t{1} << 18U;
-
 void begin(std::string& out, std::string_view key) {
   out += ",\"";
   out += key;
