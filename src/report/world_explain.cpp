@@ -11,7 +11,7 @@ namespace {
 
 using models::Fs;
 
-constexpr std::size_t kPathRows = 16;
+constexpr std::size_t kWorldPathRows = 16;
 
 double us(Fs time) { return models::to_ns(time) / 1000; }
 
@@ -77,7 +77,7 @@ void print_world(std::ostream& out, std::span<const Accounting* const> ranks) {
   std::stable_sort(path.begin(), path.end(), [](const PathItem& a, const PathItem& b) {
     return a.to - a.from > b.to - b.from;
   });
-  path.resize(std::min(path.size(), kPathRows));
+  path.resize(std::min(path.size(), kWorldPathRows));
   std::sort(path.begin(), path.end(),
             [](const PathItem& a, const PathItem& b) { return a.from < b.from; });
   for (const PathItem& item : path) {
