@@ -35,6 +35,8 @@ struct CostRule {
   double min_cycles = 0;          // least streaming time
   Fs overlap = 0;                 // the next instruction may start this long before the end
   std::string mode = {};          // performance_mode label
+  bool assumed = false;           // its fixed time or rate has no source
+  bool documented = false;        // its rate is stated by the documentation
 };
 
 /// A surcharge: every matching row applies on top of the deciding CostRule.
@@ -140,6 +142,21 @@ struct CompilerConfig {
   int dma_queues_per_engine = 1;  // queues a triggering engine spreads its DMAs over
 };
 
+/// Sizes that were measured: elements per partition of an opcode on a unit, or bytes of a DMA
+/// packet.
+struct Calibrated {
+  std::string target, unit, opcode;
+  std::int64_t least = 0, most = 0;
+};
+
+/// How far latencies on chips are from simulated ones, by how the program came about.
+struct Spread {
+  std::string kind;          // trace, nki, neuronxcc
+  double low = 0, high = 0;  // four of five measured latencies are this many times the simulated
+  double widening = 0;       // of the logarithms, for a run at nothing but unmeasured rates
+  std::vector<std::string> targets;  // of the measurements
+};
+
 struct Config {
   std::string name;
   std::string target;
@@ -155,6 +172,8 @@ struct Config {
   CollectiveConfig collectives;
   std::vector<PortRule> ports;
   CompilerConfig compiler;
+  std::vector<Calibrated> calibrated;
+  std::vector<Spread> spreads;
   int pe_rows = 128, pe_columns = 128;
   std::string instance_type;
 };

@@ -7,6 +7,7 @@ import curve
 import text as words
 
 from nkisim_validation import profiles, sets
+from nkisim_validation import spread as intervals
 
 
 def figure(value):
@@ -21,7 +22,8 @@ def row(measurement, point, simulated):
             "metric": measurement["metric"].split(" ")[0], "kind": kind(measurement),
             "confidence": measurement["confidence"], "bound": point.bound, "group": point.group,
             "measured": value, "simulated": result, "points": result - value if percent else None,
-            "error": 100 * (result - value) / value, "bottleneck": simulated["bottleneck"]}
+            "error": 100 * (result - value) / value, "bottleneck": simulated["bottleneck"],
+            "uncertain": simulated["uncertain"]}
 
 
 def kind(measurement):
@@ -86,6 +88,11 @@ def text(rows, result):
                      f"{s['median']:5.1f} %  worst {s['worst']:+6.1f} % ({s['worst_id']})")
     if result.get("sets"):
         lines += ["", *sets.lines(result["sets"])]
+    for kind, s in result.get("spread", {}).items():
+        lines.append(f"measured / simulated, {kind:9} {s['low']:.2f} to {s['high']:.2f}  "
+                     f"{100 * s['coverage']:.0f} % of {s['rows']} within, "
+                     f"{100 * s['coverage_left_one_out']:.0f} % leaving one out, "
+                     f"{100 * s['coverage_left_family_out']:.0f} % leaving its family out")
     for name, s in result["ranks"].items():
         lines.append(f"rank correlation, {name:28} {s['variants']} variants  {s['spearman']:.3f}")
     return "\n".join(lines)
@@ -98,7 +105,7 @@ def write(rows, result, table, rates, folder):
     if plotted:
         parts.append("![Simulated against measured latency](accuracy.png)\n")
     parts += [words.SETS, sets.markdown(result["sets"]), without_family(), "\n" + words.CHOSEN,
-              chosen()]
+              chosen(), "\n" + words.TRUST, intervals.markdown(result["spread"])]
     parts.append("\n## The table of own programs\n\nAbsolute errors; MFU counts as the inverse of a latency.\n\n"
                  "| | points | mean | median | worst | | within 8 % | within 20 % |\n"
                  "|---|--:|--:|--:|--:|---|--:|--:|")
@@ -134,12 +141,13 @@ def without_family():
     """Families of kernels from source with numbers that were found without them."""
     stored, families = _stored("public.json"), _stored("held_out.json")["families"]
     errors = {r["id"]: r["error_percent"] for r in stored["kernels"]}
-    lines = ["\nFamilies with the numbers that would have been chosen without them:\n",
-             "| family | kernels | mean (worst) | without its numbers | which |\n"
+    lines = ["\nFamilies without the numbers and rules that were chosen with them:\n",
+             "| family | kernels | mean (worst) | without | what instead |\n"
              "|---|--:|--:|--:|---|"]
     for f in families:
         found = stored["without_family"][f["family"]]
-        numbers = ", ".join(f"`{k}` {v}" for k, v in f["without"].items())
+        numbers = ", ".join(f"`{k}` {v}" for k, v in (*f["without"].items(),
+                                                      *f["compiler"].items())) or "nothing"
         lines.append(f"| {f['family']} | {len(found)} | {_mean_and_worst([errors[i] for i in found])}"
                      f" | {_mean_and_worst(list(found.values()))} | {numbers}: {f['why']} |")
     return "\n".join(lines)

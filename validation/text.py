@@ -22,13 +22,40 @@ SETS = """## How far off, held out first
 Absolute errors of latencies, by how the simulation came about: the chip's own instruction streams
 replayed, traces of our own that imitate a kernel, and kernels from source through the front end, whose
 compiler is imitated. *Calibrated*: a number or a rule was chosen with the measurement, so its error
-shows fit. *Held out*: none was, or it was found anew without it. Held out is weaker than unseen: most
-of these figures were known while the machine was made. Expect a new kernel to do no better than the
-held-out rows of its kind.
+shows fit. *Held out*: none was, or it was found anew without it; the same kernel may be calibrated at
+another size or type. Held out is weaker than unseen: most of these figures were known while the
+machine was made. Expect a new kernel to do no better than the held-out rows of its kind. The API is
+that of the source as it runs here; what was measured on trn1 went through the first compiler.
 """
 
 CHOSEN = """What makes a measurement calibrated (`validation/held_out.json`; a number whose source
 names none of these makes everything calibrated, and a test fails):
+"""
+
+TRUST = """## How far to trust one run
+
+Every timed run says it: `nkisim run` in the line `trust` and with `--json`, reports and notebooks,
+`result.confidence`, the records of `nkisim evaluate`, and the pytest plugin where a test fails. The
+fields:
+
+| field | |
+|---|---|
+| `origin` | `trace`: it says itself what is issued; `nki`, `neuronxcc`: a kernel of the new or the legacy API, whose compiler is imitated (a saved program remembers) |
+| `compiler` | instructions or tensors that each pass changed |
+| `shares` | of the busy time, every engine's and the mean of the DMA engines': at rates and sizes that were *measured* on this generation, at *documented* rates, *extrapolated* beyond the sizes measured (`calibrated` in `configs/`) or for instructions nobody measured, at rates of an *other_generation*, at *assumed* rates |
+| `rates` | the same per opcode, with the sizes that ran and those measured |
+| `over_capacity` | the tiles exceed SBUF or PSUM |
+| `uncertain` | the last three shares together; 1 over capacity and for several cores |
+| `interval` | `low_us` and `high_us`; `coverage` 0.8, or null where no such latency is published |
+| `reasons`, `text` | the same in words |
+
+The interval is the simulated latency times the range of measured over simulated latencies of its
+kind (`spread` in `configs/`), to the power of 1 + `widening` * `uncertain`. The range is from
+the lower to the upper tenth of the table's own programs and of the kernels from source below, in
+which each kernel family weighs the same, widened until four of five are within when their own family
+has no part in it; families come with the numbers and rules found without them where the table above
+has these. That unmeasured rates double the logarithms is assumed. An interval speaks of
+kernels like those measured: it holds no promise for a kernel unlike all of them.
 """
 
 COMPILER = """## What is compared

@@ -82,6 +82,7 @@ void keep(Recorder& r, bool legacy, const std::vector<std::uint32_t>& fixed,
           const std::vector<std::uint32_t>& copies) {
   for (const std::uint32_t id : fixed) r.program.fix_address(id);
   for (const std::uint32_t i : copies) r.program.mark_forward(i);
+  r.trace.recorded = true;
   r.trace.legacy = legacy;
   r.recorded = r.program.version();
 }
@@ -100,6 +101,7 @@ py::dict compile(Recorder& r, const Choices& given, bool legacy,
       return *config;
     });
   }
+  r.origin = nkisim::origin_of(r.trace, done);
   return as_dict(done);
 }
 

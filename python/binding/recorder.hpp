@@ -16,6 +16,7 @@
 #include "isa/memory.hpp"
 #include "isa/program.hpp"
 #include "python/binding/psum_writes.hpp"
+#include "src/report/report.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::python {
@@ -38,6 +39,7 @@ class Recorder {
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Evaluation> evaluation;    // of what is recorded so far; null until asked for
   std::optional<Program::Version> recorded;  // the program before it was compiled
+  nkisim::ProgramOrigin origin;              // what the compiler made of it
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   int rank = 0;                                      // whose values it has while it is recorded
   std::optional<SourceLoc> fixed_location;           // of a call that was held back

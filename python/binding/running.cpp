@@ -159,8 +159,10 @@ py::dict simulate(Recorder& r, const std::string& config_name,
   const bool explain = files.contains("explain");
   nkisim::SimOptions options;
   nkisim::Summary summary;
+  nkisim::Confidence confidence;
   nkisim::Reports reports(report_files(files));
   options.observers.push_back(&summary);
+  options.observers.push_back(&confidence);
   reports.observe(options.observers);
   options.timing_only = timing_only;
   options.unwritten = services.unwritten;
@@ -190,10 +192,14 @@ py::dict simulate(Recorder& r, const std::string& config_name,
       changes = nkisim::what_if(r.program, config, result.end, fresh,
                                 [&](int, int) { return services.progress(0); });
     }
-    if (!session.empty()) reports.write_session(session, summary, result, changes);
+    if (!session.empty()) {
+      reports.write_session(session, {summary, result, confidence.json(r.origin, summary)},
+                            changes);
+    }
   }
   interrupted(keep_partial);
   py::dict out = result_of(summary, result);
+  if (!result.partial) out["confidence"] = confidence.json(r.origin, summary).dump();
   if (explain) {
     std::ostringstream said;
     nkisim::print_explanation(said, *reports.accounting(), changes);

@@ -57,6 +57,7 @@ class World {
     const auto chosen = [&](const char* key) { return choices[key].cast<bool>(); };
     const std::size_t n = programs_.size();
     std::vector<nkisim::Summary> summaries(n);
+    std::vector<nkisim::Confidence> confidences(n);
     std::vector<std::unique_ptr<nkisim::Reports>> reports(n);
     std::vector<nkisim::RankInput> ranks(n);
     for (std::size_t r = 0; r < n; ++r) {
@@ -76,6 +77,7 @@ class World {
       };
       if (!chosen("timed")) continue;
       options.observers.push_back(&summaries[r]);
+      options.observers.push_back(&confidences[r]);
       if (r >= files.size()) continue;
       reports[r] = std::make_unique<nkisim::Reports>(report_files(files[r]));
       reports[r]->observe(options.observers);
@@ -91,15 +93,16 @@ class World {
     py::list out;
     for (std::size_t r = 0; r < n; ++r) {
       const auto as = static_cast<std::size_t>(result.timed_as[r]);
+      const auto trust = trust_of(as, confidences[as], summaries[as],
+                                  chosen("timed") && !result.ranks[as].partial);
       if (reports[r] != nullptr && as == r) {
-        reports[r]->write_files();
-        const std::string session = report_files(files[r]).session;
-        if (!session.empty()) {
-          facts["rank"] = r;
-          reports[r]->write_session(session, summaries[r], result.ranks[r], {}, &facts);
-        }
+        facts["rank"] = r;
+        write(*reports[r], report_files(files[r]).session,
+              {summaries[r], result.ranks[r], trust, &facts});
       }
-      out.append(result_of(summaries[as], result.ranks[r], chosen("timed")));
+      py::dict rank = result_of(summaries[as], result.ranks[r], chosen("timed"));
+      if (!trust.is_null()) rank["confidence"] = trust.dump();
+      out.append(rank);
     }
     py::dict all;
     all["ranks"] = out;
@@ -109,6 +112,21 @@ class World {
   }
 
  private:
+  // How far to trust the time of rank `r`; null unless it ran to its end in time.
+  [[nodiscard]] nlohmann::ordered_json trust_of(std::size_t r, const nkisim::Confidence& confidence,
+                                                const nkisim::Summary& summary, bool whole) const {
+    if (!whole) return nullptr;
+    nkisim::ProgramOrigin origin = programs_[r].cast<Recorder&>().origin;
+    origin.alone = false;
+    return confidence.json(origin, summary);
+  }
+
+  static void write(nkisim::Reports& reports, const std::string& session,
+                    const nkisim::RunFacts& facts) {
+    reports.write_files();
+    if (!session.empty()) reports.write_session(session, facts, {});
+  }
+
   // What every rank's session says of all of them; null if they have none.
   static nlohmann::ordered_json facts_of(
       const std::vector<std::unique_ptr<nkisim::Reports>>& reports,

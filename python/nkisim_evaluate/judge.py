@@ -305,9 +305,8 @@ class Evaluation:
         if self.judge.baseline:
             self.record["speedup"] = self.judge.baseline / self.record["latency_us"]
         self.record["verdict"] = verdict(summary)
-        for key in ("confidence", "warnings"):
-            if key in said:
-                self.record[key] = said[key]
+        if said.get("confidence"):  # without the list of all rates
+            self.record["confidence"] = {k: v for k, v in said["confidence"].items() if k != "rates"}
         for peak in said.get("peaks", ()):
             name = f"{peak['space'].lower()}_partition_bytes"
             self.record[name] = max(self.record.get(name, 0), peak["partition_bytes"])

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 
@@ -38,17 +37,13 @@ class Program:
         return done.stdout
 
     def summary(self, trace, config, overrides=()):
-        """The profiler's figures of one core of a run (times in s) by name, and `bottleneck`."""
+        """The profiler's figures of one core of a run (times in s) by name, `bottleneck`, and
+        `uncertain`: the share of its busy time at rates or sizes that nobody measured."""
         changes = [word for item in overrides for word in ("--set", item)]
-        file = f"{trace}.{threading.get_ident()}.summary"
-        text = self.call("run", trace, "--timing-only", "--allow-unwritten",
-                         "--allow-over-capacity", "--config", config, *changes,
-                         "--summary-json", file)
-        with open(file, encoding="utf-8") as summary:
-            figures = json.load(summary)["nc_0"]
-        line = next((x for x in text.splitlines() if x.startswith("bottleneck")), "")
-        figures["bottleneck"] = line.partition(" ")[2].strip().split(";")[0]
-        return figures
+        said = json.loads(self.call("run", trace, "--timing-only", "--allow-unwritten",
+                                    "--allow-over-capacity", "--config", config, *changes, "--json"))
+        return {**said["summary"]["nc_0"], "bottleneck": said["bottleneck"].split(";")[0],
+                "uncertain": said["confidence"]["uncertain"]}
 
     def config(self, name, overrides=()):
         """A config as plain JSON, with what it inherits."""

@@ -85,9 +85,16 @@ def own_rows(points, names, found):
 
 
 def source_rows(folder, found):
-    """The same of the kernels from source, as validation/public last found them."""
-    return [(SOURCE[r["api"]], r["hardware"], found.part(r["id"], r["hardware"]), r["id"],
-             r["error_percent"]) for r in _stored(folder, "public.json")["kernels"]]
+    """The same of the kernels from source, as validation/public last found them: as they are, and
+    families without the numbers and rules that were chosen with them."""
+    stored = _stored(folder, "public.json")
+    kernels = {r["id"]: r for r in stored["kernels"]}
+    errors = [(found.part(r["id"], r["hardware"]), i, r["error_percent"])
+              for i, r in kernels.items()]
+    errors += [(BY_FAMILY, i, error) for family in stored["without_family"].values()
+               for i, error in family.items()]
+    return [(SOURCE[kernels[i]["api"]], kernels[i]["hardware"], part, i, error)
+            for part, i, error in errors]
 
 
 def replay_rows(folder, replays=None):

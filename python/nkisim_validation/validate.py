@@ -13,7 +13,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from . import collectives, profiles, sets
+from . import collectives, profiles, sets, spread
 from .program import Failed, Program, Progress, on_threads
 
 EXAMPLES = """examples:
@@ -116,6 +116,13 @@ def all_sets(simulator, rows, args):
                                  simulator.scratch, Progress("replaying"), args.jobs)
         errors += sets.replay_rows(folder(), profiles.replay(runs))
     return sets.summary(errors)
+
+
+def spreads(rows):
+    """The interval of a run's confidence and its coverage (spread.found)."""
+    replayed = {p.measurement for p in table_module("points").POINTS if isinstance(p.program, str)}
+    stored = json.loads((folder() / "public.json").read_text(encoding="utf-8"))
+    return spread.found(spread.rows_of(rows, replayed, stored))
 
 
 def exceeded(summary, args):
@@ -259,6 +266,8 @@ def main(words):
                      + (f" for {simulator.target}" if args.config else ""), code=2)
     report = table_module("report")
     summary = {**report.summary(rows), "sets": parts}
+    if not (args.only or args.config or args.set):
+        summary["spread"] = spreads(rows)
     try:
         emit(args, rows, summary, report)
         if args.write:

@@ -101,6 +101,7 @@ void undefined_output(const isa::Error& error, bool warning) {
 // A recorded program is compiled like a kernel, any other only as the switches say.
 void compile(const Args& args, Outcome& out) {
   const compiler::Compiled done = cli::compile(args, out.trace, out.trace.open);
+  out.origin = origin_of(out.trace, done);
   out.moved = done.changed("schedule");
   out.peaks = done.peaks;
 }
@@ -186,6 +187,7 @@ void run_timed(const Args& args, Limits& limits, Outcome& out) {
                  .stochastic_rounding = rounding_seed(args)};
   out.reports = std::make_unique<Reports>(report_files(args));
   sim.observers.push_back(&out.summary);
+  sim.observers.push_back(&out.confidence);
   out.reports->observe(sim.observers);
   sim.progress = [&](std::uint64_t n, models::Fs) {
     progress.update(std::min(n, total), total);
@@ -201,7 +203,8 @@ void run_timed(const Args& args, Limits& limits, Outcome& out) {
   if (out.result.partial) limits.calm();
   MakeMemory fresh;  // a timing-only run needs none
   if (out.memory != nullptr) fresh = [&] { return load_memory(args, out.trace, limits); };
-  out.changes = finish_reports(args, *out.reports, config, out.summary, out.result, fresh, limits);
+  const RunFacts facts{out.summary, out.result, out.confidence.json(out.origin, out.summary)};
+  out.changes = finish_reports(args, *out.reports, config, facts, fresh, limits);
 }
 
 std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Limits& limits) {

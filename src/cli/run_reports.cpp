@@ -84,23 +84,23 @@ void write_html(const std::string& session, const std::string& html) {
 }  // namespace
 
 std::vector<WhatIf> finish_reports(const Args& args, Reports& reports, const models::Config& config,
-                                   const Summary& summary, const SimResult& result,
-                                   const MakeMemory& make_memory, Limits& limits) {
+                                   const RunFacts& facts, const MakeMemory& make_memory,
+                                   Limits& limits) {
   reports.write_files();
   if (reports.accounting() == nullptr) return {};
   const std::string session = text(args, "session"), html = text(args, "html");
   std::vector<WhatIf> changes;
-  if (!result.partial && (args.count("explain") != 0 || !html.empty())) {
-    changes = simulate_changes(*reports.accounting(), config, result, make_memory, limits);
+  if (!facts.result.partial && (args.count("explain") != 0 || !html.empty())) {
+    changes = simulate_changes(*reports.accounting(), config, facts.result, make_memory, limits);
   }
   limits.calm();
-  if (!session.empty()) reports.write_session(session, summary, result, changes);
+  if (!session.empty()) reports.write_session(session, facts, changes);
   if (html.empty()) return changes;
   if (!session.empty() && std::filesystem::is_regular_file(session)) {
     write_html(session, html);
   } else {
     const Scratch scratch;
-    reports.write_session(scratch.file("session.npz"), summary, result, changes);
+    reports.write_session(scratch.file("session.npz"), facts, changes);
     write_html(scratch.file("session.npz"), html);
   }
   return changes;

@@ -16,7 +16,7 @@ void add_report_options(boost::program_options::options_description& named);
 /// --html); a run that was stopped gets no what-ifs.
 [[nodiscard]] std::vector<WhatIf> finish_reports(const Args& args, Reports& reports,
                                                  const models::Config& config,
-                                                 const Summary& summary, const SimResult& result,
+                                                 const RunFacts& facts,
                                                  const MakeMemory& make_memory, Limits& limits);
 
 }  // namespace nkisim::cli

@@ -235,6 +235,9 @@ Json to_json(const Outcome& out) {
             {"instructions", out.result.instructions}};
   if (!out.stopped_by.empty()) j["stopped_by"] = out.stopped_by;
   if (out.timed) j["summary"] = out.summary.json();
+  if (out.timed) j["bottleneck"] = bottleneck(out.summary);
+  if (out.timed && !out.result.partial)
+    j["confidence"] = out.confidence.json(out.origin, out.summary);
   for (const compiler::Peak& p : out.peaks) {
     j["peaks"].push_back({{"core", p.core},
                           {"space", p.space == isa::Space::kSbuf ? "SBUF" : "PSUM"},
@@ -277,6 +280,10 @@ void print_result(const Args& args, const Outcome& out) {
       out.summary.print(std::cout);
     else
       print_brief(out.summary);
+    if (out.timed && !out.result.partial) {
+      std::cout << "trust        "
+                << out.confidence.json(out.origin, out.summary)["text"].get<std::string>() << '\n';
+    }
     if (out.moved > 0) {
       std::cout << "schedule     list: " << out.moved << " instructions moved\n";
     }

@@ -20,6 +20,8 @@ struct Outcome {
   bool timed = true;                              // false: --functional
   bool world = false;                             // several ranks, which are to be run yet
   Summary summary = {};
+  ProgramOrigin origin = {};
+  Confidence confidence = {};
   SimResult result = {};
   std::unique_ptr<Reports> reports = nullptr;
   std::vector<WhatIf> changes = {};

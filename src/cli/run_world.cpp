@@ -22,6 +22,7 @@ constexpr std::string_view kRank = "{rank}";
 
 // What one rank came to.
 struct RankOutcome {
+  Confidence confidence = {};
   Summary summary;
   std::unique_ptr<Reports> reports;
   std::vector<Comparison> outputs;
@@ -216,6 +217,7 @@ class Run {
     if (!options_.timed) return input;
     RankOutcome& out = ranks_[rank];
     sim.observers.push_back(&out.summary);
+    sim.observers.push_back(&out.confidence);
     out.reports = std::make_unique<Reports>(files_of(args_, rank));
     out.reports->observe(sim.observers);
     return input;
@@ -239,7 +241,12 @@ class Run {
       const std::string session = files_of(args_, rank).session;
       if (!session.empty()) {
         world_["rank"] = rank;
-        out.reports->write_session(session, out.summary, result_.ranks[rank], {}, &world_);
+        const ProgramOrigin origin{
+            .kernel = out_.trace.recorded, .legacy = out_.trace.legacy, .alone = false};
+        out.reports->write_session(
+            session,
+            {out.summary, result_.ranks[rank], out.confidence.json(origin, out.summary), &world_},
+            {});
       }
     }
     if (as != rank) out.summary = ranks_[as].summary;

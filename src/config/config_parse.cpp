@@ -75,6 +75,9 @@ models::CostRule rule(ConfigReader in) {
   r.min_cycles = in.number_or("min_cycles", 0);
   r.overlap = in.time_or_zero("overlap");
   r.mode = in.text_or("performance_mode", "");
+  r.assumed =
+      in.confidence("fixed") == "assumed" || in.confidence("cycles_per_element") == "assumed";
+  r.documented = in.confidence("cycles_per_element") == "documented";
   in.finish();
   return r;
 }
@@ -236,6 +239,41 @@ std::vector<models::PortRule> ports(ConfigReader in) {
   return list;
 }
 
+// target -> unit -> opcode -> sizes.
+std::vector<models::Calibrated> calibrated(ConfigReader in) {
+  std::vector<models::Calibrated> list;
+  for (const std::string& target : in.keys()) {
+    ConfigReader units = in.object(target);
+    for (const std::string& unit : units.keys()) {
+      ConfigReader opcodes = units.object(unit);
+      for (const std::string& opcode : opcodes.keys()) {
+        const auto [least, most] = opcodes.range(opcode);
+        list.push_back({target, unit, opcode, least, most});
+      }
+    }
+  }
+  return list;
+}
+
+std::vector<models::Spread> spreads(ConfigReader in) {
+  std::vector<models::Spread> list;
+  for (const std::string& kind : in.keys()) {
+    ConfigReader row = in.object(kind);
+    models::Spread s{.kind = kind,
+                     .low = row.number("low"),
+                     .high = row.number("high"),
+                     .widening = row.number("widening"),
+                     .targets = row.texts("targets")};
+    if (!(s.low > 0) || s.high < s.low || s.low > 1e3 || s.high > 1e3) {
+      row.fail("", "0 < low <= high <= 1000 is required");
+    }
+    if (s.widening < 0 || s.widening > 10) row.fail("widening/value", "0 to 10 is required");
+    row.finish();
+    list.push_back(std::move(s));
+  }
+  return list;
+}
+
 models::CompilerConfig compiler(ConfigReader in) {
   models::CompilerConfig c;
   c.infer_dependences = in.flag("infer_dependences");
@@ -278,6 +316,8 @@ Config parse_config(const nlohmann::json& config) {
   c.collectives = parse_collectives(in.object("collectives"));
   c.ports = ports(in.object("ports"));
   c.compiler = compiler(in.object("compiler"));
+  if (in.has("calibrated")) c.calibrated = calibrated(in.object("calibrated"));
+  if (in.has("spread")) c.spreads = spreads(in.object("spread"));
   in.finish();
   return c;
 }

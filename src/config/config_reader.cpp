@@ -80,6 +80,20 @@ std::vector<models::Fs> ConfigReader::times(const std::string& key) {
   return list;
 }
 
+std::pair<std::int64_t, std::int64_t> ConfigReader::range(const std::string& key) {
+  const nlohmann::json& v = value(key);
+  if (!v.is_array() || v.size() != 2 || !v[0].is_number_unsigned() || !v[1].is_number_unsigned() ||
+      v[1] < v[0]) {
+    fail(key + "/value", "two whole numbers, the least and the most, are required");
+  }
+  return {v[0].get<std::int64_t>(), v[1].get<std::int64_t>()};
+}
+
+std::string ConfigReader::confidence(const std::string& key) const {
+  const auto it = object_.find(key);
+  return it != object_.end() && it->is_object() ? it->value("confidence", "") : "";
+}
+
 bool ConfigReader::flag(const std::string& key) {
   const nlohmann::json& v = value(key);
   if (!v.is_boolean()) fail(key + "/value", "true or false is required, found " + v.dump());

@@ -21,6 +21,8 @@ class ConfigReader {
   [[nodiscard]] models::Fs time(const std::string& key);  // value in ns
   [[nodiscard]] models::Fs time_or_zero(const std::string& key);
   [[nodiscard]] std::vector<models::Fs> times(const std::string& key);
+  /// A sourced value that is a list of two whole numbers of at least 0, the second not smaller.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> range(const std::string& key);
   [[nodiscard]] bool flag(const std::string& key);
   /// A sourced value that is text.
   [[nodiscard]] std::string choice(const std::string& key);
@@ -34,15 +36,17 @@ class ConfigReader {
   [[nodiscard]] ConfigReader object(const std::string& key);
   [[nodiscard]] std::vector<ConfigReader> objects(const std::string& key);
   [[nodiscard]] std::vector<std::string> keys() const;
+  /// The confidence of a sourced value; empty if there is none.
+  [[nodiscard]] std::string confidence(const std::string& key) const;
   void ignore(const std::string& key) { used_.insert(key); }
   /// Throws if a key was not read.
   void finish() const;
+  [[nodiscard]] bool has(const std::string& key) const { return object_.contains(key); }
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
 
  private:
   const nlohmann::json& value(const std::string& key);  // of a sourced value
   const nlohmann::json& member(const std::string& key);
-  [[nodiscard]] bool has(const std::string& key) const { return object_.contains(key); }
   const nlohmann::json& object_;
   std::string pointer_;
   std::set<std::string> used_;

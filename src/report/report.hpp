@@ -1,6 +1,7 @@
 // Reports: what the room offers to everyone above it.
 //
 //   Reports                          a run's files: which observers they need, and writing them
+//   Confidence                       how far to trust a latency
 //   Budget, junit_xml                limits of a run's metrics, and how it kept them
 //   print_explanation, verdict       where the time went, in words
 //   metrics, find_metric, find_error what metrics and errors mean
@@ -13,6 +14,7 @@
 #pragma once
 
 #include "src/report/budget.hpp"
+#include "src/report/confidence.hpp"
 #include "src/report/error_json.hpp"
 #include "src/report/explain.hpp"
 #include "src/report/glossary.hpp"

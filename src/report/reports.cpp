@@ -69,15 +69,15 @@ void Reports::write_files() {
   file.commit();
 }
 
-void Reports::write_session(const std::string& file, const Summary& summary,
-                            const SimResult& result, const std::vector<WhatIf>& changes,
-                            const nlohmann::ordered_json* world) const {
-  nlohmann::ordered_json facts = {{"partial", result.partial}, {"summary", summary.json()}};
+void Reports::write_session(const std::string& file, const RunFacts& run,
+                            const std::vector<WhatIf>& changes) const {
+  nlohmann::ordered_json facts = {{"partial", run.result.partial}, {"summary", run.summary.json()}};
+  if (!run.result.partial) facts["confidence"] = run.confidence;
   facts["verdict"] = verdict(*accounting_, changes);
   for (const WhatIf& w : changes) {
     facts["what_if"].push_back({{"change", w.change}, {"end_fs", w.end}, {"gain", w.gain}});
   }
-  if (world != nullptr) facts["world"] = *world;
+  if (run.world != nullptr) facts["world"] = *run.world;
   session_->save(file, *accounting_, files_.sources, std::move(facts));
 }
 

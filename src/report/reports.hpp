@@ -25,6 +25,14 @@ struct ReportFiles {
   SourceRules sources = {};  // of the session
 };
 
+/// What is said of a run besides its events.
+struct RunFacts {
+  const Summary& summary;
+  const SimResult& result;
+  nlohmann::ordered_json confidence;              // Confidence::json
+  const nlohmann::ordered_json* world = nullptr;  // of a rank, what is known of all of them
+};
+
 /// Observers of one run. Files appear complete or not at all, also those of a run that was stopped:
 /// they then say that they are partial.
 class Reports {
@@ -39,10 +47,9 @@ class Reports {
   void write_files();
   /// Null unless asked for, by itself or by a file that needs it.
   [[nodiscard]] const Accounting* accounting() const { return accounting_.get(); }
-  /// All events in one .npz. `world`: of a rank, what is known of all of them; null if it is alone.
-  void write_session(const std::string& file, const Summary& summary, const SimResult& result,
-                     const std::vector<WhatIf>& changes,
-                     const nlohmann::ordered_json* world = nullptr) const;
+  /// All events in one .npz.
+  void write_session(const std::string& file, const RunFacts& run,
+                     const std::vector<WhatIf>& changes) const;
 
  private:
   struct Timelines;

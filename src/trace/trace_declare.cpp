@@ -278,6 +278,7 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
   const std::size_t addresses = name_member("header", header, "addresses", kAddressModes, 0);
   program.set_virtual_addresses(addresses != 0);
   trace.open = addresses == 2;
+  trace.recorded = trace.open || header.find("api").has_value();
   trace.legacy = name_member("header", header, "api", kApiNames, 0) == 1;
   if (trace.open && program.explicit_semaphores()) {
     isa::fail("header.semaphores", "explicit in a program with open addresses", "derived");
@@ -441,7 +442,7 @@ std::string format_header(const TraceFile& trace) {
     out += "true";
   }
   if (program.virtual_addresses()) w.text("addresses", kAddressModes.at(trace.open ? 2 : 1));
-  if (trace.legacy) w.text("api", kApiNames[1]);
+  if (trace.recorded) w.text("api", kApiNames.at(trace.legacy ? 1 : 0));
   w.integer("cores", std::max(trace.cores, program.cores()));
   if (program.ranks() != 1) w.integer("ranks", program.ranks());
   if (!trace.semaphore_names.empty()) {

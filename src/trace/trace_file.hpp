@@ -18,9 +18,10 @@ struct TraceFile {
   std::string name;              // of the kernel
   std::string about;             // free text
   bool executed = false;         // stream: "executed" (loops already unrolled) or "program"
-  bool open = false;    // as recorded: the compiler is to give on-chip tensors their addresses
-  bool legacy = false;  // recorded from neuronxcc.nki
-  int cores = 1;        // logical cores the header declares
+  bool open = false;      // as recorded: the compiler is to give on-chip tensors their addresses
+  bool recorded = false;  // from a kernel
+  bool legacy = false;    // ... of neuronxcc.nki
+  int cores = 1;          // logical cores the header declares
   std::map<std::uint16_t, std::string> semaphore_names;
   std::filesystem::path folder;  // where relative data files are
 

@@ -57,7 +57,20 @@ def test_the_sets_are_reported_apart(rows):
     parts = {(s["set"], s["part"]) for s in rows["summary"]["sets"]}
     assert {(sets.REPLAY, sets.HELD_OUT), (sets.REPLAY, sets.CALIBRATED),
             (sets.OWN, sets.CALIBRATED), (sets.SOURCE["new"], sets.HELD_OUT),
-            (sets.SOURCE["legacy"], sets.HELD_OUT)} <= parts
+            (sets.SOURCE["legacy"], sets.BY_FAMILY)} <= parts
+
+
+@pytest.mark.parametrize("kind", ["trace", "nki", "neuronxcc"])
+def test_the_interval_has_four_of_five(rows, kind):
+    """Also without the row, and without its family, in what the interval is found from; and the
+    config has the interval that is found."""
+    found = rows["summary"]["spread"][kind]
+    for way in ("coverage", "coverage_left_one_out", "coverage_left_family_out"):
+        assert found[way] >= 0.8, way
+    number = program.Program(NKISIM).config("trn2")["spread"][kind]
+    assert [number[end]["value"] for end in ("low", "high")] == pytest.approx(
+        [found["low"], found["high"]], abs=0.02)
+    assert number["targets"] == found["targets"]
 
 
 def test_variants_are_ordered_as_measured(rows):

@@ -29,7 +29,8 @@ def html(result):
                                    f"{result.run_seconds:.0f} s; result.perfetto(FILE) repeats it "
                                    "for a timeline.")
         session = Session(path)
-        return inline.fragment(title, facts, session.facts.get("verdict", ()),
+        said = [f"Trust: {result.confidence['text']}"] if result.confidence else []
+        return inline.fragment(title, facts, [*said, *session.facts.get("verdict", ())],
                                inline.picture(session))
 
 

@@ -72,6 +72,7 @@ def _attempt(recorder, options, result, undefined):
             result.latency_ns = 1e9 * max(total_times(result.summary), default=0.0)
             result.summary_text = found["text"]
             result.partial = found["partial"]
+            result.confidence = json.loads(found["confidence"]) if "confidence" in found else None
             result.explanation = found.get("explanation", "")
         else:
             recorder.program.interpret(undefined, recorder.print)

@@ -21,6 +21,9 @@ class Result:
         self.latency_ns: float | None = None
         self.summary: dict[str, dict[str, Any]] = {}  # the profiler's metrics, one entry per core
         self.summary_text = ""
+        #: How far to trust the latency: the interval that measurements of such kernels leave, and
+        #: why (docs/accuracy.md); its "text" is all that in a line.
+        self.confidence: dict[str, Any] | None = None
         self.executed = 0          # dynamic instructions
         self.files = options.files  # reports that the run writes (see _core's simulate)
         self.explanation = ""      # where the time went, if files has "explain"
@@ -96,6 +99,8 @@ class Result:
             lines.append("PARTIAL       interrupted: all figures are of what ran until then")
         if self.latency_ns is not None:
             lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
+        if self.confidence:
+            lines.append(f"trust         {self.confidence['text']}")
         lines.append(f"instructions  {self.instructions}")
         if self.compiled is not None and self.compiled.delay:
             beside = ", narrow tensors side by side" if self.compiled.packed else ""

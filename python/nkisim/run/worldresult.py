@@ -21,6 +21,7 @@ class RankResult:
         self.executed = found["instructions"]  # dynamic instructions
         self.partial = found["partial"]
         self.summary: dict[str, dict[str, Any]] = json.loads(found.get("json", "{}"))
+        self.confidence: dict[str, Any] | None = json.loads(found.get("confidence", "null"))
         self.summary_text = found.get("text", "")
         self.latency_ns: float | None = None
         if self.summary:

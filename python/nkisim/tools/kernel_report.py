@@ -127,7 +127,7 @@ class Report:
         if self.args.json:
             out = {"ok": code == OK, "exit_code": code, "partial": result.partial,
                    "target": result.recorder.target, "instructions": result.executed,
-                   "summary": result.summary}
+                   "summary": result.summary, "confidence": result.confidence}
             if self.outputs:
                 out["outputs"] = self.outputs
             if self.budgets:

@@ -65,6 +65,10 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("nki_target", targets)
 
 
+def _trust(result):
+    return f" (trust: {result.confidence['text']})" if result.confidence else ""
+
+
 class Checked:
     """A Result with assertions; every other attribute is the Result's."""
 
@@ -94,7 +98,7 @@ class Checked:
         found = self.result.latency_us
         assert found < microseconds, (
             f"{self.result.name} takes {found:.3f} us on {self.result.recorder.target}; less than "
-            f"{microseconds} us is required")
+            f"{microseconds} us is required{_trust(self.result)}")
         return self
 
     def no_slower(self, tolerance=0.01):

@@ -70,6 +70,11 @@ def hbm(s):
     return dict(zip(columns["usage_type"], columns["usage_bytes"]))
 
 
+def trust(facts):
+    """How far to trust the latency, in a line; empty for a session that does not say."""
+    return (facts.get("confidence") or {}).get("text", "")
+
+
 def payload(s, pack):
     texts, t = Texts(s.texts), s.transfers
     facts = {
@@ -77,6 +82,7 @@ def payload(s, pack):
         "trace": s.facts.get("trace") or "trace", "end_ns": s.end_fs / FS_PER_NS,
         "end_fs": s.end_fs, "partial": s.facts.get("partial", False), "machine": s.machine,
         "summary": s.summary(), "verdict": s.facts.get("verdict", []),
+        "trust": trust(s.facts),
         "what_if": s.facts.get("what_if", []), "warnings": TABLES["Warning"](s)["message"],
         "stalls": stalls(s), "opcodes": opcodes(s), "hbm": hbm(s), "lines": source_lines(s),
         "timeline": timeline(s, pack, texts), "curves": curves(s, pack), "maps": maps(s, pack),

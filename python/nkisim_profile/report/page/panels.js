@@ -28,6 +28,7 @@ function head() {
   add('MFU', percent(S.mfu_estimated_percent));
   add('HBM bandwidth', percent(S.mbu_estimated_percent));
   if (D.partial) $('head').append(text('span', 'partial: the run was interrupted', 'partial'));
+  if (D.trust) $('verdict').append(text('li', `Trust: ${D.trust}`));
   for (const line of D.verdict) $('verdict').append(text('li', line));
   for (const line of D.warnings) $('verdict').append(text('li', line, 'warn'));
   $('whatif-box').hidden = D.what_if.length === 0;

@@ -1,0 +1,259 @@
+#include "src/report/confidence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace nkisim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using models::Fs;
+
+constexpr std::size_t kNamed = 3;      // in a reason
+constexpr double kWorthSaying = 0.05;  // of the busy time
+constexpr double kCoverage = 0.8;      // of the measurements that a config's spread holds
+constexpr std::string_view kPackets = "packet";
+
+std::string percent(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f %%", share * 100);
+  return text.data();
+}
+
+double share(Fs part, Fs all) {
+  return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
+}
+
+std::string_view kind_of(const ProgramOrigin& origin) {
+  if (!origin.kernel) return "trace";
+  return origin.legacy ? "neuronxcc" : "nki";
+}
+
+std::string about(const ProgramOrigin& origin) {
+  if (!origin.kernel) return "a trace: nothing is left to the compiler";
+  return origin.legacy
+             ? "a kernel of the legacy API, which leaves nearly everything to the compiler"
+             : "a kernel, whose compiler is imitated";
+}
+
+const models::Calibrated* find(const models::Config& config, std::string_view target,
+                               std::string_view unit, std::string_view opcode) {
+  const auto it = std::find_if(
+      config.calibrated.begin(), config.calibrated.end(), [&](const models::Calibrated& c) {
+        return (target.empty() || c.target == target) && c.unit == unit && c.opcode == opcode;
+      });
+  return it == config.calibrated.end() ? nullptr : &*it;
+}
+
+// Of the slowest core, from its first start to its last end.
+double latency_us(const Summary& summary) {
+  double seconds = 0;
+  for (const auto& core : summary.json()) {
+    if (core.is_object()) seconds = std::max(seconds, core.value("total_time", 0.0));
+  }
+  return seconds * 1e6;
+}
+
+bool exceeds_memory(const isa::Program& program) {
+  const isa::Machine& m = program.machine();
+  return std::any_of(program.tensors().begin(), program.tensors().end(), [&](const auto& t) {
+    if (t.space == isa::Space::kHbm || program.virtual_addresses()) return false;
+    const std::int64_t room =
+        t.space == isa::Space::kSbuf ? m.sbuf_partition_bytes : m.psum_partition_bytes;
+    return t.address + t.extent_bytes() > room;
+  });
+}
+
+}  // namespace
+
+ProgramOrigin origin_of(const TraceFile& trace, const compiler::Compiled& done) {
+  ProgramOrigin origin{.kernel = trace.recorded,
+                       .legacy = trace.legacy,
+                       .over_capacity = exceeds_memory(*trace.program)};
+  for (const auto& step : done.steps) origin.passes.emplace_back(step.pass, step.changed);
+  return origin;
+}
+
+void Confidence::Use::add(Basis basis, std::int64_t size, Fs time_used) {
+  time.at(basis) += time_used;
+  least = used ? std::min(least, size) : size;
+  most = used ? std::max(most, size) : size;
+  used = true;
+}
+
+Confidence::Use Confidence::sampled(const std::string& unit, const std::string& opcode) const {
+  const std::string_view target = isa::first_target(program_->machine().generation);
+  Use use;
+  use.own = find(config_, target, unit, opcode);
+  use.other = use.own == nullptr && find(config_, {}, unit, opcode) != nullptr;
+  return use;
+}
+
+Confidence::Basis Confidence::basis_of(const Use& use, std::int64_t size) {
+  if (use.own != nullptr) {
+    return size >= use.own->least && size <= use.own->most ? kSampled : kExtrapolated;
+  }
+  return use.other ? kOtherChip : kExtrapolated;
+}
+
+void Confidence::on_start(const isa::Program& program, const models::Config& config) {
+  program_ = &program;
+  config_ = config;
+  costs_ = std::make_unique<models::CostTable>(config_, program);
+  cache_ = std::make_unique<models::CostCache>(*costs_);
+  cores_ = program.cores();
+  uses_.assign(program.opcode_count(), {});
+  for (std::size_t op = 0; op < uses_.size(); ++op) {
+    const std::string opcode(program.opcode_name(static_cast<isa::Opcode>(op)));
+    for (int u = 0; u < isa::kUnitCount; ++u) {
+      uses_[op][static_cast<std::size_t>(u)] =
+          sampled(std::string(isa::name(static_cast<isa::Unit>(u))), opcode);
+    }
+  }
+  busy_until_.clear();
+  packets_ = sampled("DMA", std::string(kPackets));
+}
+
+void Confidence::on_event(const models::PartEvent& event) {
+  if (event.part == nullptr || event.kind == models::PartKind::kDmaTrigger) return;
+  const isa::Part& part = *event.part;
+  Use& use = uses_[static_cast<std::size_t>(part.opcode)][static_cast<std::size_t>(part.unit)];
+  Basis basis = basis_of(use, part.elements);
+  const models::CostRule& rule = *cache_->cost(part).rule;
+  if (rule.assumed) {
+    basis = kAssumed;
+  } else if (rule.documented && basis != kSampled) {
+    basis = kDocumented;
+  }
+  use.add(basis, part.elements, event.end - event.start);
+}
+
+void Confidence::on_event(const models::DmaLaneEvent& event) {
+  const int engines = std::max(1, config_.dma.engines);
+  const auto lane = static_cast<std::size_t>(event.core * engines + event.engine);
+  if (lane >= busy_until_.size()) busy_until_.resize(lane + 1);
+  // Queues share an engine: what is new of this stretch.
+  const Fs from = std::max(event.start, busy_until_[lane]);
+  busy_until_[lane] = std::max(event.end, busy_until_[lane]);
+  packets_.add(basis_of(packets_, event.packet_bytes), event.packet_bytes,
+               std::max<Fs>(0, event.end - from) / engines);
+}
+
+Json Confidence::rates(Fs all) const {
+  struct Row {
+    Fs time;
+    Json json;
+  };
+  std::vector<Row> rows;
+  const auto put = [&](const Use& use, std::string_view unit, std::string_view opcode) {
+    if (!use.used) return;
+    constexpr std::array<const char*, kBases> kNames = {"measured", "documented", "extrapolated",
+                                                        "other_generation", "assumed"};
+    Fs time = 0;
+    Json bases = Json::object();
+    for (std::size_t b = 0; b < kBases; ++b) {
+      time += use.time.at(b);
+      if (use.time.at(b) > 0) bases[kNames.at(b)] = share(use.time.at(b), all);
+    }
+    Json row = {{"unit", unit}, {"opcode", opcode}, {"share", share(time, all)}};
+    row["basis"] = std::move(bases);
+    row["sizes"] = {use.least, use.most};
+    if (use.own != nullptr) row["measured_sizes"] = {use.own->least, use.own->most};
+    rows.push_back({time, std::move(row)});
+  };
+  for (std::size_t op = 0; op < uses_.size(); ++op) {
+    for (std::size_t u = 0; u < uses_[op].size(); ++u) {
+      put(uses_[op][u], isa::name(static_cast<isa::Unit>(u)),
+          program_->opcode_name(static_cast<isa::Opcode>(op)));
+    }
+  }
+  put(packets_, "DMA", kPackets);
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.time > b.time; });
+  Json list = Json::array();
+  for (Row& row : rows) list.push_back(std::move(row.json));
+  return list;
+}
+
+Json Confidence::interval(const ProgramOrigin& origin, double us, double uncertain,
+                          Json& reasons) const {
+  const auto spread =
+      std::find_if(config_.spreads.begin(), config_.spreads.end(),
+                   [&](const models::Spread& s) { return s.kind == kind_of(origin); });
+  if (spread == config_.spreads.end() || spread->low <= 0) return nullptr;
+  const std::string_view target = isa::first_target(program_->machine().generation);
+  const bool measured =
+      std::find(spread->targets.begin(), spread->targets.end(), target) != spread->targets.end();
+  if (!measured) {
+    reasons.push_back("no latency of such a run is published for " + std::string(target) +
+                      ": how many are within the interval is not known");
+  }
+  const double wider = 1 + spread->widening * uncertain;
+  return {{"low_us", us * std::pow(spread->low, wider)},
+          {"high_us", us * std::pow(spread->high, wider)},
+          {"coverage", measured ? Json(kCoverage) : Json(nullptr)}};
+}
+
+Json Confidence::json(const ProgramOrigin& origin, const Summary& summary) const {
+  std::array<Fs, kBases> time{};
+  const auto count = [&time](const Use& use) {
+    for (std::size_t b = 0; b < kBases; ++b) time.at(b) += use.time.at(b);
+  };
+  for (const auto& units : uses_) std::for_each(units.begin(), units.end(), count);
+  count(packets_);
+  Fs all = 0;
+  for (const Fs t : time) all += t;
+  Json reasons = Json::array({about(origin)});
+  const double extrapolated = share(time[kExtrapolated], all), other = share(time[kOtherChip], all),
+               assumed = share(time[kAssumed], all);
+  double uncertain = extrapolated + other + assumed;
+  Json j = {{"origin", kind_of(origin)}};
+  Json passes = Json::object();
+  for (const auto& [pass, changed] : origin.passes) {
+    if (changed > 0) passes[pass] = changed;
+  }
+  j["compiler"] = std::move(passes);
+  j["over_capacity"] = origin.over_capacity;
+  j["shares"] = {{"measured", share(time[kSampled], all)},
+                 {"documented", share(time[kDocumented], all)},
+                 {"extrapolated", extrapolated},
+                 {"other_generation", other},
+                 {"assumed", assumed}};
+  j["rates"] = rates(all);
+  const auto say = [&reasons](double part, const std::string& text) {
+    if (part >= kWorthSaying) reasons.push_back(percent(part) + " of the busy time " + text);
+  };
+  say(extrapolated, "is instructions or sizes beyond those measured");
+  say(other, "is at rates measured on another generation");
+  say(assumed, "is at assumed rates");
+  if (origin.over_capacity) {
+    reasons.push_back("the tiles exceed the memory: a device would spill or refuse");
+    uncertain = 1;
+  }
+  if (cores_ > 1 || !origin.alone) {
+    reasons.push_back(
+        "several cores or ranks: no latency of such a kernel is in the interval's data");
+    uncertain = 1;
+  }
+  j["uncertain"] = uncertain;
+  j["interval"] = interval(origin, latency_us(summary), uncertain, reasons);
+  j["reasons"] = std::move(reasons);
+  j["text"] = line(j);
+  return j;
+}
+
+std::string Confidence::line(const Json& json) {
+  std::string text = json["reasons"][0].get<std::string>();
+  for (std::size_t i = 1; i < std::min(json["reasons"].size(), kNamed); ++i) {
+    text += "; " + json["reasons"][i].get<std::string>();
+  }
+  const Json& interval = json["interval"];
+  if (interval.is_null()) return "no interval (" + text + ")";
+  std::array<char, 96> range{};
+  std::snprintf(range.data(), range.size(), "%.4g to %.4g us", interval["low_us"].get<double>(),
+                interval["high_us"].get<double>());
+  return range.data() + std::string(interval["coverage"].is_null() ? "" : " in 4 of 5 cases") +
+         " (" + text + ")";
+}
+
+}  // namespace nkisim

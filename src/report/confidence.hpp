@@ -1,0 +1,76 @@
+// How far to trust a run's latency: what its time rests on, what was left to the imitated compiler,
+// and the interval that measurements of such runs leave.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/pipeline.hpp"
+#include "models/cost.hpp"
+#include "models/observer.hpp"
+#include "src/report/summary.hpp"
+#include "src/trace/trace_file.hpp"
+
+namespace nkisim {
+
+/// How the program of a run came about.
+struct ProgramOrigin {
+  bool kernel = false;  // recorded from a kernel; else a trace that says itself what is issued
+  bool legacy = false;  // ... of neuronxcc.nki
+  bool over_capacity = false;
+  bool alone = true;  // false: one of several ranks
+  /// Instructions or tensors that each pass of the compiler changed.
+  std::vector<std::pair<std::string, std::size_t>> passes = {};
+};
+
+/// Of a trace that has been compiled.
+[[nodiscard]] ProgramOrigin origin_of(const TraceFile& trace, const compiler::Compiled& done);
+
+/// Collects one run. Shares are of the busy time: the durations of all parts of instructions, and
+/// the mean busy time of the DMA engines.
+class Confidence : public models::Observer {
+ public:
+  void on_start(const isa::Program& program, const models::Config& config) override;
+  void on_event(const models::PartEvent& event) override;
+  void on_event(const models::DmaLaneEvent& event) override;
+
+  /// Valid after the run, of which `summary` says how long it took; docs/accuracy.md describes the
+  /// fields.
+  [[nodiscard]] nlohmann::ordered_json json(const ProgramOrigin& origin,
+                                            const Summary& summary) const;
+
+ private:
+  using Json = nlohmann::ordered_json;
+  enum Basis : std::uint8_t { kSampled, kDocumented, kExtrapolated, kOtherChip, kAssumed };
+  static constexpr std::size_t kBases = 5;
+  struct Use {  // of one opcode on one unit, or of the DMA engines
+    std::array<models::Fs, kBases> time{};
+    std::int64_t least = 0, most = 0;  // elements per partition, or bytes of a packet
+    bool used = false;
+    const models::Calibrated* own = nullptr;
+    bool other = false;  // sampled on another generation only
+    void add(Basis basis, std::int64_t size, models::Fs time_used);
+  };
+  [[nodiscard]] Use sampled(const std::string& unit, const std::string& opcode) const;
+  [[nodiscard]] static Basis basis_of(const Use& use, std::int64_t size);
+  // For people: "21.3 to 41.0 us in 4 of 5 cases (...)".
+  [[nodiscard]] static std::string line(const Json& json);
+  [[nodiscard]] Json rates(models::Fs all) const;
+  [[nodiscard]] Json interval(const ProgramOrigin& origin, double us, double uncertain,
+                              Json& reasons) const;
+
+  const isa::Program* program_ = nullptr;
+  models::Config config_;
+  std::unique_ptr<models::CostTable> costs_;
+  std::unique_ptr<models::CostCache> cache_;
+  std::vector<std::array<Use, isa::kUnitCount>> uses_;  // by opcode
+  Use packets_;
+  std::vector<models::Fs> busy_until_;  // by core and DMA engine
+  int cores_ = 1;
+};
+
+}  // namespace nkisim

@@ -1,0 +1,169 @@
+"""How far a run says its latency is to be trusted."""
+import json
+import os
+import pathlib
+import subprocess
+
+import neuronxcc.nki as old
+import neuronxcc.nki.language as onl
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import nkisim
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NKISIM = os.environ.get("NKISIM") or os.environ.get("NKISIM_PROGRAM") or "nkisim"
+X = np.ones((128, 512), np.float32)
+
+
+def config(target):
+    done = subprocess.run([NKISIM, "config", "show", target], capture_output=True, text=True,
+                          check=True)
+    return json.loads(done.stdout)
+
+
+def run_json(path, *words):
+    done = subprocess.run([NKISIM, "run", str(path), "--json", "--timing-only", *words],
+                          capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def added(columns):
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        a = nl.ndarray((128, columns), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=a, src=x)
+        nisa.tensor_tensor(dst=a, data1=a, data2=a, op=nl.add)
+        nisa.dma_copy(dst=out, src=a)
+        return out
+
+    return kernel
+
+
+@old.jit
+def legacy(x):
+    out = onl.ndarray(x.shape, dtype=x.dtype, buffer=onl.shared_hbm)
+    onl.store(out, onl.load(x) + 1.0)
+    return out
+
+
+def trusted(kernel, *arguments, **settings):
+    return nkisim.run(kernel, *arguments, **{"target": "trn2", **settings})
+
+
+def by_hand(result, kind, target):
+    """The interval from the config's numbers and the run's own uncertain share."""
+    spread, said = config(target)["spread"][kind], result.confidence
+    wider = 1 + spread["widening"]["value"] * said["uncertain"]
+    return [result.latency_us * spread[end]["value"] ** wider for end in ("low", "high")]
+
+
+def test_an_interval_from_the_spread_of_its_kind():
+    for kernel, kind in ((added(512), "nki"), (legacy, "neuronxcc")):
+        result = trusted(kernel, X)
+        said = result.confidence
+        assert said["origin"] == kind and said["interval"]["coverage"] == 0.8
+        assert [said["interval"]["low_us"], said["interval"]["high_us"]] == pytest.approx(
+            by_hand(result, kind, "trn2"), rel=1e-6)
+        assert said["interval"]["low_us"] <= result.latency_us <= said["interval"]["high_us"]
+        assert f"trust         {said['text']}" in result.report()
+        assert "4 of 5 cases" in said["text"]
+
+
+def test_shares_are_of_all_busy_time():
+    said = trusted(added(512), X).confidence
+    assert sum(said["shares"].values()) == pytest.approx(1)
+    assert sum(r["share"] for r in said["rates"]) == pytest.approx(1)
+    unsure = sum(said["shares"][k] for k in ("extrapolated", "other_generation", "assumed"))
+    assert said["uncertain"] == pytest.approx(unsure)
+
+
+def rate(said, unit, opcode):
+    return next(r for r in said["rates"] if (r["unit"], r["opcode"]) == (unit, opcode))
+
+
+def test_sizes_beyond_the_measured_ones_are_extrapolated():
+    known = config("trn2")["calibrated"]["trn2"]["Vector"]["TENSOR_TENSOR"]["value"]
+    inside = rate(trusted(added(known[1]), np.ones((128, known[1]), np.float32)).confidence,
+                  "Vector", "TENSOR_TENSOR")
+    assert inside["measured_sizes"] == known and list(inside["basis"]) == ["measured"]
+    wide = np.ones((128, 4 * known[1]), np.float32)
+    beyond = rate(trusted(added(4 * known[1]), wide).confidence, "Vector", "TENSOR_TENSOR")
+    assert beyond["sizes"] == [4 * known[1]] * 2 and "measured" not in beyond["basis"]
+
+
+def test_a_number_of_ones_own_is_assumed(tmp_path):
+    path = tmp_path / "k.nisa"
+    trusted(added(512), X).save(path)
+    plain, changed = (run_json(path, *more)["confidence"] for more in (
+        (), ("--set", "rules.tensor_tensor.fixed=200")))
+    assert "assumed" not in rate(plain, "Vector", "TENSOR_TENSOR")["basis"]
+    assert list(rate(changed, "Vector", "TENSOR_TENSOR")["basis"]) == ["assumed"]
+    assert changed["uncertain"] > plain["uncertain"]
+
+
+def test_a_saved_program_says_the_same(tmp_path):
+    for kernel in (added(512), legacy):
+        result = trusted(kernel, X)
+        for compiled in (True, False):
+            path = tmp_path / "k.nisa"
+            result.save(path, compiled)
+            again = run_json(path)["confidence"]
+            assert again["origin"] == result.confidence["origin"]
+            assert again["interval"] == pytest.approx(result.confidence["interval"])
+            assert again["reasons"] == result.confidence["reasons"]
+
+
+def test_a_trace_leaves_nothing_to_a_compiler():
+    said = run_json(ROOT / "traces" / "softmax.jsonl")["confidence"]
+    assert said["origin"] == "trace" and said["compiler"] == {}
+
+
+def test_the_profiles_are_within_the_measured_sizes(tmp_path):
+    """The sizes of the config are those that validation/sizes finds in the profiles, or more."""
+    trace = tmp_path / "p.nisa"
+    profiles = sorted((ROOT / "validation" / "profiles").glob("*.json.gz"))
+    assert len(profiles) == 4
+    for profile in profiles:
+        subprocess.run([NKISIM, "import-profile", str(profile), "-o", str(trace)], check=True,
+                       capture_output=True)
+        shares = run_json(trace)["confidence"]["shares"]
+        assert shares["extrapolated"] == shares["other_generation"] == 0
+
+
+def test_trn3_has_no_measured_coverage():
+    said = trusted(added(512), X, target="trn3").confidence
+    assert said["interval"]["coverage"] is None
+    assert any("no latency of such a run is published for trn3" in r for r in said["reasons"])
+    assert said["shares"]["other_generation"] > 0
+
+
+def test_too_much_memory_is_said():
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = [nl.ndarray((128, 32768), dtype=x.dtype, buffer=nl.sbuf) for _ in range(2)]
+        for t in tiles:
+            nisa.dma_copy(dst=t[:, 0:512], src=x)
+            nisa.memset(dst=t[:, 512:32768], value=0.0)
+        nisa.tensor_tensor(dst=tiles[0], data1=tiles[0], data2=tiles[1], op=nl.add)
+        nisa.dma_copy(dst=out, src=tiles[0][:, 0:512])
+        return out
+
+    said = trusted(kernel, X, over_capacity=True).confidence
+    assert said["over_capacity"] and said["uncertain"] == 1
+    assert any("exceed the memory" in r for r in said["reasons"])
+
+
+def test_the_report_has_it(tmp_path):
+    from nkisim_profile.report import trust
+    from nkisim_profile.session import Session
+
+    result = trusted(added(512), X)
+    result.write(session=tmp_path / "k.npz")
+    assert trust(Session(str(tmp_path / "k.npz")).facts) == result.confidence["text"]
+    assert trust({}) == ""
