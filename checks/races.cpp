@@ -1,6 +1,7 @@
 #include "checks/races.hpp"
 
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "checks/shadow.hpp"
@@ -177,6 +178,23 @@ class Search {
     return op.rendezvous && op.eval == nullptr;
   }
 
+  // Whether both cores write the place: then one may put there again what the other has written and
+  // reads.
+  bool may_repeat(const Access& earlier, const Access& access) {
+    if (earlier.write && access.write) return true;
+    const Access& read = access.write ? earlier : access;
+    if (writers_.empty()) find_writers();
+    return writers_.count({core_of(read.step), read.ref->tensor}) != 0;
+  }
+
+  void find_writers() {
+    for (const isa::Inst& inst : program_.insts()) {
+      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+        if (write && !ref.on_chip()) writers_.emplace(inst.core, ref.tensor);
+      });
+    }
+  }
+
   // Both cores of a rank call a collective, which reads and writes HBM once.
   bool same_collective(std::uint32_t a, std::uint32_t b) const {
     return step_at(a).collective != 0 && step_at(a).collective == step_at(b).collective;
@@ -193,13 +211,9 @@ class Search {
     if (same_collective(earlier.step, access.step)) return false;
     const std::optional<Bytes> bytes = shared_bytes(earlier.bytes, access.bytes);
     if (!bytes) return false;
-    const bool called =
-        step_at(earlier.step).collective != 0 || step_at(access.step).collective != 0;
-    const bool both_write = earlier.write && access.write;
-    if ((both_write || called) && core_of(earlier.step) != core_of(access.step)) {
+    if (core_of(earlier.step) != core_of(access.step) && may_repeat(earlier, access)) {
       // Several cores may write the same values to the same place; without values nobody knows.
-      if (step_at(access.step).same && access.write) return true;
-      if (called && earlier.write && step_at(earlier.step).same) return true;
+      if (step_at((access.write ? access : earlier).step).same) return true;
       report_.unsure = true;
       if (!stream_.values) return true;
     }
@@ -237,6 +251,8 @@ class Search {
   std::vector<std::uint32_t> done_, transfers_;  // per engine and queue: how many so far
   std::vector<std::uint32_t> meeting_;
   std::map<std::uint8_t, std::uint32_t> called_;  // the last collective of each core
+  std::set<std::pair<std::uint8_t, std::uint32_t>>
+      writers_;  // (core, tensor in HBM that it writes)
   Shadow shadow_;
   std::vector<Access> accesses_;
   std::map<std::tuple<const isa::Inst*, const isa::Inst*, Hazard>, Race> found_;

@@ -143,7 +143,7 @@ class Statics {
   }
 
   void look_at_reads(const isa::Inst& inst) {
-    if (isa::spec(inst).eval == nullptr) return;
+    if (isa::spec(inst).eval == nullptr && isa::spec(inst).combine == nullptr) return;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& param, bool write) {
       if (write || said_[ref.tensor] || defined(ref.tensor)) return;
       said_[ref.tensor] = true;
@@ -190,7 +190,7 @@ class Statics {
   }
 
   void note_writes(const isa::Inst& inst) {
-    if (isa::spec(inst).eval == nullptr) return;
+    if (isa::spec(inst).eval == nullptr && isa::spec(inst).combine == nullptr) return;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       if (!write || wrote_[ref.tensor]) return;
       own_[ref.tensor] = wrote_[ref.tensor] = true;

@@ -49,7 +49,7 @@ std::vector<Use> uses_of(const Program& program) {
     while (at[core] < own.size() && own[at[core]].end < i) ++at[core];
     const bool inside = at[core] < own.size() && own[at[core]].begin <= i;
     const Block span = inside ? own[at[core]] : Block{i, i};
-    if (spec(inst).eval != nullptr) {
+    if (spec(inst).eval != nullptr || spec(inst).combine != nullptr) {
       for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool) {
         if (!ref.on_chip()) return;
         Use& use = uses[ref.tensor];

@@ -119,7 +119,7 @@ void check_call(const Program& program, const Inst& inst, const World& world) {
     if (rank >= world.ranks) {
       fail(op.params[static_cast<std::size_t>(groups_param(op))].name,
            "rank " + std::to_string(rank),
-           "a rank below " + std::to_string(world.ranks) + ", of which the world has that many");
+           "a rank below " + std::to_string(world.ranks) + ", the number of ranks of the run,");
     }
   }
   if (world.any_shape || world.ranks == 1 || op.combine == nullptr) return;

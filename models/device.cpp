@@ -33,7 +33,7 @@ Device::Device(const isa::Program& program, const Config& config, isa::Memory* m
       world_(world),
       evaluates_(memory != nullptr),
       costs_(config, program),
-      hbm_(config.hbm, program.cores() * config.dma.engines * config.dma.bytes_per_ns) {
+      hbm_(world.stack(options.rank, program.cores())) {
   if (!evaluates_) {
     scratch_ = std::make_unique<isa::Memory>(program);
     memory = scratch_.get();

@@ -50,7 +50,7 @@ class Device {
   bool evaluates_;
   std::unique_ptr<isa::Memory> scratch_;
   CostTable costs_;
-  Hbm hbm_;                                    // the cores of a program share a stack
+  Hbm& hbm_;                                   // of the rank's cores, and of its neighbours'
   std::map<std::uint32_t, Meeting> meetings_;  // by number
   std::vector<std::unique_ptr<Core>> cores_;
   std::uint64_t finished_ = 0;

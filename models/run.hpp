@@ -31,6 +31,9 @@ struct RunResult {
   bool stopped = false;            // by the progress callback
 };
 
+/// Ranks of `cores` cores that share an HBM stack, and so a part of their time.
+[[nodiscard]] int ranks_per_stack(const Config& config, int cores);
+
 /// One rank of a world: its program (ranks may share one), its memory and who watches it.
 struct RankSetup {
   const isa::Program* program = nullptr;

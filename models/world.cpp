@@ -27,6 +27,20 @@ void WorldRun::add(Device& device, const std::vector<int>& twins) {
   ranks_.push_back(std::move(rank));
 }
 
+int ranks_per_stack(const Config& config, int cores) {
+  return std::max(1, config.topology.cores_per_stack / std::max(1, cores));
+}
+
+Hbm& WorldRun::stack(int rank, int cores) {
+  const int share = ranks_per_stack(config_, cores), number = rank / share;
+  const auto found = stacks_.find(number);
+  if (found != stacks_.end()) return found->second;
+  const int present = std::min(share, world_.ranks - number * share);
+  const double demand =
+      present * cores * config_.dma.engines * config_.dma.bytes_per_ns;  // in this order, as ever
+  return stacks_.try_emplace(number, config_.hbm, demand).first->second;
+}
+
 void WorldRun::put(Later later) {
   later.number = scheduled_++;
   later_.push(std::move(later));

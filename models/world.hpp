@@ -16,6 +16,8 @@ class WorldRun : public sc_core::sc_module {
            SimSession& session);
   /// All devices, before the simulation starts; `twins` as in RankSetup.
   void add(Device& device, const std::vector<int>& twins);
+  /// The HBM stack that a rank of so many cores reaches, and those beside it that share it.
+  [[nodiscard]] Hbm& stack(int rank, int cores);
   /// A core of a rank has triggered a collective; the instruction ends at `at`.
   void trigger(Device& device, std::size_t core, Operation& op, Fs at);
   /// After the last event: throws Error if a collective is left over.
@@ -80,6 +82,7 @@ class WorldRun : public sc_core::sc_module {
   isa::World world_;
   const Config& config_;
   SimSession& session_;
+  std::map<int, Hbm> stacks_;
   std::vector<Rank> ranks_;                // simulated ones
   std::vector<std::size_t> owner_;         // of every rank of the world: index in ranks_
   std::vector<isa::WaitingRank> waiting_;  // of every rank: at its oldest call, once all cores are

@@ -76,11 +76,7 @@ class World {
         return ask(count);
       };
       if (!chosen("timed")) continue;
-      options.observers.push_back(&summaries[r]);
-      options.observers.push_back(&confidences[r]);
-      if (r >= files.size()) continue;
-      reports[r] = std::make_unique<nkisim::Reports>(report_files(files[r]));
-      reports[r]->observe(options.observers);
+      rank.observe = observer(summaries[r], confidences[r], reports[r], files, r);
     }
     nkisim::WorldResult result;
     {
@@ -139,6 +135,26 @@ class World {
     }
     if (!any) return nullptr;
     return nkisim::world_facts(accountings, result.timed_as);
+  }
+
+  // Begins the reports of a rank anew; `files` may be empty.
+  static std::function<std::vector<nkisim::models::Observer*>()> observer(
+      nkisim::Summary& summary, nkisim::Confidence& confidence,
+      std::unique_ptr<nkisim::Reports>& reports, const std::vector<py::dict>& files,
+      std::size_t rank) {
+    std::optional<nkisim::ReportFiles> names;
+    if (rank < files.size()) names = report_files(files[rank]);
+    return [&summary, &confidence, &reports, names] {
+      summary = nkisim::Summary();
+      confidence = nkisim::Confidence();
+      std::vector<nkisim::models::Observer*> observers = {&summary, &confidence};
+      if (names) {
+        reports.reset();
+        reports = std::make_unique<nkisim::Reports>(*names);
+        reports->observe(observers);
+      }
+      return observers;
+    };
   }
 
   static py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result,

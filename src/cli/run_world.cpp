@@ -215,11 +215,16 @@ class Run {
       return !limits_.stop(done);
     };
     if (!options_.timed) return input;
-    RankOutcome& out = ranks_[rank];
-    sim.observers.push_back(&out.summary);
-    sim.observers.push_back(&out.confidence);
-    out.reports = std::make_unique<Reports>(files_of(args_, rank));
-    out.reports->observe(sim.observers);
+    input.observe = [this, rank] {
+      RankOutcome& out = ranks_[rank];
+      out.summary = Summary();
+      out.confidence = Confidence();
+      out.reports.reset();
+      out.reports = std::make_unique<Reports>(files_of(args_, rank));
+      std::vector<models::Observer*> observers = {&out.summary, &out.confidence};
+      out.reports->observe(observers);
+      return observers;
+    };
     return input;
   }
 

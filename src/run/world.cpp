@@ -68,7 +68,7 @@ Folding folding_of(std::span<const RankInput> ranks, const WorldOptions& options
     return r.inputs != 0 && r.inputs == ranks.front().inputs;
   });
   const bool values = same_inputs && same_for_all(program, options.world.ranks);
-  return {values || time_without_values(program), values};
+  return {time_without_values(program), values};
 }
 
 isa::InterpretOptions interpret_options(const SimOptions& sim) {
@@ -120,23 +120,24 @@ std::vector<models::RankSetup> setups(std::span<const RankInput> ranks, bool tim
                                       std::size_t count) {
   std::vector<models::RankSetup> out;
   for (std::size_t r = 0; r < count; ++r) {
-    models::RankSetup setup{.program = ranks[r].program,
-                            .memory = timing_only ? nullptr : ranks[r].memory,
-                            .observers = models::ObserverList(ranks[r].options.observers),
-                            .options = run_options(ranks[r].options)};
+    const bool watched = static_cast<bool>(ranks[r].observe);
+    models::RankSetup setup{
+        .program = ranks[r].program,
+        .memory = timing_only ? nullptr : ranks[r].memory,
+        .observers = watched ? models::ObserverList(ranks[r].observe()) : models::ObserverList(),
+        .options = run_options(ranks[r].options)};
     setup.options.rank = static_cast<int>(r);
     out.push_back(std::move(setup));
   }
-  if (count == 1) {
-    out.front().twins.resize(ranks.size() - 1);
-    std::iota(out.front().twins.begin(), out.front().twins.end(), 1);
+  for (std::size_t r = count; r < ranks.size(); ++r) {
+    out[r % count].twins.push_back(static_cast<int>(r));
   }
   return out;
 }
 
 void keep(WorldResult& out, const std::vector<models::RunResult>& results) {
   for (std::size_t r = 0; r < out.ranks.size(); ++r) {
-    const models::RunResult& result = results[std::min(r, results.size() - 1)];
+    const models::RunResult& result = results[r % results.size()];
     out.ranks[r] = {result.end, result.instructions, result.stopped};
   }
 }
@@ -168,22 +169,22 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
     interpret(ranks, options, folding.values, out);
     return out;
   }
-  if (folding.time) {
-    // Values that decide nothing about time come from the interpreter; the same, as ever.
+  // Ranks of one HBM stack share its rate: the first stack's stand for all others'.
+  const auto share =
+      static_cast<std::size_t>(models::ranks_per_stack(config, ranks.front().program->cores()));
+  if (folding.time && (ranks.size() % share == 0 || ranks.size() < share)) {
     try {
-      const bool without = timing_only || time_without_values(*ranks.front().program);
-      if (without) {
-        keep(out, models::run_world(setups(ranks, true, 1), config, options.world));
-        std::fill(out.timed_as.begin(), out.timed_as.end(), 0);
-        if (timing_only || out.ranks.front().partial) return out;
-        const std::vector<SimResult> timed = out.ranks;
-        if (interpret(ranks, options, folding.values, out)) out.ranks = timed;
-        return out;
-      }
+      const std::size_t count = std::min(share, ranks.size());
+      keep(out, models::run_world(setups(ranks, true, count), config, options.world));
+      for (std::size_t r = 0; r < ranks.size(); ++r) out.timed_as[r] = static_cast<int>(r % count);
+      if (timing_only || out.ranks.front().partial) return out;
+      // Values decide nothing about time: they come from the interpreter.
+      const std::vector<SimResult> timed = out.ranks;
+      if (interpret(ranks, options, folding.values, out)) out.ranks = timed;
+      return out;
     } catch (const models::NotAlike&) {  // the ranks' places make a difference
     }
   }
-  std::fill(out.timed_as.begin(), out.timed_as.end(), 0);
   std::iota(out.timed_as.begin(), out.timed_as.end(), 0);
   std::iota(out.values_of.begin(), out.values_of.end(), 0);
   keep(out, models::run_world(setups(ranks, timing_only, ranks.size()), config, options.world));

@@ -1,6 +1,7 @@
 // Runs of several ranks: values alone, or in time.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -13,7 +14,10 @@ namespace nkisim {
 struct RankInput {
   const isa::Program* program = nullptr;
   isa::Memory* memory = nullptr;  // null for all ranks: time only
-  SimOptions options = {};
+  SimOptions options = {};        // without observers
+  /// Makes the observers of an attempt to run it in time. There may be a second attempt, which
+  /// begins anew.
+  std::function<std::vector<models::Observer*>()> observe = {};
   /// Ranks with the same number other than 0 have the same inputs, byte for byte.
   int inputs = 0;
 };

@@ -416,12 +416,20 @@ def test_inputs_come_as_lists_functions_or_by_name():
         nkisim.run(double, nkisim.per_rank([*x, x[0]]), ranks=2)
 
 
+def both(x):
+    group = ncc.ReplicaGroup([[0, 1], [2, 3]])
+    return staged(x, x.shape, lambda s, d: ncc.all_reduce([s], [d], group, nl.add))
+
+
 def test_equal_ranks_are_simulated_once():
     x = data(1, (4, 8))[0]
-    r = nkisim.run(double, x, ranks=2)
-    assert (r.timed_as, r.values_of) == ([0, 0], [0, 0])
-    single = nkisim.run(double, x, ranks=2, fold=False)
-    assert (single.timed_as, single.values_of) == ([0, 1], [0, 1])
+    # Ranks 0 and 1 of one core share an HBM stack, and stand for those of the other stacks.
+    r = nkisim.run(both, x, ranks=4)
+    assert (r.timed_as, r.values_of) == ([0, 1, 0, 1], [0, 0, 0, 0])
+    pairs = nkisim.run(both, x, ranks=4, lnc=2)
+    assert (pairs.timed_as, pairs.values_of) == ([0, 0, 0, 0], [0, 0, 0, 0])
+    single = nkisim.run(both, x, ranks=4, fold=False)
+    assert (single.timed_as, single.values_of) == ([0, 1, 2, 3], [0, 1, 2, 3])
     assert [a.latency_ns for a in r] == [b.latency_ns for b in single]
     for a, b in zip(r.outputs, single.outputs):
         np.testing.assert_array_equal(a, b)

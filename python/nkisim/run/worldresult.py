@@ -87,6 +87,11 @@ class WorldResult:
         return None if self.latency_ns is None else self.latency_ns / 1e3
 
     @property
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """The profiler's metrics, one entry per rank and core."""
+        return {f"rank {r.rank} {core}": m for r in self.ranks for core, m in r.summary.items()}
+
+    @property
     def recorder(self):
         """Of the first rank."""
         return self.ranks[0].recorder
@@ -133,8 +138,7 @@ class WorldResult:
 
     def _inputs(self, kernel):
         """Arrays of the archive, and the key of each tensor: NAME@RANK where ranks differ."""
-        from .hostarrays import to_numpy
-        from .hostarrays import bits
+        from .hostarrays import bits, to_numpy
 
         arrays, keys, given = {}, {}, set()
         for i, (_, t) in enumerate(kernel.arguments.pairs):

@@ -18,8 +18,8 @@ import pytest
 from ..run.kernel import run
 from .install import install
 
-_MARKER = "nkisim(targets, rtol, atol, lnc): how the nki_run fixture runs kernels"
-_KNOWN = {"targets", "rtol", "atol", "lnc"}
+_MARKER = "nkisim(targets, rtol, atol, lnc, ranks): how the nki_run fixture runs kernels"
+_KNOWN = {"targets", "rtol", "atol", "lnc", "ranks"}
 
 
 def pytest_addoption(parser):
@@ -82,7 +82,8 @@ class Checked:
         return getattr(self.result, name)
 
     def matches(self, *expected, rtol=None, atol=None):
-        """Asserts that the outputs are `expected` within the marker's (or this) tolerance."""
+        """Asserts that the outputs (of several ranks: what each returns) are `expected` within the
+        marker's (or this) tolerance."""
         found = self.result.outputs
         found = found if isinstance(found, (list, tuple)) else [found]
         assert len(found) == len(expected), f"{len(found)} outputs, {len(expected)} expected"
@@ -146,6 +147,8 @@ def nki_run(request, nki_target, _nkisim_latencies):
         kwargs.setdefault("target", nki_target)
         if settings.get("lnc") is not None:
             kwargs.setdefault("grid", settings["lnc"])
+        if settings.get("ranks") is not None:
+            kwargs.setdefault("ranks", settings["ranks"])
         result = run(kernel, *args, **kwargs)
         results.append(result)
         return Checked(result, f"{node.nodeid} run {len(results)}", settings, _nkisim_latencies)

@@ -1,0 +1,98 @@
+// Groups, rings, and memory that ranks share until they write.
+#include "isa/world.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "isa/error.hpp"
+#include "isa/memory.hpp"
+
+using namespace nkisim::isa;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::vector<std::byte> bytes_of(std::int64_t count, int value) {
+  return std::vector<std::byte>(static_cast<std::size_t>(count), static_cast<std::byte>(value));
+}
+
+std::uint32_t add_input(Program& program, const char* name, std::int64_t elements) {
+  Tensor t;
+  t.name = name;
+  t.dtype = Dtype::kUint8;
+  t.shape = {elements};
+  t.role = TensorRole::kInputOutput;
+  return program.add_tensor(std::move(t));
+}
+
+}  // namespace
+
+TEST_CASE("groups are held one behind the other") {
+  const std::vector<std::int64_t> list = {2, 0, kGroupEnd, kGroupEnd, 5, kGroupEnd};
+  const auto groups = groups_in(list);
+  REQUIRE(groups.size() == 3);
+  CHECK(std::vector<std::int64_t>(groups[0].begin(), groups[0].end()) ==
+        std::vector<std::int64_t>{2, 0});
+  CHECK(groups[1].empty());
+  CHECK(groups[2][0] == 5);
+}
+
+TEST_CASE("every ring order goes round all ranks of the group") {
+  const std::vector<std::int64_t> group = {4, 1, 7, 2, 9, 3};
+  for (const char* text : {"group", "reverse", "shuffle", "shuffle:1", "shuffle:4294967295"}) {
+    INFO(text);
+    const RingOrder order = parse_ring_order(text);
+    for (std::int64_t channel = 0; channel < 4; ++channel) {
+      const auto ring = ring_of(group, channel, order);
+      CHECK(std::is_permutation(ring.begin(), ring.end(), group.begin(), group.end()));
+      CHECK(ring == ring_of(group, channel, order));
+    }
+  }
+  CHECK(ring_of(group, 0, {}) == group);
+  CHECK(ring_of(group, 0, parse_ring_order("reverse")).front() == 3);
+  std::set<std::vector<std::int64_t>> drawn;
+  for (std::int64_t channel = 0; channel < 4; ++channel) {
+    drawn.insert(ring_of(group, channel, parse_ring_order("shuffle:5")));
+  }
+  CHECK(drawn.size() > 1);
+  for (const char* text :
+       {"", "Group", "shuffle:", "shuffle:x", "shuffle:-1", "shuffle:4294967296"}) {
+    INFO(text);
+    CHECK_THROWS_AS(parse_ring_order(text), Error);
+  }
+}
+
+TEST_CASE("memories begin with the same bytes and write their own") {
+  for (const std::int64_t size : {std::int64_t{16}, std::int64_t{1} << 20}) {
+    Program program(*find_machine("trn2"));
+    const std::uint32_t id = add_input(program, "x", size);
+    Memory a(program), b(program);
+    {
+      const SharedBytes shared(bytes_of(size, 7));
+      a.load(id, shared);
+      b.load(id, shared);
+    }
+    a.hbm(id).data()[size / 2] = std::byte{1};
+    CHECK(a.read(id)[static_cast<std::size_t>(size / 2)] == std::byte{1});
+    CHECK(b.read(id) == bytes_of(size, 7));
+    CHECK(b.bits(id).find_undefined(0, size) == -1);
+    CHECK_THROWS_AS(a.load(id, SharedBytes(bytes_of(size + 1, 0))), Error);
+  }
+}
+
+TEST_CASE("what is defined as a whole keeps no bits until some of it is not") {
+  Definedness bits(100);
+  CHECK(bits.find_undefined(10, 5) == 10);
+  CHECK(bits.find_undefined(10, 0) == -1);
+  bits.define(0, 100);
+  CHECK(bits.find_undefined(0, 100) == -1);
+  bits.undefine(40, 4, 3);
+  CHECK(bits.find_undefined(0, 100) == 40);
+  CHECK(bits.find_undefined(44, 56) == -1);
+  CHECK(bits.origin(41) == 3);
+  bits.define(40, 4);
+  CHECK(bits.find_undefined(0, 100) == -1);
+  Definedness part(100);
+  part.define(0, 99);
+  CHECK(part.find_undefined(0, 100) == 99);
+}

@@ -1,0 +1,122 @@
+"""`nkisim run --ranks`, and traces of several ranks."""
+
+import json
+import os
+import subprocess
+
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+import nkisim
+
+PROGRAM = os.environ["NKISIM_PROGRAM"]
+HEADER = {"nisa": 1, "target": "trn2", "name": "sum", "ranks": 4}
+LINES = [
+    {"tensor": {"name": "x", "dtype": "float32", "shape": [8, 4], "role": "input",
+                "data": {"generator": "arange", "start": 1}}},
+    {"tensor": {"name": "n", "dtype": "float32", "shape": [8, 4], "role": "input",
+                "data": {"generator": "normal", "seed": 3, "per_rank": True}}},
+    {"tensor": {"name": "y", "dtype": "float32", "shape": [8, 4], "role": "output"}},
+    {"tensor": {"name": "s", "dtype": "float32", "shape": [8, 4]}},
+    {"tensor": {"name": "d", "dtype": "float32", "shape": [8, 4]}},
+    {"i": "dma_compute", "dst": "s", "srcs": ["x", "n"], "reduce_op": "add"},
+    {"i": "all_reduce", "srcs": ["s"], "dsts": ["d"], "replica_group": [[0, 1], [2, 3]], "op": "add"},
+    {"i": "dma_copy", "dst": "y", "src": "d"}]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "sum.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in [HEADER, *LINES]))
+    return path
+
+
+def call(*args, code=0):
+    done = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_ranks_of_the_trace(trace, tmp_path):
+    assert "by 4 ranks" in call("run", trace)
+    call("run", trace, "--outputs", tmp_path / "o.{rank}.npz")
+    found = [np.load(tmp_path / f"o.{r}.npz")["y"] for r in range(4)]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2], found[3])
+    assert not np.array_equal(found[0], found[2])  # the generator's seed is the rank's
+    for options in (["--functional"], ["--no-fold"]):
+        call("run", trace, "--expect", tmp_path / "o.{rank}.npz", "--rtol", 0, "--atol", 0, *options)
+    said = call("run", trace, "--expect", tmp_path / "o.0.npz", code=1)
+    assert "rank 2: output y: 32 of 32 elements differ" in said and "rank 1" not in said
+
+
+def test_inputs_of_each_rank(trace, tmp_path):
+    for r in range(4):
+        np.savez(tmp_path / f"in.{r}.npz", x=np.full((8, 4), r, np.float32), n=np.zeros((8, 4), np.float32))
+        np.savez(tmp_path / f"out.{r}.npz", y=np.full((8, 4), [1, 1, 5, 5][r], np.float32))
+    call("run", trace, "--inputs", tmp_path / "in.{rank}.npz", "--expect", tmp_path / "out.{rank}.npz")
+
+
+def test_files_of_ranks_and_what_json_says(trace, tmp_path):
+    said = json.loads(call("run", trace, "--json", "--summary-json", tmp_path / "s.{rank}.json",
+                           "--accounting-json", tmp_path / "a.{rank}.json", "--no-fold",
+                           "--perfetto", tmp_path / "p.{rank}.pftrace"))
+    assert len(said["ranks"]) == 4 and said["ranks"][3]["summary"]["nc_0"]["total_time"] > 0
+    for r in range(4):
+        for name in (f"s.{r}.json", f"a.{r}.json", f"p.{r}.pftrace"):
+            assert (tmp_path / name).stat().st_size > 0
+
+
+def test_what_is_refused(trace, tmp_path):
+    assert "rank 2; a rank below 2" in call("run", trace, "--ranks", 2, code=3)
+    assert "a name with {rank} in it" in call("run", trace, "--outputs", tmp_path / "o.npz", code=2)
+    assert "drop it" in call("run", trace, "--budget", "total_time<=1s", code=2)
+    assert "ring order is up" in call("run", trace, "--ring-order", "up", code=3)
+    bad = [dict(HEADER, ranks=0), dict(HEADER, ranks=5000)]
+    for header in bad:
+        trace.write_text("\n".join(json.dumps(line) for line in [header, *LINES]))
+        call("run", trace, code=3)
+
+
+@pytest.mark.parametrize("group", [[[0, -1]], [0, 1], [[0, 1.5]], [["0"]], "all", [[0, 99999]]])
+def test_groups_that_are_none(trace, group):
+    lines = [dict(line) for line in LINES]
+    lines[6]["replica_group"] = group
+    trace.write_text("\n".join(json.dumps(line) for line in [HEADER, *lines]))
+    assert "replica_group" in call("run", trace, code=3)
+
+
+def test_the_binary_form_has_the_same(trace, tmp_path):
+    call("convert", trace, tmp_path / "a.nisa")
+    call("convert", tmp_path / "a.nisa", tmp_path / "b.jsonl")
+    call("convert", tmp_path / "b.jsonl", tmp_path / "c.nisa")
+    assert (tmp_path / "a.nisa").read_bytes() == (tmp_path / "c.nisa").read_bytes()
+    text = (tmp_path / "b.jsonl").read_text()
+    assert '"ranks":4' in text and '"replica_group":[[0,1],[2,3]]' in text and '"per_rank":true' in text
+    assert call("run", trace) == call("run", tmp_path / "a.nisa")
+    assert "ok" in call("check", trace) and "warning" not in call("check", trace)
+
+
+def test_a_run_saves_a_trace_of_its_ranks(tmp_path):
+    def kernel(x, shared):
+        src, dst, out = (nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm) for _ in range(3))
+        tile = nl.load(x)
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=nl.load(shared), op=nl.add)
+        nisa.dma_copy(dst=src, src=tile)
+        ncc.all_reduce([src], [dst], ncc.ReplicaGroup([[0, 1]]), nl.add)
+        nisa.dma_copy(dst=out, src=dst)
+        return out
+
+    x = [np.random.default_rng(r).standard_normal((8, 16)).astype(np.float32) for r in range(2)]
+    result = nkisim.run(kernel, nkisim.per_rank(x), np.ones((8, 16), np.float32), ranks=2)
+    path = result.save(tmp_path / "k.nisa")
+    call("run", path, "--expect", tmp_path / "k.expected.{rank}.npz", "--rtol", 0, "--atol", 0)
+    compiled = call("run", path, "--json")
+    assert json.loads(compiled)["ranks"][0]["summary"]["nc_0"]["total_time"] == \
+        result[0].summary["nc_0"]["total_time"]
+    result.save(tmp_path / "open.nisa", compiled=False)
+    call("run", tmp_path / "open.nisa", "--expect", tmp_path / "open.expected.{rank}.npz",
+         "--rtol", 0, "--atol", 0)
