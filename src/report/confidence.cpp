@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 using models::Fs;
 
 constexpr std::size_t kNamed = 3;      // in a reason
-constexpr double kWorthSaying = 0.05;  // of the busy time
+constexpr double kMentioned = 0.05;  // of the busy time
 constexpr double kCoverage = 0.8;      // of the measurements that a config's spread holds
 constexpr std::string_view kPackets = "packet";
 
@@ -221,7 +221,7 @@ Json Confidence::json(const ProgramOrigin& origin, const Summary& summary) const
                  {"assumed", assumed}};
   j["rates"] = rates(all);
   const auto say = [&reasons](double part, const std::string& text) {
-    if (part >= kWorthSaying) reasons.push_back(percent(part) + " of the busy time " + text);
+    if (part >= kMentioned) reasons.push_back(percent(part) + " of the busy time " + text);
   };
   say(extrapolated, "is instructions or sizes beyond those measured");
   say(other, "is at rates measured on another generation");
