@@ -149,6 +149,8 @@ class RowMerger {
       return x.dtype == y.dtype && x.shape == y.shape && x.partition == y.partition &&
              x.core == y.core && a != b;
     };
+    const auto reads_it = [&](const Step& s) { return s.data == step.data; };
+    if (std::any_of(group.begin(), group.end(), reads_it)) return false;
     const Step& first = group.front();
     if (!same(first.data, step.data) || !same(first.dst, step.dst)) return false;
     const isa::Inst &a = program_.insts()[first.inst], &b = program_.insts()[step.inst];
