@@ -18,8 +18,29 @@ Recorder::Code& Recorder::code_of(PyCodeObject* code) {
   return codes_.emplace(code, std::move(entry)).first->second;
 }
 
-// `wanted`, or the first of wanted.1, wanted.2, ... that no tensor has.
-std::string Recorder::free_name(const std::string& wanted) {
+namespace {
+
+// As a trace can hold it (docs/trace-format.md): a kernel may call its tensors "38" or "a b".
+std::string tidy_name(std::string name) {
+  constexpr std::size_t kLongest = 200;  // with room for numbers behind it
+  if (name.size() > kLongest) name.resize(kLongest);
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '\x7f' || c == '[' || c == ']' || c == '"' ||
+        c == '\\') {
+      c = '_';
+    }
+  }
+  constexpr std::string_view kNumbers = "0123456789+-.$";
+  const bool number = name.empty() || kNumbers.find(name.front()) != std::string_view::npos ||
+                      name == "inf" || name == "nan";
+  return number ? "t" + name : name;
+}
+
+}  // namespace
+
+// `given`, or the first of given.1, given.2, ... that no tensor has.
+std::string Recorder::free_name(const std::string& given) {
+  const std::string wanted = tidy_name(given);
   if (program.find_tensor(wanted) == nullptr) return wanted;
   std::uint32_t& number = numbered_[wanted];
   std::string name;

@@ -64,7 +64,7 @@ class Recorder {
     std::vector<std::uint32_t> lines;  // by offset in the byte code; 0: not asked for yet
   };
   Code& code_of(PyCodeObject* code);
-  std::string free_name(const std::string& wanted);
+  std::string free_name(const std::string& given);
   void add_dims(PyObject* shape, PyObject* strides, bool on_chip, bool exact);
   const DynamicOffset* dynamic(PyObject* entries);
   TensorRef operand(PyObject* tensor, bool exact);

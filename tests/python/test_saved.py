@@ -62,3 +62,21 @@ def test_a_difference_is_seen(tmp_path):
     np.savez(tmp_path / "other.npz", **archive)
     done = run_program(tmp_path / "k.nisa", "--expect", tmp_path / "other.npz")
     assert done.returncode == 1 and "worst at 53" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["nisa", "jsonl"])
+@pytest.mark.parametrize("name", ["38", "-x", "a b", "x[0]", "nan", ""])
+def test_any_name_of_a_tile_can_be_saved(tmp_path, ending, name):
+    """A trace's names are no numbers and have no blanks or brackets; a kernel's may."""
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        for _ in range(2):
+            tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf, name=name)
+            nisa.dma_copy(tile, x)
+            nisa.dma_copy(out, tile)
+        return out
+
+    result = nkisim.run(kernel, np.ones((8, 4), np.float32))
+    result.save(tmp_path / f"k.{ending}")
+    done = run_program(tmp_path / f"k.{ending}", "--expect", tmp_path / "k.expected.npz")
+    assert done.returncode == 0, done.stdout + done.stderr
