@@ -157,6 +157,21 @@ json parse_value(std::string_view text) {
   return v.is_discarded() ? json(std::string(text)) : v;
 }
 
+// Sections that files of 0.1 do not have (docs/versions.md): they say how several ranks are
+// connected, and come from the built-in description of the same target.
+void add_new_sections(json& config) {
+  const auto target = config.find("target");
+  if (target == config.end() || !target->is_string() || !is_embedded(target->get<std::string>())) {
+    return;
+  }
+  json built_in;
+  for (const char* const section : {"topology", "collectives"}) {
+    if (config.contains(section)) continue;
+    if (built_in.is_null()) built_in = load_inherited(target->get<std::string>(), {}, Reach({}), 0);
+    config[section] = built_in.at(section);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> config_names() {
@@ -168,7 +183,9 @@ std::vector<std::string> config_names() {
 
 json load_config_json(const std::string& name_or_path) {
   const Reach reach({std::filesystem::path(name_or_path).parent_path(), "."});
-  return load_inherited(name_or_path, {}, reach, 0);
+  json config = load_inherited(name_or_path, {}, reach, 0);
+  add_new_sections(config);
+  return config;
 }
 
 void apply_override(json& config, std::string_view path, std::string_view value) {

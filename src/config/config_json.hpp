@@ -13,8 +13,9 @@ namespace nkisim {
 /// Names of the configs in the program: "inf2", "trn1", "trn2", "trn3".
 [[nodiscard]] std::vector<std::string> config_names();
 
-/// A built-in config by name, or a file by path, with "inherits" resolved. Throws isa::Error
-/// (kBadInput) if there is no such config or it is not JSON.
+/// A built-in config by name, or a file by path, with "inherits" resolved; a file without
+/// "topology" or "collectives" gets its target's. Throws isa::Error (kBadInput) if there is no such
+/// config or it is not JSON.
 [[nodiscard]] nlohmann::json load_config_json(const std::string& name_or_path);
 
 /// Sets one value: apply_override(json, "dma.bytes_per_ns", "23"). Rules are addressed by id:
