@@ -10,9 +10,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using models::Fs;
 
-constexpr std::size_t kNamed = 3;      // in a reason
+constexpr std::size_t kNamed = 3;    // in a reason
 constexpr double kMentioned = 0.05;  // of the busy time
-constexpr double kCoverage = 0.8;      // of the measurements that a config's spread holds
+constexpr double kCoverage = 0.8;    // of the measurements that a config's spread holds
 constexpr std::string_view kPackets = "packet";
 
 std::string percent(double share) {

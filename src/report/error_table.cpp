@@ -29,6 +29,13 @@ const std::vector<ErrorEntry> kErrors = {
      "A post is missing, a wait asks for more than is ever posted, or one of two cores does not "
      "reach the matching sendrecv or barrier.",
      "Follow the list: each engine is named with what it waits for and where."},
+    {"ranks",
+     {"depends on other ranks", "different programs; a trace has one", "grid is lnc",
+      "has no collectives; several ranks"},
+     "What was asked for needs all ranks of a world, or one program for all of them.",
+     "A value is looked at while a kernel of several ranks is recorded, or the ranks' kernels "
+     "differ.",
+     "Run the world with nkisim.run(ranks=N) or nkisim run --ranks N (docs/collectives.md)."},
     {"capacity",
      {"is full:", " of a partition", "larger than any HBM", "larger than 4 GiB", "over 64 MiB"},
      "Tensors need more memory than there is.",
@@ -42,7 +49,7 @@ const std::vector<ErrorEntry> kErrors = {
      "Not the trace or the kernel.",
      "Please report it with the trace and the command."},
     {"config",
-     {"config ", "config: ", "override "},
+     {"config ", "config: ", "override ", "is not a collective operation"},
      "A machine description, or a --set of one of its numbers, breaks a rule.",
      "A missing or unknown key, a wrong type, or a number out of range; the message names the "
      "JSON path.",
