@@ -139,6 +139,8 @@ def nc_n_gather():
     case(op, "within each partition", std, args,
          expect={"c": np.take_along_axis(src, index.astype(np.int64), 1)},
          parts=[{"opcode": "N_GATHER", "unit": "GpSimd", "elements": 7}])
+    case(op, "indices never written", {**std, "i": out("uint32", 4, 7)}, args,
+         error="indices i is undefined")
     case(op, "data of two dimensions is flattened", {**std, "s": T("float32", src.reshape(4, 3, 4))},
          args, expect={"c": np.take_along_axis(src, index.astype(np.int64), 1)})
     case(op, "one instruction per 512 indices", {"s": out("float32", 4, 12),
