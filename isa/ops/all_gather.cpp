@@ -42,8 +42,7 @@ void check(const Inst& inst, const Machine& machine) {
 void combine(Exchange& ex) {
   const std::size_t tensors = ex.inst().arg(kSrcs).tensors->size();
   for (std::size_t t = 0; t < tensors; ++t) {
-    std::vector<Parcel> parts;
-    for (std::size_t m = 0; m < ex.size(); ++m) parts.push_back(ex.take(m, kSrcs, t));
+    std::vector<Parcel> parts = taken(ex, kSrcs, t);
     Parcel all;
     if (ex.inst().integer(kDim) == 1) {
       all = side_by_side(parts);

@@ -38,8 +38,7 @@ void check(const Inst& inst, const Machine& machine) {
 void combine(Exchange& ex) {
   const std::size_t tensors = ex.inst().arg(kSrcs).tensors->size();
   for (std::size_t t = 0; t < tensors; ++t) {
-    std::vector<Parcel> parts;
-    for (std::size_t m = 0; m < ex.size(); ++m) parts.push_back(ex.take(m, kSrcs, t));
+    const std::vector<Parcel> parts = taken(ex, kSrcs, t);
     const std::int64_t count = parts.front().elements() / static_cast<std::int64_t>(ex.size());
     for (std::size_t to = 0; to < ex.size(); ++to) {
       Parcel received;

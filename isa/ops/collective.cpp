@@ -203,6 +203,18 @@ void expand_collective(const Inst& inst, const Machine& /*machine*/, Expansion& 
   });
 }
 
+std::vector<Parcel> taken(Exchange& exchange, int srcs, std::size_t t) {
+  std::vector<Parcel> parts;
+  for (std::size_t m = 0; m < exchange.size(); ++m) parts.push_back(exchange.take(m, srcs, t));
+  return parts;
+}
+
+Parcel reduced(Exchange& exchange, int srcs, int op, std::size_t t) {
+  Reduction sum(exchange.inst().choice(op, AluOp::kAdd));
+  for (std::size_t m = 0; m < exchange.size(); ++m) sum.add(exchange.take(m, srcs, t));
+  return sum.result();
+}
+
 void pass_on(Exchange& ex, int dsts, const std::function<Parcel(std::size_t, std::size_t)>& sent) {
   std::vector<std::int64_t> ranks;
   for (std::size_t m = 0; m < ex.size(); ++m) ranks.push_back(ex.rank(m));

@@ -49,6 +49,11 @@ void check_dim(const Inst& inst, int dim, int srcs, bool columns);
 /// The trigger, and what is to be done.
 void expand_collective(const Inst& inst, const Machine& machine, Expansion& out);
 
+/// What every member gave as tensor `t` of `srcs`, in the group's order.
+[[nodiscard]] std::vector<Parcel> taken(Exchange& exchange, int srcs, std::size_t t);
+/// That reduced from left to right by the operator of parameter `op`.
+[[nodiscard]] Parcel reduced(Exchange& exchange, int srcs, int op, std::size_t t);
+
 /// Implicit permutes: every member gets what `sent` gives for the one before it in a channel's
 /// ring.
 void pass_on(Exchange& exchange, int dsts,

@@ -41,9 +41,7 @@ void check(const Inst& inst, const Machine& machine) {
 void combine(Exchange& ex) {
   const std::size_t tensors = ex.inst().arg(kSrcs).tensors->size();
   for (std::size_t t = 0; t < tensors; ++t) {
-    Reduction sum(ex.inst().choice(kOp, AluOp::kAdd));
-    for (std::size_t m = 0; m < ex.size(); ++m) sum.add(ex.take(m, kSrcs, t));
-    const Parcel result = sum.result();
+    const Parcel result = reduced(ex, kSrcs, kOp, t);
     const std::int64_t count = result.elements() / static_cast<std::int64_t>(ex.size());
     for (std::size_t m = 0; m < ex.size(); ++m) {
       ex.give(m, kDsts, t, part_of(result, static_cast<std::int64_t>(m) * count, count));
