@@ -1,10 +1,12 @@
 """Evaluations on the workers of a Dask scheduler, which need nkisim installed."""
 
-import itertools
 import os
 import pathlib
 import tempfile
 import threading
+
+from nkisim_profile.pools import Dask
+from nkisim_profile.session import BadSession
 
 from .evaluator import Evaluator
 from .reference import BadReference
@@ -34,23 +36,18 @@ def evaluate_one(settings, text, candidate):
 
 
 class Cluster:
-    """A Dask scheduler's workers. Candidates are sent as text, twice as many as there are threads
-    at a time; one whose worker dies is given to another."""
+    """A Dask scheduler's workers. Candidates are sent as text. Raises BadReference."""
 
     def __init__(self, address, settings):
-        try:
-            import distributed
-        except ImportError:
-            raise BadReference("--scheduler needs Dask: pip install 'dask[distributed]'") from None
-        self._distributed, self._settings = distributed, settings
+        self._settings = settings
         self._text = pathlib.Path(settings.reference_path).read_text(encoding="utf-8")
         settings.load()
         try:
-            self._client = distributed.Client(address, timeout="10s")
-        except (OSError, TimeoutError, ValueError) as error:
-            raise BadReference(f"no Dask scheduler at {address} ({error})") from None
+            self._pool = Dask(address)
+        except BadSession as problem:
+            raise BadReference(str(problem)) from None
 
-    def _submit(self, candidate):
+    def _task(self, candidate):
         if "path" in candidate:
             path = candidate["path"]
             try:
@@ -60,18 +57,11 @@ class Cluster:
             if text is not None:
                 candidate = {k: v for k, v in candidate.items() if k != "path"}
                 candidate.update(source=text, id=candidate.get("id", os.fspath(path)))
-        return self._client.submit(evaluate_one, self._settings, self._text, candidate, pure=False,
-                                   retries=3)
+        return self._settings, self._text, candidate
 
     def records(self, candidates):
-        candidates = iter(candidates)
-        window = 2 * max(sum(self._client.nthreads().values()), 1)
-        running = self._distributed.as_completed(
-            [self._submit(c) for c in itertools.islice(candidates, window)])
-        for future in running:
-            yield future.result()
-            for candidate in itertools.islice(candidates, 1):
-                running.add(self._submit(candidate))
+        """Records in the order in which they are finished."""
+        return self._pool.results(evaluate_one, map(self._task, candidates))
 
     def close(self):
-        self._client.close()
+        self._pool.close()

@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import queue
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import tempfile
 import threading
 
 import nkisim
+from nkisim_profile.pools import Local
 from nkisim_profile.sweep.job import program
 
 from .cache import Cache, normalised
@@ -260,27 +260,7 @@ class Evaluator:
         iterable than it has workers for, and one more each."""
         while len(self._benches) < self.jobs:
             self._benches.append(self._bench())
-        todo, done = queue.Queue(self.jobs), queue.Queue()
-        stop = threading.Event()
-        threads = [threading.Thread(target=_work, args=(b, todo, done, stop), daemon=True)
-                   for b in self._benches]
-        for thread in threads:
-            thread.start()
-        feeder = threading.Thread(target=_feed, args=(candidates, todo, done, stop, len(threads)),
-                                  daemon=True)
-        feeder.start()
-        running = len(threads)
-        try:
-            while running:
-                item = done.get()
-                if item is None:
-                    running -= 1
-                elif isinstance(item, BaseException):
-                    raise item
-                else:
-                    yield item
-        finally:
-            stop.set()
+        return Local(b.evaluate for b in self._benches).results((c,) for c in candidates)
 
     def close(self):
         for bench in self._benches:
@@ -294,31 +274,6 @@ class Evaluator:
 
     def __exit__(self, *_):
         self.close()
-
-
-def _feed(candidates, todo, done, stop, workers):
-    try:
-        for candidate in candidates:
-            if stop.is_set():
-                return
-            todo.put(candidate)
-    except Exception as problem:
-        done.put(problem)
-    finally:
-        for _ in range(workers):
-            todo.put(None)
-
-
-def _work(bench, todo, done, stop):
-    while True:
-        candidate = todo.get()
-        if candidate is None or stop.is_set():
-            done.put(None)
-            return
-        try:
-            done.put(bench.evaluate(candidate))
-        except BaseException as problem:
-            done.put(problem)
 
 
 def as_candidate(item):

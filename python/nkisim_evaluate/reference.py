@@ -93,17 +93,20 @@ class Reference:
 
     def case(self, seed):
         """The Case of a seed; raises BadReference if the reference's own code fails."""
-        if seed not in self._cases:
-            try:
-                self._cases[seed] = self._make(seed)
-            except Exception as problem:
-                raise BadReference(f"{self.path}: seed {seed}: {type(problem).__name__}: "
-                                   f"{problem}") from problem
+        if seed in self._cases:
+            self._cases.move_to_end(seed)
+            return self._cases[seed]
+        try:
+            made = self._make(seed)
+        except Exception as problem:
+            raise BadReference(f"{self.path}: seed {seed}: {type(problem).__name__}: "
+                               f"{problem}") from problem
+        if seed in self.seeds:  # one that follows from a candidate's text is asked for once
+            self._cases[seed] = made
             while len(self._cases) > 1 and sum(
                     c.nbytes for c in self._cases.values()) > _CACHED_BYTES:
                 self._cases.popitem(last=False)
-        self._cases.move_to_end(seed)
-        return self._cases[seed]
+        return made
 
     def _make(self, seed):
         if self._accelopt:

@@ -214,6 +214,16 @@ def test_seeds_that_are_known_do_not_help(judge):
     assert verdict_of(judge, source)["status"] == "wrong"
 
 
+def test_the_service_keeps_nothing_of_a_candidate(reference):
+    """Each candidate has a seed of its own, whose case is used once."""
+    with Evaluator(Settings(reference, target="trn2"), 2) as judge:
+        given = [{"id": n, "source": GOOD + f"\n# {n}\nN = {n}\n"} for n in range(8)]
+        records = list(judge.records(given))
+        assert [r["status"] for r in records] == ["ok"] * 8
+        assert len({s for r in records for s in r["seeds"]}) > len(judge._reference.seeds)
+        assert set(judge._reference._cases) == set(judge._reference.seeds)
+
+
 # ---- violence ------------------------------------------------------------------------------------
 VIOLENT = {
     "loops for ever": ("timeout", "while True: pass"),

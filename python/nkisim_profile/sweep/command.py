@@ -9,7 +9,7 @@ import sys
 from ..session import BadSession
 from . import output
 from .journal import Journal
-from .pools import Dask, Local
+from .running import on_scheduler, on_this_machine
 from .source import Source
 
 EPILOG = """examples:
@@ -84,10 +84,12 @@ def run(args, points, source, journal):
     todo = [p for p in points if p not in journal]
     if not todo:
         return []
-    pool = Dask(args.scheduler) if args.scheduler else Local(args.jobs)
-    failed = []
+    options, failed = source.options(todo[0]), []
+    if args.scheduler:
+        results = on_scheduler(args.scheduler, todo, source, options)
+    else:
+        results = on_this_machine(args.jobs, todo, source, options)
     with progress(len(points), len(points) - len(todo)) as bar:
-        results = pool.results(todo, source, source.options(todo[0]))
         try:
             for row in results:
                 journal.add(row)

@@ -1,0 +1,61 @@
+"""What evaluations, tuning and sweeps run on."""
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from nkisim_profile.pools import Local
+
+
+def test_every_task_gives_one_result():
+    found = Local([lambda a, b: a * b] * 3).results((n, 2) for n in range(1000))
+    assert sorted(found) == [2 * n for n in range(1000)]
+
+
+def test_results_come_as_they_are_finished():
+    gate = threading.Event()
+
+    def work(name):
+        if name == "slow":
+            gate.wait(20)
+        return name
+
+    found = Local([work] * 2).results([("slow",), ("fast",), ("last",)])
+    assert [next(found), next(found)] == ["fast", "last"]
+    gate.set()
+    assert list(found) == ["slow"]
+
+
+def test_tasks_are_taken_as_fast_as_results_are():
+    taken = itertools.count()
+    found = Local([lambda n: n] * 2).results((next(taken),) for _ in iter(int, 1))  # without an end
+    assert {next(found) for _ in range(10)} <= set(range(20))
+    time.sleep(0.2)
+    # Besides the ten: two each finished, being finished, and waiting, and one about to wait.
+    assert next(taken) <= 10 + 2 + 2 + 2 + 1
+
+
+@pytest.mark.parametrize("where", ["a worker", "the tasks"])
+def test_an_exception_is_raised_here(where):
+    def tasks():
+        yield (1,)
+        if where == "the tasks":
+            raise KeyError("tasks")
+        yield (0,)
+
+    with pytest.raises(KeyError if where == "the tasks" else ZeroDivisionError):
+        list(Local([lambda n: 1 // n]).results(tasks()))
+
+
+def test_leaving_ends_the_threads():
+    before = threading.active_count()
+    found = Local([lambda n: n] * 4).results((n,) for n in range(10**9))
+    next(found)
+    found.close()
+    for _ in range(100):
+        if threading.active_count() <= before:
+            return
+        time.sleep(0.05)
+    raise AssertionError([t.name for t in threading.enumerate()])
