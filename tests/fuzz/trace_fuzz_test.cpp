@@ -15,6 +15,7 @@
 #include "src/trace/trace_reader.hpp"
 #include "src/trace/trace_writer.hpp"
 #include "tests/support/sample_trace.hpp"
+#include "tests/support/source_folder.hpp"
 
 using namespace nkisim;
 
@@ -51,8 +52,7 @@ bool readable(const std::string& text) {
 /// A trace with every form there is, and the repository's small ones.
 std::vector<std::string> corpus() {
   std::vector<std::string> texts(8, kSampleTrace);
-  for (const auto& file :
-       std::filesystem::directory_iterator(std::string(NKISIM_SOURCE_DIR) + "/traces")) {
+  for (const auto& file : std::filesystem::directory_iterator(source_folder() + "/traces")) {
     if (file.path().extension() != ".jsonl" || file.file_size() > 20000) continue;
     std::ifstream in(file.path(), std::ios::binary);
     const std::string text(std::istreambuf_iterator<char>(in), {});

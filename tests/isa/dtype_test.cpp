@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_folder.hpp"
+
 using namespace nkisim::isa;  // NOLINT(google-build-using-namespace)
 
 namespace {
@@ -26,7 +28,7 @@ constexpr std::array kDecodeOrder = {Dtype::kFloat8E3m4, Dtype::kFloat8E4m3, Dty
 class Reference {
  public:
   Reference() {
-    std::ifstream in(NKISIM_SOURCE_DIR "/tests/isa/data/dtype_reference.bin", std::ios::binary);
+    std::ifstream in(source_folder() + "/tests/isa/data/dtype_reference.bin", std::ios::binary);
     bytes_.assign(std::istreambuf_iterator<char>(in), {});
   }
   template <class T>

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "isa/op_spec.hpp"
+#include "tests/support/source_folder.hpp"
 
 using namespace nkisim::isa;
 
@@ -22,7 +23,7 @@ bool needs_cases(const OpSpec& op) {
 }  // namespace
 
 TEST_CASE("every instruction is described and has cases") {
-  const auto folder = std::filesystem::path(NKISIM_SOURCE_DIR) / "isa" / "ops";
+  const auto folder = std::filesystem::path(source_folder()) / "isa" / "ops";
   std::set<std::string_view> names;
   for (const OpSpec* op : op_table()) {
     INFO(op->name);

@@ -9,6 +9,7 @@
 #include "src/report/what_if.hpp"
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"
+#include "tests/support/source_folder.hpp"
 
 using namespace nkisim;
 using models::Fs;
@@ -98,7 +99,7 @@ void check_trace(const std::string& path, const std::string& config) {
 }  // namespace
 
 TEST_CASE("every femtosecond of every trace has one cause") {
-  for (const auto& f : std::filesystem::directory_iterator(NKISIM_SOURCE_DIR "/traces")) {
+  for (const auto& f : std::filesystem::directory_iterator(source_folder() + "/traces")) {
     if (f.path().extension() != ".jsonl") continue;
     check_trace(f.path().string(),
                 std::string(read_trace(f.path().string()).program->machine().target));
@@ -228,7 +229,7 @@ const WhatIf& predicted(const std::vector<WhatIf>& changes, const std::string& w
 }  // namespace
 
 TEST_CASE("predicted gains are those of the changed config") {
-  const TraceFile trace = read_trace(NKISIM_SOURCE_DIR "/traces/matmul_psum.jsonl");
+  const TraceFile trace = read_trace(source_folder() + "/traces/matmul_psum.jsonl");
   const models::Config config = load_config("trn2");
   const Fs end = end_of(trace, config);
   const auto changes = what_if(*trace.program, config, end, {});
@@ -252,7 +253,7 @@ TEST_CASE("predicted gains are those of the changed config") {
 }
 
 TEST_CASE("a run whose time depends on values is simulated with them") {
-  const TraceFile trace = read_trace(NKISIM_SOURCE_DIR "/traces/gather_loop.jsonl");
+  const TraceFile trace = read_trace(source_folder() + "/traces/gather_loop.jsonl");
   const models::Config config = load_config("trn2");
   const MakeMemory fresh = [&] {
     auto memory = std::make_unique<isa::Memory>(*trace.program);

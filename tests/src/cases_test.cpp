@@ -19,6 +19,7 @@
 #include "isa/interpreter.hpp"
 #include "isa/memory.hpp"
 #include "src/trace/trace_reader.hpp"
+#include "tests/support/source_folder.hpp"
 
 using namespace nkisim;
 using json = nlohmann::json;
@@ -201,7 +202,7 @@ void run_case(const json& text) {
 
 std::set<std::filesystem::path> case_files() {
   std::set<std::filesystem::path> files;
-  const std::filesystem::path folder = std::filesystem::path(NKISIM_SOURCE_DIR) / "isa" / "ops";
+  const std::filesystem::path folder = std::filesystem::path(source_folder()) / "isa" / "ops";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().string().ends_with(".cases.json")) files.insert(entry.path());
   }

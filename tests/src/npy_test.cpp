@@ -11,6 +11,7 @@
 
 #include "isa/error.hpp"
 #include "src/trace/data_source.hpp"
+#include "tests/support/source_folder.hpp"
 
 using namespace nkisim;
 using Catch::Matchers::Contains;
@@ -18,8 +19,7 @@ using isa::Dtype;
 
 namespace {
 
-const std::string kReference =
-    std::string(NKISIM_SOURCE_DIR) + "/tests/src/data/numpy_reference.npz";
+const std::string kReference = source_folder() + "/tests/src/data/numpy_reference.npz";
 
 constexpr std::uint64_t kAnySize = std::numeric_limits<std::uint64_t>::max();
 

@@ -9,6 +9,7 @@
 #include "src/config/config_json.hpp"
 #include "src/device_profile/align.hpp"
 #include "src/device_profile/profile_import.hpp"
+#include "tests/support/source_folder.hpp"
 
 namespace nkisim {
 namespace {
@@ -121,7 +122,7 @@ void check_replay(const std::string& path) {
 }
 
 TEST_CASE("measured kernels replay within the promised bounds") {
-  std::vector<std::string> folders = {std::string(NKISIM_SOURCE_DIR) + "/validation/profiles"};
+  std::vector<std::string> folders = {source_folder() + "/validation/profiles"};
   if (const char* more = std::getenv("NKISIM_PROFILES")) folders.emplace_back(more);
   int count = 0;
   for (const std::string& folder : folders) {

@@ -8,11 +8,12 @@
 #include "src/device_profile/profile_diff.hpp"
 #include "src/trace/trace_reader.hpp"
 #include "src/trace/trace_writer.hpp"
+#include "tests/support/source_folder.hpp"
 
 namespace nkisim {
 namespace {
 
-const std::string kSmall = std::string(NKISIM_SOURCE_DIR) + "/tests/src/data/profile_small.json";
+const std::string kSmall = source_folder() + "/tests/src/data/profile_small.json";
 
 const isa::Inst& inst(const ImportResult& r, std::size_t i) { return r.trace.program->insts()[i]; }
 

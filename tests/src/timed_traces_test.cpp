@@ -7,6 +7,7 @@
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"
+#include "tests/support/source_folder.hpp"
 
 using namespace nkisim;
 
@@ -27,7 +28,7 @@ struct StartsAreExplained : models::Observer {
 
 std::vector<std::string> traces() {
   std::vector<std::string> list;
-  for (const auto& f : std::filesystem::directory_iterator(NKISIM_SOURCE_DIR "/traces")) {
+  for (const auto& f : std::filesystem::directory_iterator(source_folder() + "/traces")) {
     if (f.path().extension() == ".jsonl") list.push_back(f.path().string());
   }
   std::sort(list.begin(), list.end());

@@ -12,12 +12,13 @@
 #include "src/run/golden.hpp"
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"
+#include "tests/support/source_folder.hpp"
 
 namespace {
 
 using namespace nkisim;
 
-const std::string kFolder = std::string(NKISIM_SOURCE_DIR) + "/traces/";
+const std::string kFolder = source_folder() + "/traces/";
 constexpr std::array kTargets = {"trn1", "inf2", "trn2", "trn3"};
 
 nlohmann::ordered_json expectations() {
