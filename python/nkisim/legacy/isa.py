@@ -12,15 +12,14 @@ from ..isa.help import describe as _describe
 from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,  # noqa: F401
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
-from ..lowering import (broadcast_shapes, copy, cut, in_sbuf, operand, produce, promote, reduce_build,
-                        reduced_shape, same_partitions, transpose_into)
+from ..lowering import (broadcast_shapes, copy, cut, in_sbuf, masked_product, operand, produce, promote,
+                        reduce_build, reduced_shape, same_partitions, transpose_into)
 from ..record.recorder import current
 from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
 from ..values.errors import KernelTypeError, KernelValueError, fail
 from ..values.index import Expr, Mask, as_mask, box_of
 from ..values.storage import PSUM, SBUF, product
-from ..values.subscripts import OutOfBounds, apply_mask
 from ..values.tensor import NkiTensor
 
 FP32_MIN = float(np.finfo(np.float32).min)
@@ -146,7 +145,7 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
     def build(out, accumulate=False):
         if is_transpose or current().adding:
             accumulate = None
-        parts = (out, stationary, moving) if mask is None else _masked_matmul(
+        parts = (out, stationary, moving) if mask is None else masked_product(
             mask, out, stationary, moving)
         if parts is not None:
             isa.nc_matmul(*parts, **settings, accumulate=accumulate)
@@ -155,26 +154,6 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
         build(dst, None)
         return dst
     return produce(shape, dtype, build, space=PSUM, spaces=(PSUM,), kind="matmul")
-
-
-def _masked_matmul(mask, out, stationary, moving):
-    """What a mask leaves of a product: of its result, or, where rows of the operands reach beyond
-    their tensors, of those rows (index tiles of a mask do not say which they mean)."""
-    rows, columns = product(out.shape[:-1]), out.shape[-1]
-    beyond = [v for v in (stationary, moving) if isinstance(v._ref, OutOfBounds)]
-    box = box_of(mask, (stationary.shape[0] if beyond else rows, columns), exact=False)
-    if box is None:
-        return None
-    (low, high), edge = box
-    if beyond:
-        stationary = apply_mask(stationary, [(low, high), *((0, n) for n in stationary.shape[1:])],
-                                stationary.shape)
-        between = [(0, n) for n in moving.shape[1:-1]]
-        moving = apply_mask(moving, [(low, high), *between, edge], moving.shape)
-        return out[..., slice(*edge)], stationary, moving
-    if (low, high) != (0, rows):
-        out, stationary = out[low:high], stationary[:, low:high]
-    return out[..., slice(*edge)], stationary, moving[..., slice(*edge)]
 
 
 def _transpose_blocks(dst, data, name):

@@ -6,7 +6,7 @@ from . import division  # noqa: F401  (adds to FUNCTIONS)
 from .elementwise import FUNCTIONS, update, where
 from .moves import (allocate, assign, broadcast_to, copy, copy_into, fill, gather_flattened, in_sbuf, load,
                     store)
-from .products import load_transpose2d, matmul, transpose, transpose_into
+from .products import load_transpose2d, masked_product, matmul, transpose, transpose_into
 from .randoms import dropout, random_fill
 from .reductions import (all, max, mean, min, prod, reduce_build, reduced_shape, rms_norm, softmax,
                          sum, var)
@@ -14,8 +14,8 @@ from .tiles import broadcast_shapes, cut, operand, produce, promote, same_partit
 
 __all__ = ["FUNCTIONS", "all", "assign", "broadcast_shapes", "broadcast_to", "copy", "copy_into",
            "cut", "dropout", "fill", "gather_flattened", "in_sbuf", "load", "load_transpose2d",
-           "matmul",
-           "max", "mean", "min", "operand", "prod", "produce", "promote", "random_fill",
+           "masked_product", "matmul", "max", "mean", "min", "operand", "prod", "produce",
+           "promote", "random_fill",
            "reduce_build", "reduced_shape", "rms_norm", "same_partitions", "softmax", "store", "sum",
            "transpose",
            "transpose_into", "update", "var", "where"]

@@ -9,7 +9,9 @@ from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, resolve
 from ..values.errors import KernelValueError, fail, is_ours, is_strict, strict
+from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
+from ..values.subscripts import OutOfBounds, apply_mask
 from ..values.tensor import require_tensor
 from .moves import copy, in_sbuf, on_chip
 from .tiles import cut, produce
@@ -111,11 +113,87 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
         x = recorder.ndarray(turned.shape, turned.dtype, sbuf)
         isa.tensor_copy(x, turned)
 
-    def build(dst, a, b):
+    mask = as_mask(mask)
+
+    def build(dst):
+        parts = (dst, x, y) if mask is None else masked_product(mask, dst, x, y)
+        if parts is not None:
+            columns_by_bank(*parts)
+
+    def columns_by_bank(dst, a, b):
         for start in range(0, b.shape[1], FMAX_MATMUL):
             stop = start + FMAX_MATMUL if start + FMAX_MATMUL < b.shape[1] else b.shape[1]
             isa.nc_matmul(dst[:, start:stop], a, b[:, start:stop],
                           accumulate=None if recorder.adding else False)
 
-    return produce((x.shape[1], y.shape[1]), float32, build, mask, (x, y), space=PSUM,
+    return produce((x.shape[1], y.shape[1]), float32, build, space=PSUM,
                    spaces=(PSUM,), kind="matmul")
+
+
+def _summed_rows(cut, *operands):
+    """Whether a mask on 128 rows means those summed over: one of the operands was loaded under it."""
+    return any(o.st.masked == (o.part, o.part + cut) for o in operands)
+
+
+def _dimension(axis, extent, sizes, named_m):
+    """Which of a product's dimensions, of `sizes` (k, m, n), a mask's index tile of an axis bounds.
+
+    Index tiles do not say which they are. One along the last axis bounds n, or m if only that has its
+    size; one along the first axis bounds m, or k if only that has its size or another tile bounds m.
+    None: k or m."""
+    k, m, n = sizes
+    if axis == 1:
+        return 1 if extent == m != n else 2
+    if named_m or extent == k != m:
+        return 0
+    return None if extent == k == m else 1
+
+
+def _bounds(mask, sizes, operands):
+    """[low, high] of k, m and n where the mask holds; None if that is nowhere."""
+    bounds = [[0, size] for size in sizes]
+    named_m = any(list(t.coefs) == [1] and _dimension(1, t.extents[1], sizes, False) == 1
+                  for t in mask.terms)
+    for term in mask.terms:
+        (axis, c), = term.coefs.items() or [(0, 0)]
+        if not axis:
+            if term.const < 0:
+                return None
+            continue
+        low, high = (-(term.const // c), None) if c > 0 else (0, term.const // -c + 1)
+        at = _dimension(axis, term.extents[axis], sizes, named_m)
+        if at is None:
+            at = 0 if high is not None and _summed_rows(high, *operands) else 1
+        bounds[at][0] = max(bounds[at][0], low)
+        if high is not None:
+            bounds[at][1] = min(bounds[at][1], high)
+    return bounds if all(low < high for low, high in bounds) else None
+
+
+def masked_product(mask, out, stationary, moving):
+    """(out, stationary, moving) of the part of a product that a mask leaves; None if nothing is.
+
+    out: (m, ..., n) in PSUM, stationary (k, m), moving (k, ..., n)."""
+    rows, columns = product(out.shape[:-1]), out.shape[-1]
+    beyond = [v for v in (stationary, moving) if isinstance(v._ref, OutOfBounds)]
+    simple = not mask.either and all(len(t.coefs) < 2 and max(t.coefs, default=1) < 3
+                                     for t in mask.terms)
+    if simple and not beyond and out.ndim == stationary.ndim == moving.ndim == 2:
+        found = _bounds(mask, (stationary.shape[0], rows, columns), (stationary, moving))
+        if found is None:
+            return None
+        k, m, n = [slice(*bounds) for bounds in found]
+        return out[m, n], stationary[k, m], moving[k, n]
+    box = box_of(mask, (stationary.shape[0] if beyond else rows, columns), exact=False)
+    if box is None:
+        return None
+    (low, high), edge = box
+    if beyond:
+        stationary = apply_mask(stationary, [(low, high), *((0, n) for n in stationary.shape[1:])],
+                                stationary.shape)
+        between = [(0, n) for n in moving.shape[1:-1]]
+        moving = apply_mask(moving, [(low, high), *between, edge], moving.shape)
+        return out[..., slice(*edge)], stationary, moving
+    if (low, high) != (0, rows):
+        out, stationary = out[low:high], stationary[:, low:high]
+    return out[..., slice(*edge)], stationary, moving[..., slice(*edge)]

@@ -124,10 +124,13 @@ def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, 
         if dst.shape != tuple(shape):
             dst = dst.reshape(shape)
         if mask is None:
+            dst.st.masked = None
             build(dst, *views)
             return
         parts = cut([dst, *views], mask, tuple(shape))
         if parts is not None:
+            part = parts[0]
+            part.st.masked = part.part, part.part + part.shape[0]
             build(*parts)
 
     return recorder.result(shape, dtype, emit, space, spaces, kind)

@@ -62,7 +62,7 @@ class Storage:
 
     __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "_recorder",
                  "core", "address", "partition", "file", "line", "buffer", "born", "zeroed_at",
-                 "role", "array", "compared")
+                 "role", "array", "compared", "masked")
 
     def __init__(self, recorder, shape, dtype, buffer, name, address=None, partition=0):
         self.id = -1
@@ -79,6 +79,7 @@ class Storage:
         self.role = 0
         self.array = None
         self.compared = False
+        self.masked = None  # partitions that a mask left of the last tile written here
         dims = shape[1:] if self.on_chip else shape
         n = dtype.itemsize
         for d in dims:
