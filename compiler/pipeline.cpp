@@ -8,6 +8,7 @@
 #include "compiler/passes/assign.hpp"
 #include "compiler/passes/casts.hpp"
 #include "compiler/passes/clears.hpp"
+#include "compiler/passes/edges.hpp"
 #include "compiler/passes/engines.hpp"
 #include "compiler/passes/forward.hpp"
 #include "compiler/passes/merge.hpp"
@@ -23,6 +24,7 @@ namespace nkisim::compiler {
 namespace {
 
 constexpr std::array kPipeline = {
+    Pass{"edges", &edges, "dependences that the kernel adds"},
     Pass{"clears", &clears, "memsets left out"},
     Pass{"casts", &casts, "stores that a cast goes before"},
     Pass{"merge", &merge, "copies out of PSUM done by another's"},

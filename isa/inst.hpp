@@ -76,6 +76,13 @@ struct Sync {
   std::vector<SemaphorePost> posts;
 };
 
+/// An order that the kernel asks for and its operands do not (with_schedule, depends_on,
+/// no_reorder).
+struct Ordering {
+  std::uint32_t id = 0;              // by which others of its core name the instruction; 0: none do
+  std::vector<std::uint32_t> after;  // ids of those that have completed before it starts
+};
+
 /// Descriptors of a DMA given packet by packet (imported device profiles).
 struct DmaPacket {
   std::uint16_t engine = 0;  // 0..15
@@ -95,14 +102,17 @@ struct Inst {
   Op op = Op{};
   Engine engine = Engine::kAny;  // resolved by Program::append, never kAny for datapath ops
   std::uint8_t core = 0;
-  bool engine_open = false;  // the program named no engine: a compiler may choose another
-  bool forward = false;      // a copy out of PSUM made for its readers: they may read its source
+  bool engine_open = false;    // the program named no engine: a compiler may choose another
+  bool forward = false;        // a copy out of PSUM made for its readers: they may read its source
+  std::uint32_t ordering = 0;  // Program::ordering(); 0: none
   SourceLoc loc;
   std::span<const Arg> args;           // parallel to OpSpec::params
   const Sync* sync = nullptr;          // explicit semaphores, if the trace has them
   const DmaPlan* dma = nullptr;        // explicit DMA packets, if the trace has them
   const std::string* label = nullptr;  // the kernel's name= argument
 
+  /// Compilers leave it as it is: semaphores or other instructions count on it.
+  [[nodiscard]] bool pinned() const { return sync != nullptr || ordering != 0; }
   [[nodiscard]] const Arg& arg(int i) const { return args[static_cast<std::size_t>(i)]; }
   [[nodiscard]] bool has(int i) const { return arg(i).present(); }
   /// The tensor argument i; must be present.

@@ -151,6 +151,25 @@ const std::string* Program::add_text(std::string_view text) { return &texts_.emp
 const Sync* Program::add_sync(Sync sync) { return &syncs_.emplace_back(std::move(sync)); }
 const DmaPlan* Program::add_plan(DmaPlan plan) { return &plans_.emplace_back(std::move(plan)); }
 
+std::uint32_t Program::add_ordering(Ordering ordering) {
+  last_id_ = std::max(last_id_, ordering.id);
+  orderings_.push_back(std::move(ordering));
+  return static_cast<std::uint32_t>(orderings_.size() - 1);
+}
+
+const Ordering& Program::ordering(const Inst& inst) const { return orderings_[inst.ordering]; }
+
+void Program::order_after(std::size_t later, std::size_t earlier) {
+  Inst &consumer = insts_.at(later), &producer = insts_.at(earlier);
+  for (Inst* inst : {&producer, &consumer}) {
+    if (inst->ordering == 0) inst->ordering = add_ordering({});
+  }
+  std::uint32_t& id = orderings_[producer.ordering].id;
+  if (id == 0) id = ++last_id_;
+  std::vector<std::uint32_t>& after = orderings_[consumer.ordering].after;
+  if (std::find(after.begin(), after.end(), id) == after.end()) after.push_back(id);
+}
+
 std::uint32_t Program::add_file(std::string_view file) {
   return static_cast<std::uint32_t>(index_of(files_, file)) + 1;
 }

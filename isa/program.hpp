@@ -74,6 +74,7 @@ class Program {
   const std::string* add_text(std::string_view text);
   const Sync* add_sync(Sync sync);
   const DmaPlan* add_plan(DmaPlan plan);
+  std::uint32_t add_ordering(Ordering ordering);  // value for Inst::ordering
   std::uint32_t add_file(std::string_view file);  // value for SourceLoc::kernel_file
   std::uint16_t add_queue(std::string_view queue);
   Opcode add_opcode(std::string_view opcode);  // built-in or the program's own
@@ -90,6 +91,12 @@ class Program {
   /// Gives instruction i, whose engine was left open, another one. Throws Error if it cannot run
   /// there; the program is then unchanged.
   void set_engine(std::size_t i, Engine engine);
+  /// What the kernel says of an instruction's order; empty where Inst::ordering is 0.
+  [[nodiscard]] const Ordering& ordering(const Inst& inst) const;
+  /// True if any instruction has one.
+  [[nodiscard]] bool ordered() const { return orderings_.size() > 1; }
+  /// Instruction `later` is to start when `earlier`, of the same core, has completed.
+  void order_after(std::size_t later, std::size_t earlier);
   /// Says that instruction i is a copy made for its readers (Inst::forward).
   void mark_forward(std::size_t i) { insts_.at(i).forward = true; }
   /// Replaces the arguments of instruction i by ones of the same kinds and shapes.
@@ -146,6 +153,8 @@ class Program {
   std::deque<std::string> texts_;
   std::deque<Sync> syncs_;
   std::deque<DmaPlan> plans_;
+  std::deque<Ordering> orderings_{1};  // the first stands for none
+  std::uint32_t last_id_ = 0;          // of the orderings
   std::vector<std::string> files_, queues_, opcodes_;
   std::vector<std::vector<const OpSpec*>> open_blocks_;  // per core: loops and ifs not yet ended
   // Per core and engine (kAny too): instructions other than control flow.

@@ -222,13 +222,30 @@ void Dispatcher::choose_queue(Operation& op) {
 
 void Dispatcher::derive_needs(Operation& op) {
   edges_.clear();
-  dependences_.add(*op.step.inst, state_, op.queue, op.number, horizon(), edges_);
+  const isa::Inst& inst = *op.step.inst;
+  dependences_.add(inst, state_, op.queue, op.number, horizon(), edges_);
+  if (inst.ordering != 0) {
+    const isa::Ordering& ordering = program_.ordering(inst);
+    follow(ordering);
+    if (ordering.id != 0) ordered_[ordering.id] = {op.queue, 0, op.number};
+  }
   placer_.place({.engine = op.engine,
                  .queue = op.queue,
                  .number = op.number,
                  .detached = op.expansion.is_dma || op.expansion.is_collective || op.holds_walk},
                 edges_, op.needs);
   add_waits(op);
+}
+
+// What the kernel asks to follow waits for a completion, also one of its own engine.
+void Dispatcher::follow(const isa::Ordering& ordering) {
+  for (const std::uint32_t id : ordering.after) {
+    const auto found = ordered_.find(id);
+    if (found == ordered_.end()) continue;
+    const Need& earlier = found->second;
+    if (completions_.finished_before(earlier.queue, earlier.number, horizon())) continue;
+    edges_.push_back({earlier.queue, earlier.number, Edge::Kind::kReadAfterWrite});
+  }
 }
 
 // An instruction waits for one semaphore, the first in their order. Each further one is waited for

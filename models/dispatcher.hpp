@@ -40,6 +40,7 @@ class Dispatcher {
   void snapshot(Operation& op);
   void choose_queue(Operation& op);
   void derive_needs(Operation& op);
+  void follow(const isa::Ordering& ordering);
   void add_waits(Operation& op);
   void wait_for_walk(Operation& op);
   [[nodiscard]] bool engine_has_port(isa::Engine engine) const;
@@ -66,6 +67,7 @@ class Dispatcher {
   std::deque<Operation> store_;
   std::vector<Operation*> free_;
   std::vector<Edge> edges_;
+  std::unordered_map<std::uint32_t, Need> ordered_;  // by id: its instruction's last operation
   QueueIndex collectives_ = kNoQueue;
   std::uint32_t meetings_ = 0;
   std::uint64_t count_ = 0;

@@ -22,4 +22,23 @@ void Precedence::add_state(const isa::Inst& inst, std::uint32_t number) {
   last_stateful_ = number;
 }
 
+// Who is asked to follow waits for the other's completion, as if it read its result.
+void Precedence::add_ordering(const isa::Inst& inst, std::uint32_t number) {
+  const isa::Ordering& ordering = program_.ordering(inst);
+  const auto key = [&](std::uint32_t id) { return std::uint64_t{inst.core} << 32U | id; };
+  for (const std::uint32_t id : ordering.after) {
+    const auto found = ids_.find(key(id));
+    if (found == ids_.end()) continue;  // before a barrier, which nothing passes
+    const auto known = std::find_if(edges_.begin(), edges_.end(), [&](const Hazards::Edge& e) {
+      return e.producer == found->second;
+    });
+    if (known == edges_.end()) {
+      edges_.push_back({found->second, true});
+    } else {
+      known->reads = true;
+    }
+  }
+  if (ordering.id != 0) ids_[key(ordering.id)] = number;
+}
+
 }  // namespace nkisim::compiler

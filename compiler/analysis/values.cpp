@@ -23,7 +23,7 @@ bool depends_on_operands_alone(const isa::Inst& inst) {
   const isa::OpSpec& op = isa::spec(inst);
   return inst.op != isa::Op::k_nc_transpose && op.control == isa::OpSpec::Control::kNone &&
          !op.rendezvous && !op.on_sequencer && !op.loads_register && op.eval != nullptr &&
-         op.state == isa::OpSpec::State::kNone && inst.sync == nullptr && inst.dma == nullptr;
+         op.state == isa::OpSpec::State::kNone && !inst.pinned() && inst.dma == nullptr;
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ class ClearFinder {
   // Writes its first operand and touches nothing else: what a memset does.
   static bool only_fills(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
-    if (op.state != isa::OpSpec::State::kNone || op.params.empty() || !inst.is_tensor(0)) {
+    if (op.state != isa::OpSpec::State::kNone || op.params.empty() || !inst.is_tensor(0) ||
+        inst.pinned()) {
       return false;
     }
     int operands = 0;

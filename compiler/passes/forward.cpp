@@ -67,7 +67,7 @@ Done forward(Unit& unit) {
   if (!unit.origin.open || !unit.may_drop()) return {};
   std::vector<std::uint32_t> copies;
   for (std::uint32_t i = 0; i < program.insts().size(); ++i) {
-    if (program.insts()[i].forward) copies.push_back(i);
+    if (program.insts()[i].forward && !program.insts()[i].pinned()) copies.push_back(i);
   }
   const std::vector<std::uint32_t> unneeded = forward_copies(program, copies);
   program.remove(unneeded);

@@ -50,7 +50,7 @@ class Merger {
   // Where instruction i copies all of a PSUM tile to that nothing else reads; null if it does not.
   [[nodiscard]] const isa::TensorRef* destination(std::uint32_t i) const {
     const isa::Inst& inst = program_.insts()[i];
-    if (inst.op != isa::Op::k_tensor_copy || !inst.engine_open || inst.sync != nullptr) {
+    if (inst.op != isa::Op::k_tensor_copy || !inst.engine_open || inst.pinned()) {
       return nullptr;
     }
     const isa::OpSpec& op = isa::spec(inst);

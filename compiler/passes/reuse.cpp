@@ -57,7 +57,7 @@ class Reuser {
   bool pure(const isa::Inst& inst, std::uint32_t& result) {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.dma || op.rendezvous || op.on_sequencer || op.loads_register || op.eval == nullptr ||
-        op.state != isa::OpSpec::State::kNone || inst.sync != nullptr ||
+        op.state != isa::OpSpec::State::kNone || inst.pinned() ||
         inst.engine == isa::Engine::kTensor || inst.engine == isa::Engine::kSync) {
       return false;
     }

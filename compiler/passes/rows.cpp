@@ -93,7 +93,7 @@ class RowMerger {
       const isa::Inst& inst = program_.insts()[i];
       const bool reduces = inst.op == isa::Op::k_tensor_reduce;
       if (!reduces && inst.op != isa::Op::k_reciprocal) continue;
-      if (!inst.engine_open || inst.sync != nullptr || inst.loc.kernel_line == 0) continue;
+      if (!inst.engine_open || inst.pinned() || inst.loc.kernel_line == 0) continue;
       const isa::TensorRef& dst = inst.tensor(isa::param_index(isa::spec(inst), "dst"));
       const isa::TensorRef& data = inst.tensor(isa::param_index(isa::spec(inst), "data"));
       if (!small(dst) || !small(data) || dst.columns() != 1 || dst.tensor == data.tensor ||

@@ -184,6 +184,7 @@ class Spiller {
 
   void add(isa::Inst inst, const std::vector<isa::Arg>& args, std::uint32_t i) {
     if (inst.engine_open) inst.engine = isa::Engine::kAny;
+    inst.ordering = 0;  // a repeated load is not the one that others wait for
     rewrite_.put(i, inst, args);
     ++done_.transfers;
   }

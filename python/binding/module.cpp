@@ -2,6 +2,7 @@
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
 #include "python/binding/front.hpp"
+#include "python/binding/instruction.hpp"
 
 PYBIND11_MODULE(_core, m) {
   using namespace nkisim::python;  // NOLINT(google-build-using-namespace)
@@ -14,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
   });
   m.def("register", &register_front);
   bind_options(m);
+  bind_instruction(m);
   py::class_<Recorder> program(m, "Program");
   bind_recording(program);
   bind_compile(program);

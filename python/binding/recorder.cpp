@@ -349,6 +349,26 @@ void Recorder::append(PyObject* const* args, Py_ssize_t count) {
   infer_accumulate(inst, values);
   if (args[4] != Py_None) inst.label = program.add_text(std::string(py::str(args[4])));
   program.append(inst, values);
+  if (!kept_.empty()) chain();
+}
+
+void Recorder::keep_order(int core, bool on) {
+  if (on) {
+    kept_.try_emplace(core);
+  } else {
+    kept_.erase(core);
+  }
+}
+
+// What the sequencers run is in the program's order anyway.
+void Recorder::chain() {
+  const Inst& inst = program.insts().back();
+  const auto kept = kept_.find(inst.core);
+  const OpSpec& op = spec(inst);
+  if (kept == kept_.end() || op.on_sequencer || op.control != OpSpec::Control::kNone) return;
+  const std::size_t number = program.insts().size() - 1;
+  if (kept->second) program.order_after(number, *kept->second);
+  kept->second = number;
 }
 
 // add_tensor(name, space, dtype, shape, role, core, partition, address)

@@ -46,6 +46,9 @@ class Recorder {
 
   /// The innermost line of a frame outside the front end.
   SourceLoc location();
+  /// Whether what a core records from now on keeps its order: each instruction starts when the one
+  /// before it has completed.
+  void keep_order(int core, bool on);
   /// append(op, args tuple, engine, core, label, exact), as Python calls it.
   void append(PyObject* const* args, Py_ssize_t count);
   /// add_tensor(name, space, dtype, shape, role, core, partition, address); the
@@ -76,11 +79,14 @@ class Recorder {
   Arg groups_arg(const Param& param, PyObject* value);
   Arg convert(const Param& param, PyObject* value, bool exact);
   void infer_accumulate(const Inst& inst, std::span<Arg> values);
+  void chain();
 
   std::unordered_map<PyCodeObject*, Code> codes_;
   std::unordered_map<std::string, std::uint32_t> numbered_;  // name -> the last number given out
   PsumWrites psum_;
-  std::vector<Dim> dims_;  // of the operand being made
+  std::unordered_map<int, std::optional<std::size_t>> kept_;  // by core in a no-reorder block: the
+                                                              // last instruction there
+  std::vector<Dim> dims_;                                     // of the operand being made
 };
 
 }  // namespace nkisim::python

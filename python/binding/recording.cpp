@@ -4,6 +4,7 @@
 #include "compiler/analysis/lifetimes.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/front.hpp"
+#include "python/binding/instruction.hpp"
 
 namespace nkisim::python {
 namespace {
@@ -14,8 +15,9 @@ Recorder& recorder_of(PyObject* self) { return py::handle(self).cast<Recorder&>(
 // for an overload.
 PyObject* append(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
-    recorder_of(self).append(args, count);
-    return Py_NewRef(Py_None);
+    Recorder& recorder = recorder_of(self);
+    recorder.append(args, count);
+    return new_instruction(self, static_cast<std::uint32_t>(recorder.program.insts().size() - 1));
   });
 }
 
@@ -53,6 +55,22 @@ Place place_of(const Program& program, std::uint32_t file, std::uint32_t line) {
   return {file > 0 ? program.files()[file - 1] : std::string(), line};
 }
 
+// The instructions of a core from number `first` on by the names that the kernel gave them.
+std::unordered_map<std::string, std::vector<std::size_t>> labelled(const Recorder& r, int core,
+                                                                   std::size_t first) {
+  std::unordered_map<std::string, std::vector<std::size_t>> out;
+  for (std::size_t i = first; i < r.program.insts().size(); ++i) {
+    const Inst& inst = r.program.insts()[i];
+    if (inst.core == core && inst.label != nullptr) out[*inst.label].push_back(i);
+  }
+  return out;
+}
+
+Place instruction_location(const Recorder& r, std::size_t i) {
+  const SourceLoc& loc = r.program.insts().at(i).loc;
+  return place_of(r.program, loc.kernel_file, loc.kernel_line);
+}
+
 // First and last instruction that touches each tensor (-1: none), index tensors included, and
 // whether any writes it.
 std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Recorder& r) {
@@ -83,6 +101,7 @@ void bind_recording(py::class_<Recorder>& program) {
              r.fixed_location.reset();
              if (!file.empty()) r.fixed_location = SourceLoc{0, r.program.add_file(file), line};
            })
+      .def("instruction_location", &instruction_location)
       .def("tensor_location",
            [](Recorder& r, std::uint32_t id) {
              const Tensor& t = r.program.tensor(id);
@@ -102,6 +121,10 @@ void bind_recording(py::class_<Recorder>& program) {
            })
       .def("accumulate_onto_any", [](Recorder& r) { r.program.set_accumulates_onto_any(true); })
       .def("finish", [](Recorder& r) { r.program.finish(); })
+      .def("labelled", &labelled)
+      .def("order_after", [](Recorder& r, std::size_t later,
+                             std::size_t earlier) { r.program.order_after(later, earlier); })
+      .def("keep_order", [](Recorder& r, int core, bool on) { r.keep_order(core, on); })
       .def("lifetimes", &lifetimes);
 }
 

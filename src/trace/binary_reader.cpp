@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/ordering.hpp"
 #include "src/trace/operand_text.hpp"
 #include "src/trace/trace_binary.hpp"
 #include "src/trace/trace_declare.hpp"
@@ -67,6 +68,7 @@ class Reader {
       throw;
     }
     trace_.program->finish();
+    isa::check_ordering(*trace_.program, !trace_.open);
     return std::move(trace_);
   }
 
@@ -267,6 +269,7 @@ class Reader {
     if ((form.flags & binary::kHasLabel) != 0) inst.label = program_->add_text(string());
     if ((form.flags & binary::kHasSync) != 0) inst.sync = read_sync();
     if ((form.flags & binary::kHasDma) != 0) inst.dma = read_dma();
+    if ((form.flags & binary::kHasOrdering) != 0) inst.ordering = read_ordering();
     args_.assign(form.op->params.size(), Arg{});
     for (const FormArg& arg : form.args) args_[arg.index] = read_arg(arg);
     program_->append(inst, args_);
@@ -293,6 +296,15 @@ class Reader {
     const std::int64_t value = binary::unzigzag(in_.read_varint());
     if (value > INT32_MAX || value < INT32_MIN) corrupt("semaphore value out of range");
     return static_cast<std::int32_t>(value);
+  }
+
+  std::uint32_t read_ordering() {
+    isa::Ordering ordering;
+    ordering.id = static_cast<std::uint32_t>(integer(kMaxOrderId, "id"));
+    for (std::uint64_t n = count("after"); n > 0; --n) {
+      ordering.after.push_back(static_cast<std::uint32_t>(integer(kMaxOrderId, "id")));
+    }
+    return program_->add_ordering(std::move(ordering));
   }
 
   const isa::Sync* read_sync() {

@@ -172,7 +172,8 @@ class Writer {
                          (inst.label != nullptr ? binary::kHasLabel : 0) |
                          (inst.sync != nullptr ? binary::kHasSync : 0) |
                          (inst.dma != nullptr ? binary::kHasDma : 0) |
-                         (program_.virtual_addresses() && inst.forward ? binary::kForward : 0));
+                         (program_.virtual_addresses() && inst.forward ? binary::kForward : 0) |
+                         (inst.ordering != 0 ? binary::kHasOrdering : 0));
     std::uint64_t count = 0;
     std::string args;
     for (std::size_t i = 0; i < inst.args.size(); ++i) {
@@ -202,6 +203,7 @@ class Writer {
     if (inst.label != nullptr) put_varint(body, string_id(*inst.label));
     if (inst.sync != nullptr) write_sync(body, *inst.sync);
     if (inst.dma != nullptr) write_dma(body, *inst.dma);
+    if (inst.ordering != 0) write_ordering(body, program_.ordering(inst));
     const auto params = isa::spec(inst).params;
     for (std::size_t i = 0; i < inst.args.size(); ++i) {
       if (!is_choice(params[i].kind)) write_arg(body, inst.args[i]);
@@ -223,6 +225,12 @@ class Writer {
       put_varint(body, static_cast<std::uint64_t>(p.action) * 2 + (p.at_issue ? 1 : 0));
       put_varint(body, zigzag(p.value));
     }
+  }
+
+  static void write_ordering(std::string& body, const isa::Ordering& ordering) {
+    put_varint(body, ordering.id);
+    put_varint(body, ordering.after.size());
+    for (const std::uint32_t id : ordering.after) put_varint(body, id);
   }
 
   void write_dma(std::string& body, const isa::DmaPlan& plan) {

@@ -86,10 +86,10 @@ void InstReader::read(Json object, std::uint32_t line) {
 void InstReader::read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst) {
   args_.assign(op.params.size(), Arg{});
   // Location and core come first: messages and raw operands of the other fields need them.
-  isa::Sync sync;
-  bool has_sync = false;
-  if (const auto loc = object.find("loc")) read_reserved(*loc, inst, sync);
-  if (const auto core = object.find("core")) read_reserved(*core, inst, sync);
+  Extras extras;
+  bool has_sync = false, ordered = false;
+  if (const auto loc = object.find("loc")) read_reserved(*loc, inst, extras);
+  if (const auto core = object.find("core")) read_reserved(*core, inst, extras);
   std::size_t guess = 0;  // parameters usually come in their declared order
   for (const Json value : object) {
     const std::string_view key = value.key();
@@ -100,8 +100,9 @@ void InstReader::read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst
     }
     if (key == "i" || key == "loc" || key == "core") continue;
     if (find_name(kInstKeys, key)) {
-      read_reserved(value, inst, sync);
+      read_reserved(value, inst, extras);
       has_sync = has_sync || key == "wait" || key == "post";
+      ordered = ordered || key == "id" || key == "after";
       continue;
     }
     const int index = isa::param_index(op, key);
@@ -110,14 +111,36 @@ void InstReader::read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst
     args_[at] = read_arg(op.params[at], value, inst.core);
     guess = at + 1;
   }
+  if (ordered) inst.ordering = program_.add_ordering(std::move(extras.ordering));
   if (!has_sync) return;
   if (!program_.explicit_semaphores()) {
     isa::fail("wait and post are given; \"semaphores\": \"explicit\" is required in the header");
   }
-  inst.sync = program_.add_sync(std::move(sync));
+  inst.sync = program_.add_sync(std::move(extras.sync));
 }
 
-void InstReader::read_reserved(Json value, isa::Inst& inst, isa::Sync& sync) {
+namespace {
+
+std::vector<Json> items(std::string_view what, Json list, std::size_t low, std::size_t high,
+                        const std::string& required) {
+  if (!list.is(JsonType::kArray) || list.size() < low || list.size() > high) {
+    isa::fail(what, list.describe(), required);
+  }
+  std::vector<Json> out;
+  for (const Json item : list) out.push_back(item);
+  return out;
+}
+
+std::uint32_t read_id(std::string_view key, Json value) {
+  if (!value.is(JsonType::kInt) || value.integer() < 1 || value.integer() > kMaxOrderId) {
+    isa::fail(key, value.describe(), "an integer from 1 to " + std::to_string(kMaxOrderId));
+  }
+  return static_cast<std::uint32_t>(value.integer());
+}
+
+}  // namespace
+
+void InstReader::read_reserved(Json value, isa::Inst& inst, Extras& extras) {
   const std::string_view key = value.key();
   if (key == "engine") {
     const auto engine = isa::parse_engine(value.text());
@@ -147,9 +170,16 @@ void InstReader::read_reserved(Json value, isa::Inst& inst, isa::Sync& sync) {
   } else if (key == "dma") {
     inst.dma = read_dma(value);
   } else if (key == "wait") {
-    read_waits(value, sync);
+    read_waits(value, extras.sync);
+  } else if (key == "post") {
+    read_posts(value, extras.sync);
+  } else if (key == "id") {
+    extras.ordering.id = read_id(key, value);
   } else {
-    read_posts(value, sync);
+    const std::string required = "a list of ids";
+    for (const Json item : items(key, value, 0, kMaxListItems, required)) {
+      extras.ordering.after.push_back(read_id(key, item));
+    }
   }
 }
 
@@ -173,16 +203,6 @@ std::int32_t semaphore_value(std::string_view what, Json value) {
     isa::fail(what, "with value " + value.describe(), "a 32-bit integer");
   }
   return static_cast<std::int32_t>(value.integer());
-}
-
-std::vector<Json> items(std::string_view what, Json list, std::size_t low, std::size_t high,
-                        const std::string& required) {
-  if (!list.is(JsonType::kArray) || list.size() < low || list.size() > high) {
-    isa::fail(what, list.describe(), required);
-  }
-  std::vector<Json> out;
-  for (const Json item : list) out.push_back(item);
-  return out;
 }
 
 }  // namespace

@@ -21,7 +21,12 @@ class InstReader {
 
  private:
   void read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst);
-  void read_reserved(Json value, isa::Inst& inst, isa::Sync& sync);
+  // Keys of the format's own, beside those of the instruction itself.
+  struct Extras {
+    isa::Sync sync;
+    isa::Ordering ordering;
+  };
+  void read_reserved(Json value, isa::Inst& inst, Extras& extras);
   void read_waits(Json list, isa::Sync& sync) const;
   void read_posts(Json list, isa::Sync& sync) const;
   std::uint16_t semaphore(std::string_view what, Json value) const;

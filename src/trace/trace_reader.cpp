@@ -1,5 +1,6 @@
 #include "src/trace/trace_reader.hpp"
 
+#include "isa/ordering.hpp"
 #include "src/files/byte_reader.hpp"
 #include "src/trace/inst_reader.hpp"
 #include "src/trace/trace_binary.hpp"
@@ -35,6 +36,7 @@ class TextReader {
       throw;
     }
     trace_.program->finish();
+    isa::check_ordering(*trace_.program, !trace_.open);
     return std::move(trace_);
   }
 

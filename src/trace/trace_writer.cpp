@@ -101,6 +101,16 @@ void append_posts(std::string& out, const std::vector<isa::SemaphorePost>& posts
   });
 }
 
+void append_ordering(std::string& out, const isa::Ordering& ordering) {
+  if (ordering.id != 0) {
+    begin(out, "id");
+    append_json_int(out, ordering.id);
+  }
+  if (ordering.after.empty()) return;
+  begin(out, "after");
+  append_list(out, ordering.after, [&](std::uint32_t id) { append_json_int(out, id); });
+}
+
 void append_dma(std::string& out, const isa::Program& program, const isa::DmaPlan& plan) {
   out += "{\"queue\":";
   append_json_string(out, program.queues().at(plan.queue_name));
@@ -183,6 +193,7 @@ void append_inst(std::string& out, const isa::Program& program, const isa::Inst&
     begin(out, "forward");
     out += "true";
   }
+  if (inst.ordering != 0) append_ordering(out, program.ordering(inst));
   if (inst.label != nullptr) {
     begin(out, "label");
     append_json_string(out, *inst.label);

@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
-#include <random>
-#include <set>
 
 #include "src/config/config_json.hpp"
-#include "tests/support/program_builder.hpp"
+#include "tests/support/random_program.hpp"
 
 using namespace nkisim;
 using compiler::schedule;
-using isa::Dim;
 using isa::Dtype;
 using isa::Engine;
 using isa::Space;
@@ -187,135 +183,10 @@ TEST_CASE("control flow, meetings of cores and semaphores are not crossed", "[sc
   CHECK(schedule(two.b.program(), trn2()).order == in_order(6));
 }
 
-namespace {
-
-// A random program over a few tensors with overlapping addresses, views and engine state.
-struct Random {
-  PB b{"trn3"};
-  std::mt19937 random;
-  std::vector<std::uint32_t> sbuf, psum, hbm;
-
-  explicit Random(unsigned seed, int count) : random(seed) {
-    for (int i = 0; i < 6; ++i) {
-      sbuf.push_back(add("s" + std::to_string(i), Space::kSbuf, pick(24) * 128L));
-    }
-    for (int i = 0; i < 3; ++i) {
-      psum.push_back(add("p" + std::to_string(i), Space::kPsum, pick(2) * 2048L));
-    }
-    for (int i = 0; i < 2; ++i)
-      hbm.push_back(b.hbm("h" + std::to_string(i), Dtype::kFloat32, {32, 96}));
-    for (int i = 0; i < count; ++i) instruction();
-  }
-
-  int pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); }
-  std::uint32_t add(const std::string& name, Space space, std::int64_t address) {
-    return b.program().add_tensor({.name = name,
-                                   .space = space,
-                                   .dtype = Dtype::kFloat32,
-                                   .shape = {32, 96},
-                                   .address = address});
-  }
-  const isa::TensorRef* view(const std::vector<std::uint32_t>& from, int columns, bool on_chip) {
-    const int step = 1 + pick(2);
-    const int first = pick(96 - (columns - 1) * step);
-    std::vector<Dim> dims;
-    if (!on_chip) dims.push_back({96, 32});
-    dims.push_back({step, columns});
-    return b.view(from[static_cast<std::size_t>(pick(static_cast<int>(from.size())))], dims, first);
-  }
-  void instruction() {
-    const int columns = 1 + pick(32);
-    const auto& dst = pick(4) == 0 ? psum : sbuf;
-    switch (pick(6)) {
-      case 0:
-        b.op("dma_copy", {{"dst", PB::arg(view(sbuf, columns, true))},
-                          {"src", PB::arg(view(hbm, columns, false))}});
-        return;
-      case 1:
-        b.op("dma_copy",
-             {{"dst", PB::arg(view(hbm, columns, false))},
-              {"src", PB::arg(view(sbuf, columns, true))}},
-             pick(2) == 0 ? Engine::kScalar : Engine::kSync);
-        return;
-      case 2:
-        b.op("tensor_tensor", {{"dst", PB::arg(view(dst, columns, true))},
-                               {"data1", PB::arg(view(sbuf, columns, true))},
-                               {"data2", PB::arg(view(sbuf, columns, true))},
-                               {"op", PB::arg(isa::AluOp::kAdd)}});
-        return;
-      case 3:  // the reduce registers make the order of these visible
-        b.op("activation", {{"dst", PB::arg(view(sbuf, columns, true))},
-                            {"op", PB::arg(isa::ActFn::kCopy)},
-                            {"data", PB::arg(view(dst, columns, true))},
-                            {"reduce_cmd", PB::choice(2)},
-                            {"reduce_res", PB::arg(view(sbuf, 1, true))}});
-        return;
-      case 4:
-        b.op("nc_matmul", {{"dst", PB::arg(b.view(psum[static_cast<std::size_t>(pick(3))],
-                                                  {{1, 32}}, 32 * pick(3)))},
-                           {"stationary", PB::arg(b.view(sbuf[0], {{1, 32}}))},
-                           {"moving", PB::arg(b.view(sbuf[1], {{1, 32}}))},
-                           {"accumulate", PB::arg(pick(2) == 0)}});
-        return;
-      default:
-        b.op("memset", {{"dst", PB::arg(view(dst, columns, true))},
-                        {"value", PB::arg(static_cast<double>(pick(9)))}});
-    }
-  }
-
-  // Bytes per tensor afterwards; everything starts as written zeros.
-  std::vector<std::vector<std::byte>> result() {
-    isa::Memory memory(b.program());
-    std::vector<std::vector<std::byte>> all;
-    isa::InterpretOptions options;
-    options.unwritten = isa::Unwritten::kAllow;
-    isa::interpret(b.program(), memory, options);
-    for (std::uint32_t t = 0; t < b.program().tensors().size(); ++t) all.push_back(memory.read(t));
-    return all;
-  }
-};
-
-// Every byte an instruction reads and writes, the slow way.
-struct Touched {
-  std::set<std::tuple<int, std::int64_t, std::int64_t>> read,
-      written;  // space or tensor, row, byte
-};
-
-Touched touched(const isa::Inst& inst, const isa::Program& program) {
-  Touched out;
-  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-    const isa::Tensor& t = program.tensor(ref);
-    const int where =
-        ref.on_chip() ? static_cast<int>(ref.space) : 100 + static_cast<int>(ref.tensor);
-    const std::int64_t rows = ref.on_chip() ? ref.partitions : 1;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (const Dim& outer : {ref.pattern->dims.size() > 1 ? ref.pattern->dims[0] : Dim{0, 1}}) {
-        const Dim inner = ref.pattern->dims.back();
-        for (std::int64_t i = 0; i < outer.num * inner.num; ++i) {
-          const std::int64_t at = i / inner.num * outer.step + i % inner.num * inner.step;
-          const std::int64_t byte = (ref.on_chip() ? t.address : 0) + ref.offset + 4 * at;
-          for (std::int64_t k = 0; k < 4; ++k) {
-            (write ? out.written : out.read)
-                .insert({where, ref.on_chip() ? ref.partition + r : 0, byte + k});
-          }
-        }
-      }
-    }
-  });
-  return out;
-}
-
-bool meet(const std::set<std::tuple<int, std::int64_t, std::int64_t>>& a,
-          const std::set<std::tuple<int, std::int64_t, std::int64_t>>& b) {
-  return std::any_of(a.begin(), a.end(), [&](const auto& x) { return b.contains(x); });
-}
-
-}  // namespace
-
 TEST_CASE("a scheduled random program computes the same bits", "[schedule]") {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);
-    Random program(seed, 300);
+    test::RandomProgram program(seed, 300);
     const auto expected = program.result();
     const auto plan =
         schedule(program.b.program(), trn3(), {.window = seed % 2 == 0 ? 16U : 4096U});
@@ -329,20 +200,11 @@ TEST_CASE("a scheduled random program computes the same bits", "[schedule]") {
 TEST_CASE("instructions that share bytes keep their order", "[schedule]") {
   for (unsigned seed = 100; seed < 106; ++seed) {
     INFO("seed " << seed);
-    Random random(seed, 60);
+    test::RandomProgram random(seed, 60);
     const isa::Program& program = random.b.program();
     const auto plan = schedule(program, trn3());
     std::vector<std::size_t> place(plan.order.size());
     for (std::size_t k = 0; k < plan.order.size(); ++k) place[plan.order[k]] = k;
-    std::vector<Touched> all;
-    for (const isa::Inst& inst : program.insts()) all.push_back(touched(inst, program));
-    for (std::size_t j = 0; j < all.size(); ++j) {
-      for (std::size_t i = 0; i < j; ++i) {
-        const bool conflict = meet(all[i].written, all[j].read) ||
-                              meet(all[i].written, all[j].written) ||
-                              meet(all[i].read, all[j].written);
-        if (conflict) CHECK(place[i] < place[j]);
-      }
-    }
+    for (const auto& [i, j] : test::conflicts(program)) CHECK(place[i] < place[j]);
   }
 }

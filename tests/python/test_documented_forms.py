@@ -411,7 +411,9 @@ def test_a_schedule_of_named_instructions():
         return out
 
     for edges in ([("plus1", "twice")], [("plus1", ["twice"])], []):
-        np.testing.assert_array_equal(kernel.with_schedule(edges)(X), 2 * X + (X + 1))
+        scheduled = kernel.with_schedule(edges)
+        np.testing.assert_array_equal(scheduled(X), 2 * X + (X + 1))
+        assert scheduled.result.compiled.ordered == len(edges)
     with pytest.raises(nkisim.Error, match="a pair of names"):
         kernel.with_schedule([("plus1", 3)])
 

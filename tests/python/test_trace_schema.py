@@ -26,6 +26,13 @@ def test_committed_traces_obey_the_schema(trace, validator):
         assert not errors, f"{trace.name}:{number}: {errors[0]}"
 
 
+def test_an_order(validator):
+    line = {"i": "memset", "dst": "a", "value": 0, "id": 2, "after": [1]}
+    assert not list(validator.iter_errors(line))
+    for key, value in (("id", 0), ("id", "x"), ("after", 1), ("after", [0])):
+        assert list(validator.iter_errors({**line, key: value}))
+
+
 def test_the_schema_refuses_what_is_not_a_trace(validator):
     assert list(validator.iter_errors({"nisa": "one"}))
     assert list(validator.iter_errors({"tensor": {"name": "a"}}))

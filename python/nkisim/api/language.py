@@ -11,6 +11,7 @@ from ..lowering import (all, assign, broadcast_to, copy, dropout, gather_flatten
                         load_transpose2d, matmul, max, mean, min, prod, rms_norm, softmax, store,
                         sum, transpose, update, var, where)
 from ..record.launch import nc, spmd_dim
+from ..record.ordering import no_reorder
 from ..record.recorder import OPS, current, state
 from ..record.targets import default_target
 from ..values import dtypes, hostcast
@@ -326,7 +327,7 @@ def while_loop(init, body_fun):
     recorder = current()
     condition = recorder.register()
     isa.register_move(condition, init)
-    recorder.clear_psum()
+    recorder.enter_loop("while_loop")
     recorder.call("while_begin", register=condition)
     recorder.loops.append(("while", condition, len(recorder.program) - 1))
     after = body_fun(condition)
@@ -366,22 +367,6 @@ def program_ndim():
     return len(current().grid)
 
 
-class no_reorder:
-    """`with nl.no_reorder():` keeps the order of instructions; here the order is always kept."""
-
-    def __init__(self, function=None):
-        self.function = function
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return False
-
-    def __call__(self, *args, **kwargs):
-        return self.function(*args, **kwargs)
-
-
 _INTERNAL = frozenset("""
 BUFFERS Buffer Expr KernelIndexError KernelTypeError KernelValueError MGrid Mask NlOp OPS ParDim
 TOKENS AllocatedBuffer BlockTensor HBM all_full assign buffer_of current default_target fail hint
@@ -402,7 +387,7 @@ def public_names(namespace):
 
 _ = (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3fn, float8_e4m3fn_x4,
      float8_e5m2_x4, float8_e8m0fnu, float16, int8, int16, tfloat32, uint16, uint32, Expr, Mask,
-     arange, mgrid, assign, broadcast_to, dropout, gather_flattened, load, load_transpose2d,
+     arange, mgrid, no_reorder, assign, broadcast_to, dropout, gather_flattened, load, load_transpose2d,
      matmul, rms_norm, softmax, store, transpose, update, where, NKIObject, BUFFERS, ds, hbm,
      private_hbm, psum, shared_hbm, nc, spmd_dim)
 del _

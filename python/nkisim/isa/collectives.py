@@ -48,8 +48,8 @@ _COUNTED = ("all_gather_v", "all_to_all_v")  # lengths that a tensor holds
 _GIVE_REGISTERS = ("collective_permute_implicit_current_processing_rank_id", "rank_id")
 
 
-def _one_rank(name, given):
-    """The call in a run of one rank; an Error for a group of several."""
+def _one_rank(name, given, label):
+    """The call in a run of one rank; an Error for a group of several. Its name is the last copy's."""
     if name in _COUNTED:
         fail("replica_group has groups of one rank; one of the group sizes that the documents "
              "allow is required (all_gather and all_to_all take one rank)", name, KernelValueError)
@@ -60,17 +60,20 @@ def _one_rank(name, given):
              "rank (nkisim.run(..., ranks=N) runs several)", name, KernelValueError)
     if name in _GIVE_REGISTERS:
         isa.register_move(given["dst"], 0)
-    elif name == "collective_permute_implicit_reduce":
-        for a, b, dst in zip(*(given[k] for k in ("srcs0_by_channel", "srcs1_by_channel",
-                                                  "dsts_by_channel"))):
-            isa.dma_compute(dst, [a, b], given["op"])
-    elif name == "collective_permute_implicit":
-        for src, dst in zip(given["srcs_by_channel"], given["dsts_by_channel"]):
-            isa.dma_copy(dst, src)
-    else:
-        for src, dst in zip(given["srcs"], given["dsts"]):
-            isa.dma_copy(dst, src)
-    return given.get("dst", INSTRUCTION)
+        return given["dst"]
+    made = INSTRUCTION
+    if name == "collective_permute_implicit_reduce":
+        sums = list(zip(*(given[k] for k in ("srcs0_by_channel", "srcs1_by_channel",
+                                             "dsts_by_channel"))))
+        for number, (a, b, dst) in enumerate(sums, 1):
+            made = isa.dma_compute(dst, [a, b], given["op"],
+                                   name=label if number == len(sums) else None)
+        return made
+    each = "_by_channel" if name == "collective_permute_implicit" else ""
+    copies = list(zip(given["srcs" + each], given["dsts" + each]))
+    for number, (src, dst) in enumerate(copies, 1):
+        made = isa.dma_copy(dst, src, name=label if number == len(copies) else None)
+    return made
 
 
 def _flat(name, parameter, value):
@@ -97,14 +100,13 @@ def _forward(line):
                 given[parameter] = value.groups
             elif parameter.endswith("_by_channel"):
                 given[parameter] = _flat(name, parameter, value)
-        result = INSTRUCTION
         if name in _GIVE_REGISTERS:
-            result = given["dst"] = recorder.register()
+            given["dst"] = recorder.register()
         if recorder.ranks == 1:
             given.pop("priority", None)
-            return _one_rank(name, given)
-        recorder.call(name, label=label, exact=True, **given)
-        return result
+            return _one_rank(name, given, label)
+        made = recorder.call(name, label=label, exact=True, **given)
+        return given.get("dst", made)
 
     call.__name__, call.__signature__ = name, signature
     call.__doc__ = TEXTS.get(name) or f"{name.replace('_', ' ')} between the ranks of a group."

@@ -5,6 +5,7 @@ module in the order of the core's op description, which checks them. Only calls 
 core does not know (axes, older keywords) are written out.
 """
 
+from .. import _core
 from ..record import strict
 from ..record.recorder import OPS, current, state
 from ..record.targets import default_target, generation_of
@@ -26,16 +27,9 @@ tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engi
 gpsimd_engine, sync_engine, unknown_engine = engine.gpsimd, engine.sync, engine.unknown
 
 
-class NkiInstruction:
-    """What a call returns; dependences come from the operands, so depends_on() adds nothing."""
-
-    __slots__ = ()
-
-    def depends_on(self, *others):
-        return self
-
-
-INSTRUCTION = NkiInstruction()
+#: What a call returns: `later.depends_on(earlier, ...)` lets it start when the others have completed.
+NkiInstruction = _core.NkiInstruction
+INSTRUCTION = _core.NO_INSTRUCTION  # of a call that records nothing
 
 _SIGNATURES = """
 tensor_copy(dst, src, engine=engine.unknown, name=None)
@@ -123,11 +117,9 @@ def define(signature, namespace, target_name=None):
             lines.append(f"    if {p} is not {default} and {p} != {default}: "
                          f"unsupported({name!r}, {p!r}, {p})")
     values = ", ".join(p if p in names else "None" for p in params)
-    lines.append(f"    state.emit({number}, ({values},), {'engine' if takes_engine else 'None'}, "
-                 f"name, {name in EXACT})")
-    lines.append("    return INSTRUCTION")
-    scope = dict(namespace, state=state, INSTRUCTION=INSTRUCTION, unsupported=unsupported,
-                 removed=removed)
+    lines.append(f"    return state.emit({number}, ({values},), "
+                 f"{'engine' if takes_engine else 'None'}, name, {name in EXACT})")
+    scope = dict(namespace, state=state, unsupported=unsupported, removed=removed)
     exec(compile("\n".join(lines), f"<nkisim isa {name}>", "exec"), scope)
     return scope[target_name or name]
 
@@ -179,10 +171,9 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
     if accumulate is None and state.recorder is not None and state.recorder.loops and (
             not is_transpose):
         accumulate = state.recorder.adds_in_loop(dst)
-    state.emit(_MATMUL, (dst, stationary, moving, is_stationary_onezero, is_moving_onezero,
-                         is_transpose, accumulate, tile_position or None, tile_size or None, perf),
-               None, name, perf is not None)
-    return INSTRUCTION
+    return state.emit(_MATMUL, (dst, stationary, moving, is_stationary_onezero, is_moving_onezero,
+                                is_transpose, accumulate, tile_position or None, tile_size or None,
+                                perf), None, name, perf is not None)
 
 
 _MATMUL, _MATMUL_PARAMS = OPS.get("nc_matmul", (-1, ()))
@@ -236,17 +227,16 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
         rest = [d for d in range(data.ndim) if d not in axes]
         data = data.permute(rest + axes)
         axes = list(range(data.ndim - n, data.ndim))
-    current().call("tensor_reduce", None, name, True, dst=dst, op=op, data=data, axis=axes,
-                   negate=negate, keepdims=None)
-    return INSTRUCTION
+    return current().call("tensor_reduce", None, name, True, dst=dst, op=op, data=data, axis=axes,
+                          negate=negate, keepdims=None)
 
 
 def memset(dst, value, engine=engine.unknown, name=None):
     require_tensor(dst, "dst", "memset")
-    current().call("memset", engine, name, dst=dst, value=value)
+    made = current().call("memset", engine, name, dst=dst, value=value)
     if dst.st.space == PSUM:
         dst.st.zeroed_at = len(current().program) - 1
-    return INSTRUCTION
+    return made
 
 
 def affine_select(dst, pattern, channel_multiplier=None, on_true_tile=None, on_false_value=None,
@@ -254,10 +244,9 @@ def affine_select(dst, pattern, channel_multiplier=None, on_true_tile=None, on_f
     if isinstance(on_false_value, NkiTensor):  # positions of NKI 0.2: offset before the multiplier
         offset, channel_multiplier, on_true_tile, on_false_value, cmp_op = (
             channel_multiplier, on_true_tile, on_false_value, cmp_op, offset or "equal")
-    current().call("affine_select", None, name, dst=dst, pattern=pattern, offset=offset,
-                   channel_multiplier=channel_multiplier or 0, on_true_tile=on_true_tile,
-                   on_false_value=on_false_value, cmp_op=cmp_op)
-    return INSTRUCTION
+    return current().call("affine_select", None, name, dst=dst, pattern=pattern, offset=offset,
+                          channel_multiplier=channel_multiplier or 0, on_true_tile=on_true_tile,
+                          on_false_value=on_false_value, cmp_op=cmp_op)
 
 
 # ---- DMA -------------------------------------------------------------------------------------
@@ -317,9 +306,8 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
         dst, src = dma_shapes(dst, src)
     elif dst is src and dst.dyn is None:
         return INSTRUCTION  # onto itself: nothing moves
-    state.emit(_DMA, (dst, src, priority, _default(oob_mode, 0), _default(dge_mode, 0)), engine,
-               name)
-    return INSTRUCTION
+    return state.emit(_DMA, (dst, src, priority, _default(oob_mode, 0), _default(dge_mode, 0)),
+                      engine, name)
 
 
 def _older_copy(third, fourth, fifth, sixth):
@@ -346,10 +334,9 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
     if isinstance(priority, Choice):  # NKI 0.2 and 0.3 have no priority
         dge_mode, oob_mode = priority, (dge_mode if dge_mode is not enums.dge_mode.unknown
                                         else oob_mode)
-    current().call("dma_transpose", None, name, True, dst=dst, src=src,
-                   axes=None if axes is None else list(axes), dge_mode=_default(dge_mode, 0),
-                   oob_mode=_default(oob_mode, 0))
-    return INSTRUCTION
+    return current().call("dma_transpose", None, name, True, dst=dst, src=src,
+                          axes=None if axes is None else list(axes), dge_mode=_default(dge_mode, 0),
+                          oob_mode=_default(oob_mode, 0))
 
 
 def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
@@ -364,11 +351,10 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     if rows is not None:
         dst = dst if dst.st.on_chip else _rows(dst, rows)
         srcs = [s if s.st.on_chip else _rows(s, rows) for s in srcs]
-    current().call("dma_compute", None, name, dst=dst, srcs=list(srcs), reduce_op=reduce_op,
-                   scales=None if scales is None else _scales(scales),
-                   unique_indices=None if unique_indices is True else unique_indices,
-                   oob_mode=_default(oob_mode, 0))
-    return INSTRUCTION
+    return current().call("dma_compute", None, name, dst=dst, srcs=list(srcs), reduce_op=reduce_op,
+                          scales=None if scales is None else _scales(scales),
+                          unique_indices=None if unique_indices is True else unique_indices,
+                          oob_mode=_default(oob_mode, 0))
 
 
 def _scales(scales):
@@ -387,9 +373,9 @@ def core_barrier(data, cores=(0, 1), engine=engine.gpsimd, name=None):
         if strict.enabled():
             fail(rule, "core_barrier")
         hint(rule)
-    current().call("core_barrier", engine, name, data=data, cores=list(cores))
+    made = current().call("core_barrier", engine, name, data=data, cores=list(cores))
     current().instances.pause(meeting=True)
-    return INSTRUCTION
+    return made
 
 
 def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_engine.dma,
@@ -398,11 +384,11 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_e
         dma_engine, name = enums.dma_engine.dma, dma_engine
     if use_gpsimd_dma:
         dma_engine = enums.dma_engine.gpsimd_dma
-    current().call("sendrecv", None, name, src=src, dst=dst, send_to_rank=send_to_rank,
-                   recv_from_rank=recv_from_rank, pipe_id=pipe_id,
-                   dma_engine=_default(dma_engine, 1))
+    made = current().call("sendrecv", None, name, src=src, dst=dst, send_to_rank=send_to_rank,
+                          recv_from_rank=recv_from_rank, pipe_id=pipe_id,
+                          dma_engine=_default(dma_engine, 1))
     current().instances.pause(meeting=True)
-    return INSTRUCTION
+    return made
 
 
 # ---- registers -------------------------------------------------------------------------------
@@ -418,18 +404,15 @@ def register_alloc(x=None):
 
 
 def register_move(dst, src=None, imm=None):
-    current().call("register_move", dst=dst, src=imm if src is None else src)
-    return INSTRUCTION
+    return current().call("register_move", dst=dst, src=imm if src is None else src)
 
 
 def register_load(dst, src):
-    current().call("register_load", dst=dst, src=src)
-    return INSTRUCTION
+    return current().call("register_load", dst=dst, src=src)
 
 
 def register_store(dst, src):
-    current().call("register_store", dst=dst, src=src)
-    return INSTRUCTION
+    return current().call("register_store", dst=dst, src=src)
 
 
 # ---- removed spellings of NKI 0.2 ------------------------------------------------------------

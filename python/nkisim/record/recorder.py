@@ -99,6 +99,7 @@ class Recorder:
         self.adding = False       # the pending instruction adds to its place in PSUM
         self.shared_places = []   # (weak reference to a tile, the storage it shares): legacy
         self.loops = []           # open dynamic loops: (kind, register, site)
+        self.kept = {}            # core -> open no-reorder blocks
         self.left_loop = None     # (file, line) of a break or return inside a dynamic loop
         self.registers = 0
         self.shared = {}          # allocation order -> Storage, matched across instances
@@ -124,7 +125,7 @@ class Recorder:
             self.flush()
         if self.shared_places:
             self._part_places(op, args)
-        self._append(op, args, engine, self.core, label, exact)
+        return self._append(op, args, engine, self.core, label, exact)
 
     def call(self, op_name, engine=None, label=None, exact=False, **args):
         """Emit by parameter names; names the core's op lacks must be None."""
@@ -135,7 +136,7 @@ class Recorder:
         for key, value in args.items():
             if key not in names and value is not None:
                 fail(f"{key}={value!r} is not supported", op_name)
-        self.emit(number, tuple(args.get(n) for n in names), engine, label, exact)
+        return self.emit(number, tuple(args.get(n) for n in names), engine, label, exact)
 
     def result(self, shape, dtype, emit, space=SBUF, spaces=(SBUF, PSUM), kind=""):
         """A tile that the instruction made by emit(dst) will fill; see Pending."""
@@ -328,13 +329,20 @@ class Recorder:
     def loop(self, start, stop, step):
         """Generator behind nl.dynamic_range: the body is recorded once."""
         register = self.register()
-        self.clear_psum()
+        self.enter_loop("dynamic_range")
         self.call("loop_begin", register=register, start=start, stop=stop, step=step)
         self.loops.append(("for", register, len(self.program) - 1))
         yield register
         self.close_loop("for", register)
 
-    def clear_psum(self):
+    def enter_loop(self, what):
+        """Before a dynamic loop: none may be in a no-reorder block (documented since NKI 0.3)."""
+        if self.kept.get(self.core, 0):
+            fail("a dynamic loop begins inside a no_reorder block; the block inside the loop's body "
+                 "is required", what)
+        self._clear_psum()
+
+    def _clear_psum(self):
         """Zeroes this core's PSUM tiles without values before a dynamic loop.
 
         The loop's body is recorded once: a matmul that overwrites in the first iteration and adds
@@ -386,7 +394,7 @@ class Recorder:
             self.call("while_end")
             self.instances.pause()
             return False
-        self.clear_psum()
+        self.enter_loop("while")
         self.call("while_begin", register=register)
         self.loops.append((site, register, len(self.program) - 1))
         return True

@@ -23,7 +23,8 @@ class Choices:
 
 
 class Outcome:
-    """What the compiler did; `moved` instructions overtook earlier ones.
+    """What the compiler did; `moved` instructions overtook earlier ones, the kernel asked for `ordered`
+    dependences beyond those of its operands.
 
     `delay`: None where the kernel's own order fits SBUF and PSUM, else which of the orders of
     compiler/passes/thrift.hpp does; `packed`: whether narrow tensors were put side by side for
@@ -40,6 +41,7 @@ class Outcome:
         self.reassigned = changed["queues"]
         self.renamed = changed["rename"]
         self.moved = changed["schedule"]
+        self.ordered = changed["edges"]
         self.peak = {(core, space): peak for core, space, peak in found["peaks"]}
 
 

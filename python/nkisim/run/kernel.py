@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..record.recorder import recording
-from ..values.errors import Error
+from ..record.ordering import pairs_of, schedule
+from ..record.recorder import current, recording
+from ..values.errors import Error, kernel_frame
 from .compiling import Choices
 from .options import Options
 from .recording import kernel_frames
@@ -113,16 +114,14 @@ class Kernel:
         return self.result.outputs
 
     def with_schedule(self, edges):
-        """The kernel with dependences between instructions by their names, as pairs (later, earlier) or
-        (later, [earlier, ...]) (SDK 2.28's guide of scheduling). They forbid AWS's scheduler to change
-        an order; here they change neither values nor, like depends_on(), time."""
-        for edge in edges:
-            after, before = edge if isinstance(edge, (tuple, list)) and len(edge) == 2 else (None, None)
-            names = [after, *(before if isinstance(before, (tuple, list)) else [before])]
-            if not all(isinstance(name, str) for name in names):
-                raise Error(f"an edge of the schedule is {edge!r}; a pair of names, (later, earlier) or "
-                            "(later, [earlier, ...]), is required", instruction="with_schedule")
-        return Kernel(self.func, self.grid, self.target, self.legacy, **self.settings)
+        """The kernel with an order of instructions by their names, as pairs (later, earlier) or (later,
+        [earlier, ...]) (SDK 2.28's guide of scheduling): `later` starts when `earlier` has completed,
+        on every core. Values do not change. Further calls add to it. A name that no instruction or
+        more than one has, or an order that is a circle, is an error of the run."""
+        frame = kernel_frame()
+        place = (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
+        scheduled = _scheduled(self.func, pairs_of(edges, place), place)
+        return Kernel(scheduled, self.grid, self.target, self.legacy, **self.settings)
 
     def options(self) -> Options:
         """How a call runs: as the environment and, for legacy kernels, the decorator say. What is
@@ -136,6 +135,18 @@ class Kernel:
     def run(self, *args: Any, **kwargs: Any) -> Result:
         """Like a call, but returns the Result."""
         return run(self, *args, **kwargs)
+
+
+def _scheduled(function, pairs, place):
+    """`function`, with what one call of it records ordered as `pairs` of names say."""
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        first = len(current().program)
+        value = function(*args, **kwargs)
+        schedule(pairs, first, place)
+        return value
+
+    return call
 
 
 class LaunchedKernel(Kernel):
