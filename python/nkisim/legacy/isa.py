@@ -173,7 +173,9 @@ def _transpose_blocks(dst, data, name):
 def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None, name=None,
                  **_ignored):
     engine = isa.unknown_engine if engine is None else engine
-    on_vector = engine == isa.vector_engine and engine != isa.unknown_engine
+    # The tensor engine takes no 8-bit integers; the documents take every dtype.
+    whole_bytes = data.dtype.itemsize == 1 and data.dtype.dtype.kind in "iub"
+    on_vector = engine == isa.vector_engine or (engine == isa.unknown_engine and whole_bytes)
     shape = (product(data.shape[1:]), data.shape[0])
     # 8-bit elements do not fit PSUM one for one: they stay float32 until they are copied from it.
     kept = float32 if data.dtype.itemsize == 1 and not on_vector else data.dtype
