@@ -36,9 +36,9 @@ Hbm& WorldRun::stack(int rank, int cores) {
   const auto found = stacks_.find(number);
   if (found != stacks_.end()) return found->second;
   const int present = std::min(share, world_.ranks - number * share);
-  const double demand =
-      present * cores * config_.dma.engines * config_.dma.bytes_per_ns;  // in this order, as ever
-  return stacks_.try_emplace(number, config_.hbm, demand).first->second;
+  const int engines = present * cores * config_.dma.engines;
+  const double demand = engines * config_.dma.bytes_per_ns;
+  return stacks_.try_emplace(number, config_.hbm, demand, engines).first->second;
 }
 
 void WorldRun::put(Later later) {
@@ -93,7 +93,7 @@ void WorldRun::finish_ranks(Fs now) {
   if (model_ == nullptr) return;
   std::vector<Collectives::RankDone> done;
   model_->advance(now, done);
-  share_memory();
+  share_memory(now);
   for (const Collectives::RankDone& d : done) {
     Running& op = running_.at(d.id);
     const std::size_t at =
@@ -112,11 +112,12 @@ void WorldRun::finish_ranks(Fs now) {
 }
 
 // A kernel's own transfers have what collectives leave of the stack, and of the DMA engines.
-void WorldRun::share_memory() {
+void WorldRun::share_memory(Fs now) {
   for (const Collectives::Moving& m : model_->moving()) {
     Device& device = *ranks_[owner_[static_cast<std::size_t>(m.rank)]].device;
     if (device.rank() != m.rank) continue;  // another one stands for it
-    (void)device.hbm().delay(m.start, m.span, m.hbm_bytes);
+    device.hbm().settle(now);
+    device.hbm().reserve(m.start, m.span, m.hbm_bytes);
     if (m.engine_bytes > static_cast<double>(config_.collectives.ring_bytes)) continue;
     for (std::size_t c = 0; c < device.cores(); ++c) {
       device.core(c).occupy(m.engine_bytes / static_cast<double>(device.cores()));

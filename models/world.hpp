@@ -77,7 +77,7 @@ class WorldRun : public sc_core::sc_module {
   [[nodiscard]] const Call& call_of(std::int64_t rank) const;
   void finish(std::size_t rank, const Call& call, Fs end, const RankPart* part);
   void finish_ranks(Fs now);
-  void share_memory();
+  void share_memory(Fs now);
 
   isa::World world_;
   const Config& config_;

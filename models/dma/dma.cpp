@@ -16,12 +16,14 @@ Dma::Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& sess
     : sc_module(name),
       config_(config),
       session_(session),
+      hbm_(hbm),
       client_(std::move(client)),
       planner_(config),
       lanes_(static_cast<std::size_t>(config.engines), DmaLane(config, &hbm)),
       planned_(static_cast<std::size_t>(config.engines), kNever) {
   SC_HAS_PROCESS(Dma);
   SC_METHOD(step);
+  if (hbm_.limits()) hbm_.join(*this);
   if (!client_.on_packet) return;
   for (DmaLane& lane : lanes_) lane.record(packets_);
 }
@@ -83,11 +85,19 @@ void Dma::schedule() {
   }
 }
 
-// Finishes everything up to `now` in the order of the semaphore writes.
 void Dma::catch_up(Fs now) {
+  if (hbm_.limits()) {
+    hbm_.settle(now);
+  } else {
+    take_until(now, false);
+  }
+}
+
+// Finishes everything up to `now` in the order of the semaphore writes.
+void Dma::take_until(Fs now, bool every) {
   finished_.clear();
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
-    if (planned_[e] <= now) look_at(e, now);
+    if (planned_[e] <= now || (every && lanes_[e].earliest() <= now)) look_at(e, now);
   }
   if (finished_.empty()) return;
   std::sort(finished_.begin(), finished_.end(), [](const Finished& a, const Finished& b) {
@@ -96,6 +106,17 @@ void Dma::catch_up(Fs now) {
                : a.engine < b.engine;
   });
   for (const Finished& f : finished_) finish_lane(f.engine, f.done);
+}
+
+Fs Dma::next_packet() const {
+  Fs next = kNever;
+  for (const DmaLane& lane : lanes_) next = std::min(next, lane.earliest());
+  return next;
+}
+
+int Dma::busy() const {
+  return static_cast<int>(std::count_if(
+      lanes_.begin(), lanes_.end(), [](const DmaLane& lane) { return lane.earliest() != kNever; }));
 }
 
 // Nobody waits for them here: the operation's own time is models/collective's.
@@ -109,6 +130,7 @@ void Dma::occupy(double bytes) {
     load->second.add({1, share, time + config_.packet_gap, time});
   }
   const Fs now = SimSession::now();
+  catch_up(now);
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     if (!lanes_[e].push({kCollectiveQueue, now, &load->second, nullptr})) continue;
     planned_[e] = std::min(planned_[e], lanes_[e].next());

@@ -24,7 +24,7 @@ struct Transfer {
 };
 
 /// Sixteen engines behind one process: queues of packets, and the semaphore writes that end them.
-class Dma : public sc_core::sc_module {
+class Dma : public sc_core::sc_module, private HbmUser {
  public:
   struct Client {
     /// An engine's semaphore write of this transfer has arrived.
@@ -65,6 +65,9 @@ class Dma : public sc_core::sc_module {
   void schedule();
   void run_events(Fs now);
   void catch_up(Fs now);
+  void take_until(Fs now, bool every) override;
+  [[nodiscard]] Fs next_packet() const override;
+  [[nodiscard]] int busy() const override;
   void look_at(std::size_t e, Fs now);
   void finish_lane(int engine, const LaneDone& done);
   void update(Transfer& transfer, int engine, Fs now);
@@ -72,6 +75,7 @@ class Dma : public sc_core::sc_module {
 
   const DmaConfig& config_;
   SimSession& session_;
+  Hbm& hbm_;
   Client client_;
   sc_core::sc_event wake_;
   DmaPlanner planner_;

@@ -71,6 +71,8 @@ class DmaLane {
   void advance(Fs now, std::vector<LaneDone>& done);
   /// A time at which to call advance() next: at most the next finish; kNever if idle.
   [[nodiscard]] Fs next() const;
+  /// When the next packet starts; kNever if idle. As of the last advance().
+  [[nodiscard]] Fs earliest() const;
   /// When at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if that is
   /// so already. As of the last advance().
   [[nodiscard]] Fs room(QueueIndex queue, std::int64_t bytes) const;
@@ -92,7 +94,6 @@ class DmaLane {
   };
   [[nodiscard]] Queue* pick(Fs at);
   [[nodiscard]] Fs next_ready(Fs after) const;
-  [[nodiscard]] Fs earliest() const;
   [[nodiscard]] std::size_t sole() const;
   [[nodiscard]] Fs finish_alone(const Active& a) const;
   [[nodiscard]] Fs certain_stall(const Active& a) const;

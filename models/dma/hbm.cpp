@@ -11,15 +11,17 @@ constexpr std::size_t kMaxWindows = 1U << 16U;  // windows remembered
 
 }  // namespace
 
-Hbm::Hbm(const HbmConfig& config, double demand)
+Hbm::Hbm(const HbmConfig& config, double demand, int engines)
     : limits_(config.bytes_per_ns > 0 && demand > config.bytes_per_ns),
-      capacity_(config.bytes_per_ns * to_ns(kWindow)) {}
+      capacity_(config.bytes_per_ns * to_ns(kWindow)),
+      demand_(demand / engines * to_ns(kWindow)),
+      engines_(engines) {}
 
-double& Hbm::used(std::int64_t window) {
+Hbm::Window& Hbm::used(std::int64_t window) {
   if (used_.empty()) first_ = window;
-  if (window < first_) return lost_ = 0;
+  if (window < first_) return lost_ = {};
   while (first_ + static_cast<std::int64_t>(used_.size()) <= window) {
-    used_.push_back(0);
+    used_.push_back({});
     if (used_.size() <= kMaxWindows) continue;
     used_.pop_front();
     ++first_;
@@ -27,22 +29,74 @@ double& Hbm::used(std::int64_t window) {
   return used_[static_cast<std::size_t>(window - first_)];
 }
 
+void Hbm::settle(Fs now) {
+  for (;;) {
+    Fs next = kNever;
+    int busy = 0;
+    for (const HbmUser* user : users_) {
+      next = std::min(next, user->next_packet());
+      busy += user->busy();
+    }
+    const bool enough = busy * demand_ <= capacity_;
+    const Fs window_end = next == kNever ? now : (next / kWindow + 1) * kWindow;
+    const Fs until = enough ? now : std::min(now, window_end);
+    for (HbmUser* user : users_) user->take_until(until, !enough);
+    if (until >= now) return;
+  }
+}
+
+// Takes from the first windows that have room, from `window` on.
+void Hbm::owe(std::int64_t window, double bytes) {
+  std::int64_t at = window;
+  if (full_from_ <= at && at < full_to_) at = full_to_;
+  for (;; ++at) {
+    Window& w = used(at);
+    const double part = std::min(bytes, left(w));
+    w.taken += part;
+    bytes -= part;
+    if (bytes <= 0) break;
+  }
+  if (window < full_from_ || window > full_to_) full_from_ = window;
+  full_to_ = at;
+}
+
 Fs Hbm::delay(Fs start, Fs span, double bytes) {
   if (!limits_ || bytes <= 0) return 0;
   const double rate = bytes / static_cast<double>(std::max<Fs>(span, 1));
-  double left = bytes;
+  double todo = bytes;
   Fs at = start;
   for (;;) {
-    const Fs window_end = (at / kWindow + 1) * kWindow;
-    double& taken = used(at / kWindow);
-    const double wanted = std::min(left, rate * static_cast<double>(window_end - at));
-    const double granted = std::min(wanted, std::max(0.0, capacity_ - taken));
-    taken += granted;
-    left -= granted;
-    if (left < 0.5) {
-      const Fs end = at + static_cast<Fs>(granted / rate);
-      return std::max<Fs>(0, end - start - span);
+    const std::int64_t window = at / kWindow;
+    const Fs window_end = (window + 1) * kWindow;
+    Window& w = used(window);
+    const double share =
+        std::min(rate, (capacity_ - w.reserved) / engines_ / static_cast<double>(kWindow));
+    const double wanted = rate * static_cast<double>(window_end - at);
+    const double free = std::min({todo, wanted, left(w)});
+    w.taken += free;
+    todo -= free;
+    at += static_cast<Fs>(free / rate);
+    const double shared = std::min(todo, share * static_cast<double>(window_end - at));
+    if (shared > 0) {
+      owe(window, shared);
+      todo -= shared;
+      at += static_cast<Fs>(shared / share);
     }
+    if (todo < 0.5) return std::max<Fs>(0, at - start - span);
+    at = window_end;
+  }
+}
+
+void Hbm::reserve(Fs start, Fs span, double bytes) {
+  if (!limits_ || bytes <= 0) return;
+  const double rate = bytes / static_cast<double>(std::max<Fs>(span, 1));
+  for (Fs at = start; bytes >= 0.5;) {
+    const Fs window_end = (at / kWindow + 1) * kWindow;
+    Window& w = used(at / kWindow);
+    const double part = std::min({bytes, rate * static_cast<double>(window_end - at), left(w)});
+    w.taken += part;
+    w.reserved += part;
+    bytes -= part;
     at = window_end;
   }
 }

@@ -1,29 +1,66 @@
 // The bandwidth of one HBM stack, shared by every DMA engine that reaches into it.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "models/config.hpp"
 #include "models/fifo.hpp"
 
 namespace nkisim::models {
 
+/// Engines that take from a stack together: those of one core.
+class HbmUser {
+ public:
+  virtual ~HbmUser() = default;
+  /// Takes for every packet that starts by `now`; only of engines that may end a transfer by then,
+  /// unless `every`.
+  virtual void take_until(Fs now, bool every) = 0;
+  /// When the next packet may start; kNever if there is none.
+  [[nodiscard]] virtual Fs next_packet() const = 0;
+  /// Engines with packets to move, now or later.
+  [[nodiscard]] virtual int busy() const = 0;
+};
+
 /// Counts the bytes moved in each window of time and delays what would exceed the stack's rate.
-/// Calls need not come in order of time: engines are computed one after the other.
+/// Calls need not come in order of time: engines are computed one after the other. What an engine
+/// finds free in a window it takes at its own rate; from then on it has its share of the window, an
+/// equal part of the stack's rate, and what that takes beyond the window's capacity is taken from
+/// later ones. So engines that are computed late are not starved by those computed before.
 class Hbm {
  public:
-  /// `demand` is the most that all engines together can ask for, in bytes per ns. A stack that
-  /// can serve it never delays anybody.
-  Hbm(const HbmConfig& config, double demand);
+  /// `demand` is the most that all engines together can ask for, in bytes per ns, `engines` their
+  /// number. A stack that can serve it never delays anybody.
+  Hbm(const HbmConfig& config, double demand, int engines);
   [[nodiscard]] bool limits() const { return limits_; }
-  /// `bytes` that would move evenly in [start, start + span): by how much they end later.
+  /// `bytes` that an engine would move evenly in [start, start + span): by how much they end later.
   Fs delay(Fs start, Fs span, double bytes);
+  /// `bytes` that others move evenly in [start, start + span), or later where the stack is full:
+  /// engines share the rest.
+  void reserve(Fs start, Fs span, double bytes);
+  /// `user` outlives the last settle().
+  void join(HbmUser& user) { users_.push_back(&user); }
+  /// Everybody takes until `now`, in the order in which they joined, window by window if there is
+  /// not enough for all. Called before anybody takes anything, it keeps the order of processes of
+  /// one time, and of engines, out of the result.
+  void settle(Fs now);
 
  private:
-  double& used(std::int64_t window);
+  struct Window {
+    double taken = 0, reserved = 0;  // of `taken`, what is not for engines
+  };
+  Window& used(std::int64_t window);
+  [[nodiscard]] double left(const Window& w) const { return std::max(0.0, capacity_ - w.taken); }
+  void owe(std::int64_t window, double bytes);
   bool limits_;
-  double capacity_;         // bytes per window
+  double capacity_;  // bytes per window
+  double demand_;    // of one engine, bytes per window
+  double engines_;
   std::int64_t first_ = 0;  // window of used_.front()
-  Fifo<double> used_;
-  double lost_ = 0;  // use of windows too old to be kept
+  Fifo<Window> used_;
+  std::vector<HbmUser*> users_;
+  std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has room
+  Window lost_;                               // stands for windows too old to be kept
 };
 
 }  // namespace nkisim::models

@@ -1,0 +1,109 @@
+"""Worlds whose ranks are simulated once end at the same femtosecond as with every rank simulated."""
+
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+import nkisim
+
+COLUMNS = 2048
+
+
+class Drawn:
+    """A kernel of random transfers, computation and collectives on every core of every rank."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.ranks = int(rng.choice([2, 3, 4, 6, 8]))
+        self.lnc = int(rng.choice([1, 2]))
+        heavy = rng.integers(2)  # transfers that fill the stack of a pair
+        kinds = ["load", "load", "load", "store"] if heavy else ["load", "compute", "product", "store"]
+        self.steps = [(str(rng.choice([*kinds, "reduce", "gather", "tiles", "permute"])),
+                       int(rng.integers(1, 9)), int(rng.choice([16, 64, 128]))) for _ in range(8)]
+        size = int(rng.choice([s for s in (2, self.ranks) if self.ranks % s == 0]))
+        self.groups = [list(range(r, r + size)) for r in range(0, self.ranks, size)]
+
+    def kernel(self, x):
+        core = nl.program_id(0) if self.lnc == 2 else 0
+        group, size = ncc.ReplicaGroup(self.groups), len(self.groups[0])
+        kept = nl.ndarray((2, 128, COLUMNS), dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = [nl.ndarray((128, COLUMNS), dtype=x.dtype, buffer=nl.sbuf) for _ in range(4)]
+        for tile in tiles:
+            nisa.dma_copy(dst=tile, src=x[core])
+
+        def meet(tensor):
+            if self.lnc == 2:
+                nisa.core_barrier(tensor, (0, 1))
+
+        for i, (kind, count, rows) in enumerate(self.steps):
+            if kind in ("load", "store"):
+                for k in range(2 * count):
+                    tile = tiles[k % 4][0:rows]
+                    if kind == "load":
+                        nisa.dma_copy(dst=tile, src=x[core][0:rows])
+                    else:
+                        nisa.dma_copy(dst=kept[core][0:rows], src=tile)
+            elif kind == "compute":
+                for k in range(count):
+                    nisa.tensor_scalar(dst=tiles[k % 4], data=tiles[(k + 1) % 4], op0=nl.add, operand0=1.0)
+            elif kind == "product":
+                for k in range(count):
+                    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+                    nisa.nc_matmul(dst=total, stationary=tiles[0][:, 0:128], moving=tiles[1][:, 0:512])
+                    nisa.tensor_copy(dst=tiles[k % 4][:, 0:512], src=total)
+            elif kind == "tiles":
+                total = nl.ndarray((rows, 256), dtype=x.dtype, buffer=nl.sbuf)
+                ncc.all_reduce([tiles[i % 4][0:rows, 0:256]], [total], group, nl.maximum)
+                nisa.tensor_copy(dst=tiles[i % 4][0:rows, 0:256], src=total)
+            else:
+                src = nl.ndarray((rows, COLUMNS), dtype=x.dtype, buffer=nl.shared_hbm)
+                dst = nl.ndarray((rows * (size if kind == "gather" else 1), COLUMNS), dtype=x.dtype,
+                                 buffer=nl.shared_hbm)
+                if core == 0:
+                    nisa.dma_copy(dst=src, src=tiles[0][0:rows])
+                meet(src)
+                if kind == "reduce":
+                    ncc.all_reduce([src], [dst], group, nl.add)
+                elif kind == "gather":
+                    ncc.all_gather([src], [dst], group, 0)
+                else:
+                    ncc.collective_permute_implicit([[src]], [[dst]], group)
+                nisa.dma_copy(dst=tiles[1][0:rows], src=dst[0:rows])
+        out = nl.ndarray((2, 128, COLUMNS), dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out[core], src=tiles[core])
+        if self.lnc == 1:
+            nisa.dma_copy(dst=out[1], src=tiles[1])
+        return out
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_times_are_those_of_every_rank(seed):
+    drawn = Drawn(seed)
+    x = np.random.default_rng(seed).integers(-4, 5, (2, 128, COLUMNS)).astype(np.float32)
+    once, every = (nkisim.run(drawn.kernel, x, ranks=drawn.ranks, lnc=drawn.lnc, fold=fold,
+                              any_world=True, target="trn2") for fold in (True, False))
+    for rank in range(drawn.ranks):
+        assert once[rank].latency_ns == every[rank].latency_ns
+        np.testing.assert_array_equal(once[rank].outputs, every[rank].outputs)
+
+
+def loads(x, count):
+    """A kernel that reads from HBM as fast as it can."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for _ in range(count):
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def test_ranks_of_a_pair_of_cores_get_equal_parts_of_their_stack():
+    x = np.zeros((128, 4096), np.float32)
+    alone = nkisim.run(loads, x, 24, ranks=1, any_world=True, target="trn2").latency_ns
+    world = nkisim.run(loads, x, 24, ranks=4, fold=False, target="trn2")
+    ends = [rank.latency_ns for rank in world]
+    assert ends[0] == ends[2] and ends[1] == ends[3]  # two stacks, two ranks on each
+    assert min(ends) > 1.01 * alone  # two cores ask for more than their stack has
+    assert max(ends) < 1.03 * min(ends)
