@@ -70,7 +70,7 @@ class Recorder {
   // After the instruction that was added last.
   void finish() {
     std::size_t at = 0;
-    bool same = !kept_.empty();
+    bool same = !kept_.empty() && !fresh_;
     for (const auto& [place, size] : kept_) {
       same = same && std::memcmp(place, old_.data() + at, size) == 0;
       at += size;
@@ -78,21 +78,26 @@ class Recorder {
     if (same) out_.steps.back().same = true;
     kept_.clear();
   }
-  // What is in HBM where the instruction will write: several cores may write the same.
+  // What is in HBM where the instruction will write: several cores may write the same. Where nobody
+  // has written, what the memory happens to begin with is no value.
   void keep(const isa::Inst& inst, isa::EvalContext& context) {
     kept_.clear();
     old_.clear();
+    fresh_ = false;
     if (!values_ || program_.cores() < 2 || isa::spec(inst).eval == nullptr) return;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       if (!write || ref.on_chip()) return;
       const std::int64_t size = isa::size_bytes(ref.dtype);
       context.set_skip_out_of_bounds(true);
+      const isa::Placement whole = context.memory().place(ref);
       context.for_each_run(ref, [&](const isa::EvalContext::Run& run) {
         if (run.data == nullptr) return;
         const std::int64_t dense = run.step_bytes == size ? run.count : 1;
         for (std::int64_t i = 0; i < run.count; i += dense) {
           const std::byte* place = run.data + i * run.step_bytes;
           kept_.emplace_back(place, static_cast<std::size_t>(dense * size));
+          const std::int64_t bit = whole.bit(place - whole.region->data(), run.row);
+          fresh_ = fresh_ || whole.bits->find_undefined(bit, dense * size) >= 0;
           old_.insert(old_.end(), place, place + dense * size);
         }
       });
@@ -161,6 +166,7 @@ class Recorder {
   bool values_;
   std::vector<std::pair<const std::byte*, std::size_t>> kept_;  // places in memory, sizes
   std::vector<std::byte> old_;                                  // what was there
+  bool fresh_ = false;                                          // a byte of it is undefined
   Stream out_;
   std::vector<Core> cores_;
   std::map<std::tuple<std::uint8_t, isa::Engine, int, int>, std::size_t> queue_ids_;

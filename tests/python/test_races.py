@@ -70,6 +70,25 @@ def test_both_cores_store(delay, timing):
     assert "core_barrier" in str(found.value)
 
 
+def test_writing_what_fresh_memory_holds_is_no_repetition():
+    def kernel(x, value):
+        shared = nl.ndarray((4, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray((4, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray((2, 8), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.memset(dst=tile, value=value)
+        if nl.program_id(0) == 0:
+            nisa.dma_copy(dst=shared[0:2], src=tile)
+            nisa.dma_copy(dst=out[2:4], src=tile)
+        else:
+            nisa.dma_copy(dst=shared[2:4], src=tile)
+            nisa.dma_copy(dst=out[0:2], src=shared[0:2])  # core 0 may not have written it
+        return out
+
+    for value in (0.0, 1.0):
+        with pytest.raises(nkisim.Error, match="race"):
+            nkisim.run(kernel, np.ones((4, 8), np.float32), value, grid=2, target="trn2")
+
+
 def test_both_cores_may_store_the_same():
     def same(x):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
