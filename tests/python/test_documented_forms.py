@@ -299,6 +299,7 @@ def test_internals_are_no_names_of_the_language():
     for module in (nl, onl, nisa, oisa):
         assert not {"np", "sys", "builtins", "Expr", "isa", "state", "fail", "Region", "OPS", "current",
                     "resolve", "define", "strict", "enums", "hint"} & set(dir(module))
+    assert not {"copy", "float32", "uint32", "masked_product"} & set(dir(oisa))
 
 
 def test_a_broadcast_error_names_the_function_and_the_shapes():
