@@ -6,6 +6,7 @@ positions, in the order kept here; later releases take mask and dtype as keyword
 
 from .. import lowering
 from ..api import language
+from ..record.loops import TracedRange
 from ..record.recorder import current
 from ..values.dtypes import bool_
 from ..values.errors import fail
@@ -38,6 +39,17 @@ def num_programs(axes=None):
     if axes is None:
         return product(current().grid)
     return language.num_programs(axes)
+
+
+def _traced(name):
+    function = getattr(language, name)
+
+    def loop(start, stop=None, step=1, **_ignored):
+        values = function(start, stop, step)
+        return TracedRange(values) if isinstance(values, range) else values
+
+    loop.__name__, loop.__doc__ = name, function.__doc__
+    return loop
 
 
 def _reduction(name):
@@ -108,5 +120,6 @@ _TOKENS.update(copy=copy, var=var, all=all, logical_not=logical_not)
 PUBLIC = {name: _token(name, function) for name, function in _TOKENS.items()}
 PUBLIC.update(load=load, load_transpose2d=load_transpose2d, static_cast=static_cast,
               num_programs=num_programs, rms_norm=rms_norm, softmax=softmax,
+              affine_range=_traced("affine_range"), sequential_range=_traced("sequential_range"),
               gemm_grid=_undocumented("gemm_grid"),
               gemm_stationary_grid=_undocumented("gemm_stationary_grid"))

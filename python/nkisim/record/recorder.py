@@ -100,6 +100,7 @@ class Recorder:
         self.shared_places = []   # (weak reference to a tile, the storage it shares): legacy
         self.loops = []           # open dynamic loops: (kind, register, site)
         self.kept = {}            # core -> open no-reorder blocks
+        self.left_traced = False  # a return or break inside a loop that the legacy compiler traced
         self.left_loop = None     # (file, line) of a break or return inside a dynamic loop
         self.registers = 0
         self.shared = {}          # allocation order -> Storage, matched across instances

@@ -6,10 +6,12 @@ import gc
 import inspect
 import threading
 import types
+import warnings
 
 from .. import lowering
 from ..record.instances import Instances
 from ..record.launch import Launch
+from ..record.loops import with_loops_finished
 from ..record.misuse import as_error, is_library
 from ..record.recorder import Recorder, recording, state
 from ..values.errors import Error, is_ours
@@ -124,6 +126,17 @@ _keywords, _no_collection = _Keywords(), _NoCollection()
 def record(function, args, kwargs, grid=None, options=None, legacy=False, values=True):
     """Runs `function` once per program instance; (recorder, returned value, arguments). With
     `values` false, arguments are whatever has a shape and a dtype."""
+    recorded = _record(function, args, kwargs, grid, options, legacy, values)
+    if recorded[0].left_traced:
+        finished = with_loops_finished(function)
+        if finished is not None:
+            warnings.warn("a return at the end of an affine or sequential loop: the legacy compiler traced "
+                          "the loop's body once, so all iterations run (assumed)", stacklevel=2)
+            return _record(finished, args, kwargs, grid, options, legacy, values)
+    return recorded
+
+
+def _record(function, args, kwargs, grid, options, legacy, values):
     options = options or Options()
     recorder = Recorder(options.target, options)
     recorder.legacy = legacy
