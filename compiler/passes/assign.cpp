@@ -1,5 +1,10 @@
 #include "compiler/passes/assign.hpp"
 
+#include <string>
+#include <vector>
+
+#include "compiler/analysis/rewrite.hpp"
+
 namespace nkisim::compiler {
 namespace {
 
@@ -39,7 +44,44 @@ bool may_run_on(isa::Program& program, std::size_t i, isa::Engine engine) {
   }
 }
 
+// Whether it could be taken from a ring that was filled before the program starts.
+bool has_static_form(const isa::Inst& inst) {
+  const isa::OpSpec& op = isa::spec(inst);
+  const int mode = isa::param_index(op, "dge_mode");
+  bool known = inst.engine_open && op.dma && inst.dma == nullptr && inst.sync == nullptr &&
+               mode >= 0 && !inst.has(mode);
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+    known &= ref.dynamic == nullptr;
+  });
+  return known;
+}
+
 }  // namespace
+
+std::size_t use_static_queues(isa::Program& program, int queues) {
+  std::vector<const isa::DmaPlan*> plans;
+  for (int q = 0; q < queues; ++q) {
+    const std::string name = "qStatic" + std::to_string(q);
+    plans.push_back(program.add_plan({.queue_name = program.add_queue(name), .packets = {}}));
+  }
+  Rewrite rewrite(program);
+  const std::size_t count = program.insts().size();
+  std::size_t turn = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    isa::Inst inst = program.insts()[i];
+    if (!has_static_form(inst)) continue;
+    inst.dma = plans[turn++ % plans.size()];
+    std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
+    isa::Arg& mode =
+        args.at(static_cast<std::size_t>(isa::param_index(isa::spec(inst), "dge_mode")));
+    mode.kind = isa::Arg::Kind::kEnum;
+    mode.integer = static_cast<std::int64_t>(isa::DgeMode::kNone);
+    rewrite.put(i, inst, args);
+    rewrite.drop(i);
+  }
+  rewrite.finish();
+  return turn;
+}
 
 std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
   std::size_t changed = 0;
@@ -55,10 +97,17 @@ std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
 Done assign(Unit& unit) {
   std::string_view queues = unit.options.dma_queues;
   if (queues == "auto") queues = unit.origin.legacy ? "software" : "split";
+  const bool fixed = unit.options.descriptors == "static" && unit.may_drop();
+  if (fixed && queues == "software") queues = "split";
   const DmaQueues chosen = queues == "software" ? DmaQueues::kSoftware
                            : queues == "split"  ? DmaQueues::kSplit
                                                 : DmaQueues::kOne;
-  return {assign_queues(unit.program, chosen), "dma_queues=" + std::string(queues)};
+  Done done{assign_queues(unit.program, chosen), "dma_queues=" + std::string(queues)};
+  if (fixed) {
+    const std::size_t taken = use_static_queues(unit.program, unit.config().dma.engines);
+    done.text += ", " + std::to_string(taken) + " by static descriptors";
+  }
+  return done;
 }
 
 }  // namespace nkisim::compiler

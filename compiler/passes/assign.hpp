@@ -19,7 +19,11 @@ enum class DmaQueues : std::uint8_t {
 /// how many changed.
 std::size_t assign_queues(isa::Program& program, DmaQueues queues);
 
-/// The same, as the switch `dma_queues` says.
+/// Gives DMAs with open engine, open `dge_mode` and addresses that are known static descriptors,
+/// from so many queues in turn. Returns how many.
+std::size_t use_static_queues(isa::Program& program, int queues);
+
+/// The same, as the switches `dma_queues` and `descriptors` say.
 Done assign(Unit& unit);
 
 }  // namespace nkisim::compiler

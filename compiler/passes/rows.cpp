@@ -352,15 +352,6 @@ class RowMerger {
   std::map<std::uint32_t, Moved> moved_;
 };
 
-bool can_be_placed(Unit& unit) {
-  try {
-    place_tensors(unit, true);
-    return true;
-  } catch (const isa::Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 Done rows(Unit& unit) {

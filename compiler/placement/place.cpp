@@ -174,4 +174,13 @@ void place_tensors(Unit& unit, bool thorough) {
   }
 }
 
+bool can_be_placed(Unit& unit) {
+  try {
+    place_tensors(unit, true);
+    return true;
+  } catch (const isa::Error&) {
+    return false;
+  }
+}
+
 }  // namespace nkisim::compiler

@@ -11,4 +11,7 @@ namespace nkisim::compiler {
 /// largest live tensors.
 void place_tensors(Unit& unit, bool thorough);
 
+/// Whether place_tensors would find room for all.
+[[nodiscard]] bool can_be_placed(Unit& unit);
+
 }  // namespace nkisim::compiler

@@ -71,6 +71,42 @@ def test_copies_out_of_psum_go_to_scalar_on_trn1_and_to_both_on_trn2():
     assert new.latency_us < one.latency_us
 
 
+def scaled(steps_of_arithmetic):
+    """So many sums and products of ScalarE's kind with each tile of [128, 512], and a maximum."""
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((8, P, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in nl.affine_range(8):
+            tile = nl.load(x[i])
+            most = nisa.tensor_reduce(op=nl.max, data=tile, axis=1)
+            for step in range(steps_of_arithmetic):
+                first = ((nl.add, 1.5), (nl.multiply, most), (nl.multiply, -0.5))[step % 3]
+                then = {"op1": nl.add, "operand1": most} if step % 3 == 2 else {}
+                tile = nisa.tensor_scalar(tile, op0=first[0], operand0=first[1],
+                                          reverse0=step % 3 == 0, **then)
+            nl.store(out[i], tile)
+        return out
+    return kernel
+
+
+def test_sums_and_products_with_scalars_go_to_scalar_on_trn1_unless_it_is_the_busiest():
+    x = values(8, P, 512)
+    for count in (3, 12):
+        moved = nkisim.run(scaled(count), x, target="trn1")
+        kept = nkisim.run(scaled(count), x, target="trn1", compiler={"engines": "default"})
+        assert moved.outputs.tobytes() == kept.outputs.tobytes()
+        assert core(kept)["scalar_engine_instruction_count"] == 8  # the triggers of its stores
+        if count == 3:  # DMAs take longer than all of them: VectorE keeps the maxima,
+            assert steps(moved)["engines"] == 3 * 8  # and fills one constant
+            assert core(moved)["vector_engine_active_time"] < 0.3 * core(
+                kept)["vector_engine_active_time"]
+        else:  # 12 of 524 ns each per tile against a DMA of 2 us: both engines have some
+            assert 4 * 8 < steps(moved)["engines"] < 11 * 8
+            longest = max(core(moved)[f"{e}_engine_active_time"] for e in ("vector", "scalar"))
+            assert longest < 0.7 * core(kept)["vector_engine_active_time"]
+            assert moved.latency_us < kept.latency_us
+
+
 def softmax(turns, linked=False):
     """The softmax of every row of so many tiles; linked: with the largest maximum so far."""
     @nki.jit
@@ -160,3 +196,31 @@ def test_what_does_not_fit_is_loaded_again_or_spilled(loads):
         assert f"{saved} MiB spilled, {more} MiB reloaded, 0 MiB loaded" in text(result, "fit")
     with pytest.warns(UserWarning, match="over capacity"):
         nkisim.run(kernel, x, target="trn1", compiler={"spill": "none"}, timing=False)
+
+
+@nki.jit
+def turned_by_blocks(x):
+    """A matrix transposed in blocks of [128, 128]: rows of 512 bytes, a transfer each way per block."""
+    out = nl.ndarray(x.shape[::-1], dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in nl.affine_range(x.shape[0] // P):
+        for j in nl.affine_range(x.shape[1] // P):
+            rows, columns = slice(i * P, (i + 1) * P), slice(j * P, (j + 1) * P)
+            nl.store(out[columns, rows], nl.transpose(nl.load(x[rows, columns])))
+    return out
+
+
+def test_static_descriptors_come_from_many_queues():
+    x = values(1024, 1024)
+    made = {kind: nkisim.run(turned_by_blocks, x, target="trn2", compiler={"descriptors": kind})
+            for kind in ("dynamic", "static")}
+    for result in made.values():
+        assert np.array_equal(result.outputs, x.T)
+    dynamic, static = core(made["dynamic"]), core(made["static"])
+    assert (dynamic["static_dma_size"], dynamic["software_dynamic_dma_size"]) == (0, 2 * x.nbytes)
+    assert (static["static_dma_size"], static["software_dynamic_dma_size"]) == (2 * x.nbytes, 0)
+    assert static["dma_queue_count"] == 16 > dynamic["dma_queue_count"]
+    assert text(made["static"], "queues").endswith("128 by static descriptors")
+    # On the chip 86 us, and 31 with --disable-dge.
+    assert made["dynamic"].latency_us == pytest.approx(86, rel=0.15)
+    assert made["static"].latency_us == pytest.approx(31, rel=0.3)
+    assert made["static"].latency_us > 2 * x.nbytes / 435e3  # the DMA engines' limit

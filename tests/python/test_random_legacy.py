@@ -117,12 +117,16 @@ class Maker:
 
     def arithmetic(self):
         a, b = self.tile(), self.tile()
-        kind = self.pick("add", "scalar", "exp", "scale", "reduce", "chain", "silu")
+        kind = self.pick("add", "scalar", "column", "exp", "scale", "reduce", "chain", "silu")
         if kind == "add":
             made = nl.add(a, b)
         elif kind == "scalar":
             made = nisa.tensor_scalar(a, op0=np.multiply, operand0=self.pick(0.5, -2.0),
                                       op1=np.add, operand1=1.0)
+        elif kind == "column":
+            made = nisa.tensor_scalar(a, op0=self.pick(np.add, np.multiply, np.subtract),
+                                      operand0=self.pick(1.5, nl.max(b, axis=[1])),
+                                      reverse0=self.pick(True, False))
         elif kind == "exp":
             made = nl.exp(nl.multiply(a, 0.01))
         elif kind == "scale":
@@ -207,7 +211,7 @@ def test_random_legacy(target):
             assert found == expected, (seed, switches)
             for name, number, _ in result.compiled.steps:
                 changed[name] = changed.get(name, 0) + number
-    for name in ("share", "casts", "merge", "rows"):
+    for name in ("share", "casts", "merge", "rows", "engines"):
         assert changed[name] > 0, name
 
 
