@@ -96,7 +96,7 @@ Done fit(Unit& unit) {
   }
   unit.packed = false;
   if (const std::optional<Done> spilled = spill(unit)) return *spilled;
-  if (!unit.origin.legacy) throw *problem;
+  if (!unit.origin.legacy && unit.options.over_capacity != "warn") throw *problem;
   unit.overflow = problem;
   unit.over_capacity = true;
   place_tensors(unit, true);

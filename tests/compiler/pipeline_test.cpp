@@ -152,4 +152,7 @@ TEST_CASE("what fits in no order is an error, or goes beyond", "[pipeline]") {
   beyond.over_capacity = "yes";
   TraceFile asked = recorded(lines);
   CHECK_FALSE(compile_trace(asked, beyond, true, no_config).overflow);
+  beyond.over_capacity = "warn";
+  TraceFile warned = recorded(lines);
+  CHECK(compile_trace(warned, beyond, true, no_config).overflow);
 }

@@ -134,6 +134,19 @@ def test_what_no_order_fits_is_an_error_that_lists_the_largest():
     assert text.count("32768 bytes  tile") == 8
 
 
+def test_the_simulator_of_aws_does_not_know_the_capacity(monkeypatch):
+    """nki_simulator.rst, Memory Model: tiles that do not fit are a warning in nki.simulate, and an
+    error where the device's rules are asked for."""
+    x = values(8, 128, 8192)
+    expected = np.asarray(nkisim.run(all_at_once, x, target="trn2", over_capacity=True, timing=False).outputs)
+    monkeypatch.setenv("NKISIM_TIMING", "0")
+    with pytest.warns(UserWarning, match="SBUF is full[^$]*AWS's simulator does not look"):
+        np.testing.assert_array_equal(nki.simulate(all_at_once)(x), expected)
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    with pytest.raises(nkisim.Error, match="SBUF is full"):
+        nki.simulate(all_at_once)(x)
+
+
 def test_addresses_that_the_kernel_gives_are_kept():
     @nki.jit
     def fixed(x):

@@ -47,7 +47,8 @@ def _with_sentinels(kernel):
 
 def simulate(kernel):
     """nki.simulate(kernel)(...): the kernel itself, as everything here is simulated. Undefined
-    values in its outputs are a warning, so that `np.isnan` finds them (nki_simulator.rst)."""
+    values in its outputs are a warning, so that `np.isnan` finds them, and so are tiles that do not
+    fit SBUF or PSUM, whose capacity AWS's simulator does not know (nki_simulator.rst)."""
     return _with_sentinels(_kernel_of(kernel))
 
 

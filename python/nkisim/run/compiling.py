@@ -6,7 +6,7 @@
 import warnings
 
 from .. import _core
-from ..values.errors import Error
+from ..values.errors import Error, is_strict
 
 #: The switches and what they may be; the first is the default (compiler/options.def).
 SWITCHES = _core.compiler_switches()
@@ -47,7 +47,10 @@ class Outcome:
 
 def compile_program(recorder, options, legacy):
     """Applies options.compiler to a recorded program and places its memory."""
-    choices = {**vars(options.compiler), "over_capacity": "yes" if options.over_capacity else "no"}
+    # AWS's simulator does not look at the capacity of SBUF and PSUM (nki_simulator.rst).
+    simulated = options.undefined == "warn" and not is_strict()
+    beyond = "yes" if options.over_capacity else "warn" if simulated else "no"
+    choices = {**vars(options.compiler), "over_capacity": beyond}
     found = recorder.program.compile(
         choices, legacy, [st.id for st in recorder.storages if st.address is not None],
         recorder.broadcasts, options.config or options.target,
@@ -55,7 +58,8 @@ def compile_program(recorder, options, legacy):
     if found["overflow"]:
         message, file, line = found["overflow"]
         problem = Error(message, instruction="ndarray", kernel_file=file, kernel_line=line)
-        warnings.warn(f"{problem}\nrunning over capacity (the legacy compiler would spill)",
-                      stacklevel=3)
+        why = "the legacy compiler would spill" if legacy else "AWS's simulator does not look; the " \
+            "device refuses it"
+        warnings.warn(f"{problem}\nrunning over capacity ({why})", stacklevel=3)
         options.over_capacity = True
     return Outcome(found)
