@@ -185,6 +185,18 @@ std::vector<std::int64_t> group_of(const Inst& inst, std::int64_t rank) {
   return {};
 }
 
+bool may_keep(const Program& program, const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  if (op.combine == nullptr) return false;
+  if (inst.op == Op::k_all_gather_v || inst.op == Op::k_all_to_all_v) return true;
+  const bool pairs = op.name == "collective_permute";
+  std::set<std::int64_t> receivers;
+  for (const RankGroup group : groups_in(inst.list(groups_param(op)))) {
+    receivers.insert(pairs ? group.end() - 1 : group.begin(), group.end());
+  }
+  return program.ranks() == 1 || static_cast<int>(receivers.size()) < program.ranks();
+}
+
 void check_world(const Program& program, const World& world) {
   if (world.ranks < 1 || world.ranks > World::kMostRanks) {
     fail("ranks", std::to_string(world.ranks), "1 to " + std::to_string(World::kMostRanks));

@@ -53,6 +53,11 @@ struct World {
 /// collective_permute; empty if it is in none.
 [[nodiscard]] std::vector<std::int64_t> group_of(const Inst& inst, std::int64_t rank);
 
+/// Whether a collective leaves bytes of its destinations as they are on some rank of the program's
+/// world: ranks that take no part or get nothing, variable lengths. Then it does not overwrite
+/// them.
+[[nodiscard]] bool may_keep(const Program& program, const Inst& inst);
+
 /// Throws Error, located at the first instruction that does not fit: a rank outside the world, or
 /// (unless any_shape) what the device refuses. `cores`: of a rank.
 void check_world(const Program& program, const World& world);

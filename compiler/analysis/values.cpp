@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "isa/world.hpp"
 #include "models/footprint.hpp"
 
 namespace nkisim::compiler {
@@ -143,7 +144,7 @@ void Values::write(const isa::Inst& inst) {
 // Replaces all of its result, whatever that was.
 bool Values::overwrites(const isa::Inst& inst) const {
   const int adds = isa::param_index(isa::spec(inst), "accumulate");
-  if (adds >= 0 && inst.flag(adds)) return false;
+  if ((adds >= 0 && inst.flag(adds)) || isa::may_keep(program_, inst)) return false;
   const isa::Tensor& t = program_.tensor(*result_);
   const models::Footprint f = models::static_footprint(*result_, program_);
   return f.dense() && f.last - f.first == t.extent_bytes() && result_->partition == t.partition &&

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/analysis/remap.hpp"
+#include "isa/world.hpp"
 #include "models/footprint.hpp"
 
 namespace nkisim::compiler {
@@ -44,7 +45,7 @@ class Renamer {
   }
 
   [[nodiscard]] bool overwrites(const isa::Inst& inst, std::uint32_t tensor) const {
-    if (!isa::spec(inst).dma) return false;
+    if (!isa::spec(inst).dma || isa::may_keep(program_, inst)) return false;
     const isa::Tensor& t = program_.tensors()[tensor];
     bool whole = false, reads = false;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
