@@ -96,14 +96,20 @@ std::vector<WhatIf> finish_reports(const Args& args, Reports& reports, const mod
   limits.calm();
   if (!session.empty()) reports.write_session(session, facts, changes);
   if (html.empty()) return changes;
+  write_page(html, session,
+             [&](const std::string& name) { reports.write_session(name, facts, changes); });
+  return changes;
+}
+
+void write_page(const std::string& html, const std::string& session,
+                const std::function<void(const std::string&)>& write) {
   if (!session.empty() && std::filesystem::is_regular_file(session)) {
     write_html(session, html);
-  } else {
-    const Scratch scratch;
-    reports.write_session(scratch.file("session.npz"), facts, changes);
-    write_html(scratch.file("session.npz"), html);
+    return;
   }
-  return changes;
+  const Scratch scratch;
+  write(scratch.file("session.npz"));
+  write_html(scratch.file("session.npz"), html);
 }
 
 }  // namespace nkisim::cli

@@ -1,6 +1,8 @@
 // The profile reports of `nkisim run`: what each option writes.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "src/cli/command.hpp"
@@ -18,5 +20,9 @@ void add_report_options(boost::program_options::options_description& named);
                                                  const models::Config& config,
                                                  const RunFacts& facts,
                                                  const MakeMemory& make_memory, Limits& limits);
+
+/// Writes the page of a session: `session` if that is a file, else one that `write` makes for it.
+void write_page(const std::string& html, const std::string& session,
+                const std::function<void(const std::string&)>& write);
 
 }  // namespace nkisim::cli

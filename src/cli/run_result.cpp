@@ -125,16 +125,16 @@ void print_outputs(const Args& args, const Outcome& out, bool quiet) {
   for (const std::string& name : out.left_out) std::cerr << describe_left_out(name) << '\n';
 }
 
-void print_budgets(const Outcome& out, bool quiet) {
-  for (const BudgetResult& b : out.budgets) {
+}  // namespace
+
+void print_budgets(const std::vector<BudgetResult>& budgets, bool quiet) {
+  for (const BudgetResult& b : budgets) {
     if (!b.kept)
       std::cerr << "nkisim: over budget: " << b.message << '\n';
     else if (!quiet)
       std::cout << "budget       " << b.budget.text << ": kept, " << b.message << '\n';
   }
 }
-
-}  // namespace
 
 void write_text(const std::string& name, const std::string& bytes) {
   AtomicFile file(name);
@@ -160,7 +160,7 @@ void add_result_options(po::options_description& named) {
 
 void print_failures(const Args& args, const Outcome& out) {
   print_outputs(args, out, true);
-  print_budgets(out, true);
+  print_budgets(out.budgets, true);
 }
 
 std::string bottleneck(const Summary& summary) {
@@ -288,7 +288,7 @@ void print_result(const Args& args, const Outcome& out) {
       std::cout << "schedule     list: " << out.moved << " instructions moved\n";
     }
   }
-  print_budgets(out, quiet);
+  print_budgets(out.budgets, quiet);
 }
 
 }  // namespace nkisim::cli

@@ -43,6 +43,8 @@ void check_result_options(const Args& args);
 /// Compares outputs and budgets, writes --outputs, --summary-json and --junit. An interrupted run
 /// has no outputs to compare or write.
 void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out);
+/// Budgets that are broken on standard error, and the others unless `quiet` on standard output.
+void print_budgets(const std::vector<BudgetResult>& budgets, bool quiet);
 /// Prints the result as lines, or one JSON object with --json.
 void print_result(const Args& args, const Outcome& out);
 /// Outputs that differ and budgets that are broken, on standard error.

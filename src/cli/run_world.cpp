@@ -1,6 +1,8 @@
 #include "src/cli/run_world.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <set>
@@ -37,6 +39,12 @@ std::string for_rank(std::string name, std::size_t rank) {
   return name;
 }
 
+std::string bytes_of(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  if (!file) isa::fail("cannot read " + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // A file that every rank writes needs a name for each.
 void require_rank(const Args& args, const char* option) {
   if (!given(args, option) || text(args, option).find(kRank) != std::string::npos) return;
@@ -45,11 +53,12 @@ void require_rank(const Args& args, const char* option) {
 }
 
 void check_options(const Args& args) {
-  for (const char* one : {"html", "budget", "junit", "targets", "summary-text"}) {
-    if (given(args, one)) usage("several ranks have no --" + std::string(one) + "; drop it");
+  if (given(args, "summary-text")) {
+    usage(
+        "several ranks have no --summary-text; --summary-json 'NAME.{rank}.json' has the metrics");
   }
   for (const char* one :
-       {"outputs", "summary-json", "accounting-json", "session", "perfetto", "chrome"}) {
+       {"outputs", "summary-json", "accounting-json", "session", "perfetto", "chrome", "html"}) {
     require_rank(args, one);
   }
 }
@@ -113,17 +122,48 @@ Json to_json(const RankOutcome& rank, const SimResult& result, bool timed) {
   return j;
 }
 
+std::string differing(const Comparison& row) {
+  std::ostringstream text;
+  text << row.mismatches << " of " << row.elements << " elements differ; worst at " << row.worst
+       << ": got " << row.got << ", expected " << row.expected;
+  return text.str();
+}
+
 void print_difference(std::size_t rank, const RankOutcome& out) {
   for (const Comparison& row : out.outputs) {
     if (row.mismatches == 0) continue;
-    std::cerr << "rank " << rank << ": output " << row.tensor << ": " << row.mismatches << " of "
-              << row.elements << " elements differ; worst at " << row.worst << ": got " << row.got
-              << ", expected " << row.expected << '\n';
+    std::cerr << "rank " << rank << ": output " << row.tensor << ": " << differing(row) << '\n';
   }
   for (const std::string& name : out.left_out) {
     std::cerr << "rank " << rank << ": output " << name
               << ": not compared, --expect has no array of this name\n";
   }
+}
+
+// The metrics of all cores of all ranks: {"nc_0 of rank 0": {...}, ...}.
+Json metrics_of(const std::vector<RankOutcome>& ranks) {
+  Json all;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const Json cores = ranks[r].summary.json();
+    for (const auto& [core, metrics] : cores.items()) {
+      all[core + " of rank " + std::to_string(r)] = metrics;
+    }
+  }
+  return all;
+}
+
+std::vector<TestCase> test_cases(const std::vector<RankOutcome>& ranks) {
+  std::vector<TestCase> cases;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::string lead = "rank " + std::to_string(r) + ": output ";
+    for (const std::string& name : ranks[r].left_out) {
+      cases.push_back({lead + name, false, "not compared, --expect has no array of this name"});
+    }
+    for (const Comparison& row : ranks[r].outputs) {
+      cases.push_back({lead + row.tensor, row.mismatches == 0, differing(row)});
+    }
+  }
+  return cases;
 }
 
 void print(const Args& args, const WorldResult& result, const std::vector<RankOutcome>& ranks,
@@ -153,6 +193,7 @@ class Run {
   Run(const Args& args, Limits& limits, Outcome& out)
       : args_(args), limits_(limits), out_(out), program_(*out.trace.program) {
     check_options(args);
+    for (const std::string& b : texts(args, "budget")) wanted_.push_back(parse_budget(b));
     options_.timed = !given(args, "functional");
     options_.fold = !given(args, "no-fold");
     options_.world.ranks = ranks_of(args, program_);
@@ -182,6 +223,11 @@ class Run {
     limits_.calm();
     note_world();
     for (std::size_t r = 0; r < ranks_.size(); ++r) conclude(r);
+    if (!wanted_.empty()) {
+      const Json metrics = metrics_of(ranks_);
+      for (const Budget& b : wanted_) budgets_.push_back(check_budget(b, metrics));
+    }
+    if (given(args_, "junit")) write_junit();
     const int code = exit_code();
     if (given(args_, "json")) {
       print_json(code);
@@ -189,6 +235,7 @@ class Run {
     }
     if (partial_) std::cerr << "nkisim: stopped early; every report is of what ran until then\n";
     print(args_, result_, ranks_, options_.timed);
+    print_budgets(budgets_, given(args_, "quiet"));
     if (given(args_, "explain") && options_.timed) print_world(std::cout, accountings_);
     return code;
   }
@@ -230,30 +277,47 @@ class Run {
 
   // What only all ranks together show.
   void note_world() {
-    if (!options_.timed || (!given(args_, "explain") && text(args_, "session").empty())) return;
+    if (!options_.timed ||
+        (!given(args_, "explain") && !given(args_, "html") && text(args_, "session").empty())) {
+      return;
+    }
     for (const RankOutcome& r : ranks_) {
       accountings_.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
     }
     world_ = world_facts(accountings_, result_.timed_as);
   }
 
+  // What one rank stands for is written under each rank's name.
+  void write_reports(std::size_t rank, std::size_t as) {
+    RankOutcome& out = ranks_[as];
+    if (out.reports == nullptr) return;
+    const ReportFiles files = files_of(args_, rank), same = files_of(args_, as);
+    if (as == rank) {
+      out.reports->write_files();
+    } else {
+      for (const auto& [name, from] : {std::pair{files.accounting_json, same.accounting_json},
+                                       {files.perfetto, same.perfetto},
+                                       {files.chrome, same.chrome}}) {
+        if (!name.empty()) write_text(name, bytes_of(from));
+      }
+    }
+    const auto write = [&](const std::string& name) {
+      world_["rank"] = rank;
+      const ProgramOrigin origin{
+          .kernel = out_.trace.recorded, .legacy = out_.trace.legacy, .alone = false};
+      const Json trust = out.confidence.json(origin, out.summary);
+      out.reports->write_session(name, {out.summary, result_.ranks[rank], trust, &world_}, {});
+    };
+    if (!files.session.empty()) write(files.session);
+    const std::string html = for_rank(text(args_, "html"), rank);
+    if (!html.empty()) write_page(html, files.session, write);
+  }
+
   // Reports and comparisons of one rank.
   void conclude(std::size_t rank) {
     RankOutcome& out = ranks_[rank];
     const auto as = static_cast<std::size_t>(result_.timed_as[rank]);
-    if (out.reports != nullptr && as == rank) {
-      out.reports->write_files();
-      const std::string session = files_of(args_, rank).session;
-      if (!session.empty()) {
-        world_["rank"] = rank;
-        const ProgramOrigin origin{
-            .kernel = out_.trace.recorded, .legacy = out_.trace.legacy, .alone = false};
-        out.reports->write_session(
-            session,
-            {out.summary, result_.ranks[rank], out.confidence.json(origin, out.summary), &world_},
-            {});
-      }
-    }
+    write_reports(rank, as);
     if (as != rank) out.summary = ranks_[as].summary;
     if (given(args_, "summary-json") && options_.timed) {
       write_text(for_rank(text(args_, "summary-json"), rank), out.summary.json().dump(1) + "\n");
@@ -266,7 +330,25 @@ class Run {
   [[nodiscard]] int exit_code() const {
     if (Interrupts::signal() != 0) return kSignalled + Interrupts::signal();
     if (!out_.stopped_by.empty()) return kBadInput;
-    return std::all_of(ranks_.begin(), ranks_.end(), passes) ? kOk : kDiffers;
+    const bool kept =
+        std::all_of(budgets_.begin(), budgets_.end(), [](const BudgetResult& b) { return b.kept; });
+    return kept && std::all_of(ranks_.begin(), ranks_.end(), passes) ? kOk : kDiffers;
+  }
+
+  void write_junit() const {
+    std::vector<TestCase> cases = test_cases(ranks_);
+    if (partial_) {
+      const std::string& limit = out_.stopped_by;
+      cases.push_back(
+          {"run", false, limit.empty() ? "the run was interrupted" : limit + " was reached"});
+    }
+    for (const BudgetResult& b : budgets_) {
+      cases.push_back({"budget " + b.budget.text, b.kept, b.message});
+    }
+    if (cases.empty()) cases.push_back({"run", true, ""});
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started_;
+    write_text(text(args_, "junit"),
+               junit_xml("nkisim run " + text(args_, "trace"), cases, took.count()));
   }
 
   void print_json(int code) const {
@@ -278,7 +360,9 @@ class Run {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       all["ranks"].push_back(to_json(ranks_[r], result_.ranks[r], options_.timed));
     }
+    for (const BudgetResult& b : budgets_) all["budgets"].push_back(nkisim::to_json(b));
     std::cout << all.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+    print_budgets(budgets_, true);
   }
 
   const Args& args_;
@@ -289,6 +373,9 @@ class Run {
   bool timing_only_ = false, partial_ = false;
   std::vector<std::unique_ptr<isa::Memory>> memories_;
   std::vector<RankOutcome> ranks_;
+  std::vector<Budget> wanted_;
+  std::vector<BudgetResult> budgets_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   WorldResult result_;
   std::vector<const Accounting*> accountings_;
   Json world_;

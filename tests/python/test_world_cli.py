@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from xml.etree import ElementTree
 
 import nki.collectives as ncc
 import nki.isa as nisa
@@ -70,10 +71,49 @@ def test_files_of_ranks_and_what_json_says(trace, tmp_path):
             assert (tmp_path / name).stat().st_size > 0
 
 
+def test_budgets_of_all_ranks(trace, tmp_path):
+    for r in range(4):
+        np.savez(tmp_path / f"out.{r}.npz", y=np.zeros((8, 4), np.float32))
+    ends = [r["summary"]["nc_0"]["total_time"] for r in
+            json.loads(call("run", trace, "--no-fold", "--json"))["ranks"]]
+    within = f"total_time<={1e6 * max(ends) + 0.001:.6f}us"
+    assert "kept" in call("run", trace, "--budget", within, "--junit", tmp_path / "j.xml")
+    assert [c.find("failure") for c in ElementTree.parse(tmp_path / "j.xml").iter("testcase")] == [None]
+    said = call("run", trace, "--budget", within, "--budget", "total_time<=1us", "--junit", tmp_path / "j.xml",
+                "--expect", tmp_path / "out.{rank}.npz", code=1)
+    assert "over budget: total_time is" in said and "of rank" in said
+    cases = {c.get("name"): c.find("failure") for c in ElementTree.parse(tmp_path / "j.xml").iter("testcase")}
+    assert list(cases) == [*(f"rank {r}: output y" for r in range(4)), f"budget {within}", "budget total_time<=1us"]
+    assert [name for name, failed in cases.items() if failed is None] == [f"budget {within}"]
+    said = json.loads(call("run", trace, "--json", "--quiet", "--budget", within))
+    assert said["budgets"][0]["kept"] is True
+
+
+@pytest.mark.parametrize("fold", [[], ["--no-fold"]])
+def test_every_rank_has_its_files(tmp_path, fold):
+    path = tmp_path / "alike.jsonl"
+    lines = [dict(LINES[0]), *[line for line in LINES[2:] if "i" not in line],
+             {"i": "dma_copy", "dst": "s", "src": "x"}, *LINES[6:]]
+    path.write_text("\n".join(json.dumps(line) for line in [HEADER, *lines]))
+    said = call("run", path, "--html", tmp_path / "{rank}.html", "--session", tmp_path / "{rank}.npz",
+                "--perfetto", tmp_path / "{rank}.pftrace", "--chrome", tmp_path / "{rank}.json",
+                "--accounting-json", tmp_path / "a.{rank}.json", *fold)
+    assert ("simulated in time for all" in said) == (not fold)
+    for r in range(4):
+        assert "<html" in (tmp_path / f"{r}.html").read_text()[:200].lower()
+        facts = json.loads(bytes(np.load(tmp_path / f"{r}.npz", allow_pickle=False)["facts"]).decode())
+        assert facts["world"]["rank"] == r
+        assert json.loads((tmp_path / f"a.{r}.json").read_text())
+        for name in (f"{r}.pftrace", f"{r}.json"):
+            assert (tmp_path / name).stat().st_size == (tmp_path / name.replace(str(r), "0")).stat().st_size
+
+
 def test_what_is_refused(trace, tmp_path):
     assert "rank 2; a rank below 2" in call("run", trace, "--ranks", 2, code=3)
     assert "a name with {rank} in it" in call("run", trace, "--outputs", tmp_path / "o.npz", code=2)
-    assert "drop it" in call("run", trace, "--budget", "total_time<=1s", code=2)
+    assert "a name with {rank} in it" in call("run", trace, "--html", tmp_path / "o.html", code=2)
+    assert "--summary-json" in call("run", trace, "--summary-text", code=2)
+    assert "--budget needs time" in call("run", trace, "--functional", "--budget", "total_time<=1s", code=2)
     assert "ring order is up" in call("run", trace, "--ring-order", "up", code=3)
     bad = [dict(HEADER, ranks=0), dict(HEADER, ranks=5000)]
     for header in bad:
