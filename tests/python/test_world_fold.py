@@ -87,23 +87,3 @@ def test_times_are_those_of_every_rank(seed):
     for rank in range(drawn.ranks):
         assert once[rank].latency_ns == every[rank].latency_ns
         np.testing.assert_array_equal(once[rank].outputs, every[rank].outputs)
-
-
-def loads(x, count):
-    """A kernel that reads from HBM as fast as it can."""
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    for _ in range(count):
-        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=x)
-    nisa.dma_copy(dst=out, src=tile)
-    return out
-
-
-def test_ranks_of_a_pair_of_cores_get_equal_parts_of_their_stack():
-    x = np.zeros((128, 4096), np.float32)
-    alone = nkisim.run(loads, x, 24, ranks=1, any_world=True, target="trn2").latency_ns
-    world = nkisim.run(loads, x, 24, ranks=4, fold=False, target="trn2")
-    ends = [rank.latency_ns for rank in world]
-    assert ends[0] == ends[2] and ends[1] == ends[3]  # two stacks, two ranks on each
-    assert min(ends) > 1.01 * alone  # two cores ask for more than their stack has
-    assert max(ends) < 1.03 * min(ends)
