@@ -209,7 +209,7 @@ def turned_by_blocks(x):
     return out
 
 
-def test_static_descriptors_come_from_many_queues():
+def test_static_descriptors_come_from_many_queues(monkeypatch):
     x = values(1024, 1024)
     made = {kind: nkisim.run(turned_by_blocks, x, target="trn2", compiler={"descriptors": kind})
             for kind in ("dynamic", "static")}
@@ -220,6 +220,15 @@ def test_static_descriptors_come_from_many_queues():
     assert (static["static_dma_size"], static["software_dynamic_dma_size"]) == (2 * x.nbytes, 0)
     assert static["dma_queue_count"] == 16 > dynamic["dma_queue_count"]
     assert text(made["static"], "queues").endswith("128 by static descriptors")
+    flagged = nki.jit(turned_by_blocks.func, additional_compile_opt="-O1 --disable-dge")
+    assert nkisim.run(flagged, x, target="trn2").latency_us == made["static"].latency_us
+    asked = nkisim.run(flagged, x, target="trn2", compiler={"descriptors": "dynamic"})
+    assert asked.latency_us == made["dynamic"].latency_us
+    monkeypatch.setenv("NEURON_CC_FLAGS", "--disable-dge --model-type=transformer")
+    assert np.array_equal(turned_by_blocks(x), x.T)
+    assert core(turned_by_blocks.result)["dma_queue_count"] == 16
+    monkeypatch.setenv("NKISIM_DESCRIPTORS", "dynamic")
+    assert core(nkisim.run(turned_by_blocks, x, target="trn2"))["static_dma_size"] == 0
     # On the chip 86 us, and 31 with --disable-dge.
     assert made["dynamic"].latency_us == pytest.approx(86, rel=0.15)
     assert made["static"].latency_us == pytest.approx(31, rel=0.3)

@@ -201,6 +201,22 @@ def every():
                                           for choice in choices if choice not in ("auto", OFF[name])]
 
 
+#: B/ns of all DMA engines, which nothing exceeds: 16 times the rate of a packet (configs/).
+DMA_LIMIT = {"trn1": 16 * 18.5, "trn2": 16 * 27.2}
+
+
+def check_bounds(result, target):
+    """A kernel takes no less than its busiest engine, and than its bytes through all DMA engines; no
+    more than if at any time one thing happened, each DMA with 4 us from trigger to semaphore."""
+    (summary,) = result.summary.values()
+    engines = [summary[f"{e}_engine_active_time"] for e in ("tensor", "vector", "scalar", "gpsimd")]
+    seconds = summary["total_time"]
+    moved = summary["hbm_read_bytes"] + summary["hbm_write_bytes"]
+    assert seconds >= max(*engines, summary["dma_active_time"], moved / DMA_LIMIT[target] * 1e-9)
+    waits = summary["dma_transfer_count"] * 4e-6 + result.instructions * 0.3e-6
+    assert seconds <= sum(engines) + summary["dma_active_time"] + waits
+
+
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_random_legacy(target):
     changed = dict.fromkeys(OFF, 0)
@@ -209,6 +225,7 @@ def test_random_legacy(target):
         for switches in every():
             found, result = outputs(seed, target, **switches)
             assert found == expected, (seed, switches)
+            check_bounds(result, target)
             for name, number, _ in result.compiled.steps:
                 changed[name] = changed.get(name, 0) + number
     for name in ("share", "casts", "merge", "rows", "engines"):

@@ -3,6 +3,7 @@
 `Choices` has the switches; docs/compiler.md says what each does and what its default rests on.
 """
 
+import os
 import warnings
 
 from .. import _core
@@ -14,11 +15,15 @@ SWITCHES = _core.compiler_switches()
 
 class Choices:
     """What the compiler does: SWITCHES by name. None means the environment's NKISIM_...
-    (NKISIM_SCHEDULE=program), else the default.
+    (NKISIM_SCHEDULE=program), else what neuronx-cc's `flags` and those of NEURON_CC_FLAGS ask for
+    (--disable-dge is descriptors=static; others mean nothing here), else the default.
     """
 
-    def __init__(self, **given):
+    def __init__(self, flags="", /, **given):
         named = {name: str(value) for name, value in given.items() if value is not None}
+        all_flags = f"{flags or ''} {os.environ.get('NEURON_CC_FLAGS', '')}".split()
+        if "--disable-dge" in all_flags and not os.environ.get("NKISIM_DESCRIPTORS"):
+            named.setdefault("descriptors", "static")
         vars(self).update(_core.compiler_options(named))
 
 

@@ -53,7 +53,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     """
     if options is None:
         options = Options(target, over_capacity, allow_unwritten, timing, config, overrides,
-                          compiler=Choices(**(compiler or {})), allow_races=allow_races,
+                          compiler=Choices(_flags(function), **(compiler or {})), allow_races=allow_races,
                           ranks=1 if ranks is None else ranks, ring_order=ring_order, fold=fold,
                           any_world=any_world)
     elif ranks is not None:
@@ -130,7 +130,8 @@ class Kernel:
         unwritten and compare the rest (nc_match_replace8, load_store_indirect)."""
         simulated = self.legacy and self.settings.get("mode") == "simulation"
         return Options(self.target if self.legacy and self.target else None,
-                       undefined=self.settings.get("undefined", "warn" if simulated else "error"))
+                       undefined=self.settings.get("undefined", "warn" if simulated else "error"),
+                       compiler=Choices(_flags(self)))
 
     def run(self, *args: Any, **kwargs: Any) -> Result:
         """Like a call, but returns the Result."""
@@ -159,6 +160,11 @@ class LaunchedKernel(Kernel):
                 setattr(self, name, getattr(kernel, name))
         self.grid = grid
         self.result = None
+
+
+def _flags(function):
+    """What a decorator tells the compiler (nki.jit(additional_compile_opt="--disable-dge"))."""
+    return str(getattr(function, "settings", {}).get("additional_compile_opt") or "")
 
 
 def _raise_legacy_index_error(problem):
