@@ -6,8 +6,9 @@ from pathlib import Path
 import curve
 import text as words
 
-from nkisim_validation import profiles, sets
+from nkisim_validation import families, profiles, sets
 from nkisim_validation import spread as intervals
+from nkisim_validation.families import spearman
 
 
 def figure(value):
@@ -62,16 +63,6 @@ def spread(rows):
             "within_8": sum(e <= 8 for e in errors), "within_20": sum(e <= 20 for e in errors)}
 
 
-def ranks(values):
-    """Ranks from 1; equal values share the mean of theirs."""
-    ordered = sorted(values)
-    return [ordered.index(v) + (ordered.count(v) + 1) / 2 for v in values]
-
-
-def spearman(a, b):
-    return statistics.correlation(ranks(a), ranks(b))
-
-
 def number(value):
     return f"{value:.0f}" if abs(value) >= 10000 or value == int(value) else f"{value:.4g}"
 
@@ -95,6 +86,8 @@ def text(rows, result):
                      f"{100 * s['coverage_left_family_out']:.0f} % leaving its family out")
     for name, s in result["ranks"].items():
         lines.append(f"rank correlation, {name:28} {s['variants']} variants  {s['spearman']:.3f}")
+    if result.get("families"):
+        lines += ["", *families.lines(result["families"])]
     return "\n".join(lines)
 
 
@@ -104,8 +97,9 @@ def write(rows, result, table, rates, folder):
     parts = [words.INTRODUCTION]
     if plotted:
         parts.append("![Simulated against measured latency](accuracy.png)\n")
-    parts += [words.SETS, sets.markdown(result["sets"]), without_family(), "\n" + words.CHOSEN,
-              chosen(), "\n" + words.TRUST, intervals.markdown(result["spread"])]
+    parts += [words.SETS, sets.markdown(result["sets"]), "\n" + words.FAMILIES,
+              families.markdown(result["families"]), without_family(), "\n" + words.CHOSEN, chosen(),
+              "\n" + words.TRUST, intervals.markdown(result["spread"])]
     parts.append("\n## The table of own programs\n\nAbsolute errors; MFU counts as the inverse of a latency.\n\n"
                  "| | points | mean | median | worst | | within 8 % | within 20 % |\n"
                  "|---|--:|--:|--:|--:|---|--:|--:|")
@@ -131,6 +125,30 @@ def write(rows, result, table, rates, folder):
     curve.plot(rates, folder / "dma.png")
     parts += [replays(), curve.text(rates), missing(rows, table), public(), words.LIMITS]
     (folder / "accuracy.md").write_text("\n".join(parts), encoding="utf-8")
+    page = folder.parent / "README.md"
+    page.write_text(with_figures(page.read_text(encoding="utf-8"), result["sets"]), encoding="utf-8")
+
+
+BEGIN, END = "<!-- accuracy: from validation/run --write -->\n", "<!-- end -->\n"
+
+
+def with_figures(page, found):
+    """README's text with the sets' figures between its marks, held out first."""
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + figures(found) + "\n" + END + rest.split(END, 1)[1]
+
+
+def figures(found):
+    """The sets in short: held out, else each family without what it showed, and as calibrated."""
+    lines = ["| | held out | calibrated |\n|---|--:|--:|"]
+    for name, hardware in dict.fromkeys((s["set"], s["hardware"]) for s in found):
+        parts = {s["part"]: f"mean {s['mean']:.1f} %, worst {s['worst']:+.0f} % ({s['points']})"
+                 for s in found if (s["set"], s["hardware"]) == (name, hardware)}
+        held = parts.get(sets.HELD_OUT)
+        if held is None and sets.BY_FAMILY in parts:
+            held = f"by family: {parts[sets.BY_FAMILY]}"
+        lines.append(f"| {name}, {hardware} | {held or 'none'} | {parts.get(sets.CALIBRATED, 'none')} |")
+    return "\n".join(lines)
 
 
 def _stored(name):
@@ -138,18 +156,12 @@ def _stored(name):
 
 
 def without_family():
-    """Families of kernels from source with numbers that were found without them."""
-    stored, families = _stored("public.json"), _stored("held_out.json")["families"]
-    errors = {r["id"]: r["error_percent"] for r in stored["kernels"]}
-    lines = ["\nFamilies without the numbers and rules that were chosen with them:\n",
-             "| family | kernels | mean (worst) | without | what instead |\n"
-             "|---|--:|--:|--:|---|"]
-    for f in families:
-        found = stored["without_family"][f["family"]]
+    """What families were run with instead of what they showed."""
+    lines = ["\n| family | what its own column leaves out |\n|---|---|"]
+    for f in _stored("held_out.json")["families"]:
         numbers = ", ".join(f"`{k}` {v}" for k, v in (*f["without"].items(),
                                                       *f["compiler"].items())) or "nothing"
-        lines.append(f"| {f['family']} | {len(found)} | {_mean_and_worst([errors[i] for i in found])}"
-                     f" | {_mean_and_worst(list(found.values()))} | {numbers}: {f['why']} |")
+        lines.append(f"| {f['family']} | {numbers}: {f['why']} |")
     return "\n".join(lines)
 
 
@@ -180,19 +192,16 @@ def public():
         lines.append(f"| `{r['id']}`{mark} | {number(r['measured_us'])} us | "
                      f"{number(r['simulated_us'])} us | {r['error_percent']:+.1f} % |")
     lines.append(other_figures(found["kernels"]))
-    groups = {"all": "", "nki-autotune": "autotune", "tutorial Mamba, trn1": "mamba",
-              "tutorial matmul": "doc-matmul", "nki-library MLP": "nkilib",
-              "NKIBench, trn1": "nkibench", "fused attention and MLP": "fusion"}
     errors = {r["id"]: r["error_percent"] for r in found["kernels"]}
     small = next(iter(found["otherwise"].values()))
-    ways = {"all, defaults": errors,
-            "the small ones, defaults": {i: e for i, e in errors.items() if i in small}, **found["otherwise"]}
-    lines.append("\nMean absolute error (worst) of all, and of nki-autotune's kernels and Mamba up "
-                 "to 1024 steps with one switch the other way:\n")
+    ways = {"defaults": {i: e for i, e in errors.items() if i in small}, **found["otherwise"]}
+    groups = dict.fromkeys(families.of(i)[0] for i in small)
+    lines.append("\nMean absolute error (worst) of nki-autotune's kernels and Mamba up to 1024 steps with "
+                 "one switch the other way (all families with the defaults: the table at the top):\n")
     lines.append("| | " + " | ".join(groups) + " |\n|---|" + "--:|" * len(groups))
     for way, errors in ways.items():
-        cells = [_mean_and_worst([e for i, e in errors.items() if part in i])
-                 for part in groups.values()]
+        cells = [_mean_and_worst([e for i, e in errors.items() if families.of(i)[0] == family])
+                 for family in groups]
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n\n" + words.PUBLIC_NOTES
 

@@ -28,6 +28,14 @@ machine was made. Expect a new kernel to do no better than the held-out rows of 
 that of the source as it runs here; what was measured on trn1 went through the first compiler.
 """
 
+FAMILIES = """Kernels from source by family. *Without what it showed*: with numbers and rules found without
+the family's own measurements (the next table), where any rests on them. *Ranked*: Spearman's rank
+correlation of simulated with measured latencies over all versions, sizes and types of a family, and,
+since a search chooses between versions of one task, how many pairs of these are in the measured order
+(pairs measured alike do not count). *Before*: with the defaults of commit ad8739b, before kernels of
+the legacy API had passes of their own (`validation/before.json`). NKIBench's rows are seven tasks.
+"""
+
 CHOSEN = """What makes a measurement calibrated (`validation/held_out.json`; a number whose source
 names none of these makes everything calibrated, and a test fails):
 """
@@ -47,6 +55,7 @@ fields:
 | `over_capacity` | the tiles exceed SBUF or PSUM |
 | `uncertain` | the last three shares together; 1 over capacity and for several cores |
 | `interval` | `low_us` and `high_us`; `coverage` 0.8, or null where no such latency is published |
+| `switches` | with `--confidence full` (`confidence="full"`, `NKISIM_CONFIDENCE=full`): the compiler's switches, each at every other choice, by compiling and timing the recorded program again, about 20 times without values: `tried`, those that `matter` (a latency more than 5 % away, the largest first) and those `refused` (no such program); else null. A program that is compiled already, or whose course depends on values, says `why_not`. Switches that only a recording follows (`broadcasts`) are not tried |
 | `reasons`, `text` | the same in words |
 
 The interval is the simulated latency times the range of measured over simulated latencies of its

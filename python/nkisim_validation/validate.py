@@ -13,7 +13,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from . import collectives, profiles, sets, spread
+from . import collectives, families, profiles, sets, spread
 from .program import Failed, Program, Progress, on_threads
 
 EXAMPLES = """examples:
@@ -268,6 +268,7 @@ def main(words):
     summary = {**report.summary(rows), "sets": parts}
     if not (args.only or args.config or args.set):
         summary["spread"] = spreads(rows)
+        summary["families"] = families.read(folder())
     try:
         emit(args, rows, summary, report)
         if args.write:

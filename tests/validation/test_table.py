@@ -100,6 +100,8 @@ def test_the_page_is_fresh(rows):
     for r in rows["points"]:
         line = next(x for x in page.splitlines() if x.startswith(f"| `{r['id']}` |"))
         assert f"| {report.number(r['simulated'])} |" in line, line
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert report.figures(rows["summary"]["sets"]) in readme
 
 
 def test_hbm_bytes(rows):

@@ -1,0 +1,128 @@
+"""Kernels from source in families: their errors in one table, and whether they are ranked right.
+
+A family is one kernel or task in several versions, sizes or types. Versions for the same task are
+what a search chooses between, so their order is counted pair by pair as well.
+"""
+
+import json
+import re
+import statistics
+from itertools import combinations
+from pathlib import Path
+
+#: (name, start of the measurements' ids, what of the rest of an id is the task). The names are those
+#: of validation/held_out.json where a family has numbers found without it.
+FAMILIES = (
+    ("nki-autotune matmul", "trn2-autotune-", r""),
+    ("tutorial matmul, trn2", "trn2-doc-matmul-", r""),
+    ("tutorial matmul, trn1", "trn1-doc-matmul-", r""),
+    ("tutorial Mamba, trn1", "trn1-doc-mamba-", r"seq\d+|v1-\d+"),
+    ("nki-library MLP", "trn2-nkilib-", r".*"),
+    ("NKIBench", "trn1-nkibench-", r".*"),
+    ("attention", "trn2-fusion-attn-", r"(fp32|bf16)-s\d+"),
+    ("attention", "trn2-fusion-trace-", r"(fp32|bf16)_s\d+"),
+    ("fused MLP", "trn2-fusion-mlp-", r".*"),
+)
+_SAME_TASK = {"v1-4096": "seq512"}  # Mamba v1 is measured with 512 steps only
+
+
+def of(name):
+    """(family, way of measuring and task) of a measurement's id; (None, None) if it has none."""
+    for family, start, task in FAMILIES:
+        if name.startswith(start):
+            found = re.search(task, name[len(start):])
+            task = found[0] if found else ""
+            return family, start + _SAME_TASK.get(task, task)
+    return None, None
+
+
+def ranks(values):
+    """Ranks from 1; equal values share the mean of theirs."""
+    ordered = sorted(values)
+    return [ordered.index(v) + (ordered.count(v) + 1) / 2 for v in values]
+
+
+def spearman(a, b):
+    """Spearman's rank correlation; None where all values of a side are equal."""
+    if len(set(a)) < 2 or len(set(b)) < 2:
+        return None
+    return statistics.correlation(ranks(a), ranks(b))
+
+
+def ordered(rows):
+    """rows: (task, measured, simulated). (pairs of one task that are ordered as measured, all such
+    pairs); pairs measured alike have no order."""
+    right = pairs = 0
+    for (a, ma, sa), (b, mb, sb) in combinations(rows, 2):
+        if a == b and ma != mb:
+            pairs += 1
+            right += (ma < mb) == (sa < sb) and sa != sb
+    return right, pairs
+
+
+def _mean_and_worst(errors):
+    return None if not errors else {"mean": statistics.mean(map(abs, errors)),
+                                    "worst": max(errors, key=abs)}
+
+
+def found(stored, before):
+    """A row for each family, from validation/public.json and before.json: how far off as it is and
+    with the numbers found without it, and the order of its kernels before and now."""
+    kernels = {}
+    for row in stored["kernels"]:
+        kernels.setdefault(of(row["id"])[0], []).append(row)
+    rows = []
+    for family in dict.fromkeys(f for f, *_ in FAMILIES):
+        part = kernels.get(family, [])
+        if not part:
+            continue
+        row = {"family": family, "kernels": len(part), "now": _mean_and_worst(
+                   [r["error_percent"] for r in part]),
+               "without": _mean_and_worst([*stored["without_family"].get(family, {}).values()])}
+        both = [r for r in part if r["id"] in before["simulated_us"]]
+        for way, simulated in (("before", lambda r: before["simulated_us"][r["id"]]),
+                               ("after", lambda r: r["simulated_us"])):
+            pairs = [(of(r["id"])[1], r["measured_us"], simulated(r)) for r in both]
+            right, all_pairs = ordered(pairs)
+            row[way] = {"variants": len(pairs), "right": right, "pairs": all_pairs,
+                        "spearman": spearman([m for _, m, _ in pairs], [s for *_, s in pairs])}
+        rows.append(row)
+    return rows
+
+
+def read(folder):
+    """found() of the files in the table's folder."""
+    stored, before = (json.loads((Path(folder) / name).read_text(encoding="utf-8"))
+                      for name in ("public.json", "before.json"))
+    return found(stored, before)
+
+
+def _percent(errors):
+    return "-" if errors is None else f"{errors['mean']:.1f} % ({errors['worst']:+.0f} %)"
+
+
+def _rank(way):
+    return "-" if way["spearman"] is None else f"{way['spearman']:.3f}"
+
+
+def _pairs(way):
+    return f"{way['right']} of {way['pairs']}" if way["pairs"] else "-"
+
+
+HEAD = ("| family | kernels | without what it showed: mean (worst) | as it is | Spearman before | now | "
+        "versions of one task ordered right before | now |\n|---|--:|--:|--:|--:|--:|--:|--:|")
+
+
+def markdown(rows):
+    """The rows as a table."""
+    return "\n".join([HEAD, *(
+        f"| {r['family']} | {r['kernels']} | {_percent(r['without'])} | {_percent(r['now'])} | "
+        f"{_rank(r['before'])} | {_rank(r['after'])} | {_pairs(r['before'])} | "
+        f"{_pairs(r['after'])} |" for r in rows)])
+
+
+def lines(rows):
+    """The rows for a terminal."""
+    return [f"{r['family']:22} {r['kernels']:3} kernels  mean {r['now']['mean']:5.1f} %  Spearman "
+            f"{_rank(r['before'])} before, {_rank(r['after'])} now; versions of one task ordered right "
+            f"{_pairs(r['before'])}, {_pairs(r['after'])}" for r in rows]
