@@ -92,6 +92,7 @@ py::dict compile(Recorder& r, const Choices& given, bool legacy,
                  const std::string& config_name, const std::vector<std::string>& overrides) {
   keep(r, legacy, fixed, copies);
   const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
+  r.used = options;
   std::optional<models::Config> config;
   compiler::Compiled done;
   {

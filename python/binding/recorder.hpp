@@ -40,6 +40,7 @@ class Recorder {
   std::unique_ptr<Evaluation> evaluation;    // of what is recorded so far; null until asked for
   std::optional<Program::Version> recorded;  // the program before it was compiled
   nkisim::ProgramOrigin origin;              // what the compiler made of it
+  compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   int rank = 0;                                      // whose values it has while it is recorded
   std::optional<SourceLoc> fixed_location;           // of a call that was held back

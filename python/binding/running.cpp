@@ -148,12 +148,19 @@ Inputs copy_inputs(Recorder& r) {
   return inputs;
 }
 
+// What the compiler's switches would change, into the program's origin.
+void try_switches(Recorder& r, const models::Config& config, const InterpretOptions& services) {
+  if (!r.recorded) return;
+  r.origin.switches = nkisim::try_switches(r.trace, *r.recorded, r.used, config,
+                                           [&] { return services.progress(0); });
+}
+
 // `files` has the names of reports to write (accounting_json, session, perfetto, chrome), and
 // "explain" if their text is wanted as well.
 py::dict simulate(Recorder& r, const std::string& config_name,
                   const std::vector<std::string>& overrides, const py::dict& files,
                   const py::object& undefined, const py::object& print, bool keep_partial,
-                  bool timing_only) {
+                  bool timing_only, bool full_confidence) {
   const auto config = nkisim::load_config(config_name, overrides);
   const InterpretOptions services = options_for(r, undefined, print);
   const bool explain = files.contains("explain");
@@ -187,6 +194,7 @@ py::dict simulate(Recorder& r, const std::string& config_name,
   interrupted(keep_partial);
   {
     const py::gil_scoped_release release;
+    if (full_confidence && !result.partial) try_switches(r, config, services);
     reports.write_files();
     if (explain && !result.partial) {
       changes = nkisim::what_if(r.program, config, result.end, fresh,

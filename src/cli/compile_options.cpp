@@ -64,10 +64,13 @@ models::Config config_for(const Args& args, const isa::Program& program) {
   return config;
 }
 
-compiler::Compiled compile(const Args& args, TraceFile& trace, bool place) {
+compiler::CompilerOptions compiler_options(const Args& args, bool place) {
   const auto choice = [&args](const Switch& s) { return chosen(args, s); };
-  const compiler::CompilerOptions options =
-      place ? compiler::kernel_options(choice) : compiler::trace_options(choice);
+  return place ? compiler::kernel_options(choice) : compiler::trace_options(choice);
+}
+
+compiler::Compiled compile(const Args& args, TraceFile& trace, bool place) {
+  const compiler::CompilerOptions options = compiler_options(args, place);
   std::optional<models::Config> config;
   auto done = compile_trace(trace, options, place, [&]() -> const models::Config& {
     if (!config) config = config_for(args, *trace.program);

@@ -16,6 +16,8 @@ void add_config_options(boost::program_options::options_description& named);
 /// The config that --config and --set name for the program's target, or a usage Error.
 [[nodiscard]] models::Config config_for(const Args& args, const isa::Program& program);
 
+/// What the switches say, the others being as for kernels if `place`, else as for placed traces.
+[[nodiscard]] compiler::CompilerOptions compiler_options(const Args& args, bool place);
 /// Compiles the trace as the switches say, the others being as for kernels if `place`, else as for
 /// placed traces. Says a warning on standard error.
 compiler::Compiled compile(const Args& args, TraceFile& trace, bool place);

@@ -1,6 +1,7 @@
 // nkisim run: simulates a trace, values and time.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
@@ -34,6 +35,9 @@ void options(po::options_description& named, po::positional_options_description&
   add("inputs", po::value<std::string>(), "NPZ with input tensors, by name");
   add("functional", "values only, in program order, without time");
   add("timing-only", "time only, without values");
+  add("confidence", po::value<std::string>(),
+      "quick, or full: trust and --json also say which of the compiler's switches would change a "
+      "recorded program's latency by more than 5 % (about 20 runs; default: NKISIM_CONFIDENCE)");
   add("allow-races", "a race is a warning instead of an error (docs/hazards.md)");
   add("allow-unwritten", "what nobody wrote reads as zeros, and nothing is undefined");
   add_compiler_options(named);
@@ -98,10 +102,33 @@ void undefined_output(const isa::Error& error, bool warning) {
   print_line(std::string("warning: ") + error.what());
 }
 
+// Whether to try the compiler's switches.
+bool full_confidence(const Args& args) {
+  const char* set = std::getenv("NKISIM_CONFIDENCE");
+  std::string said = set != nullptr && *set != '\0' ? set : "quick";
+  if (given(args, "confidence")) said = text(args, "confidence");
+  if (said != "quick" && said != "full")
+    usage("confidence is " + said + "; quick or full is required");
+  return said == "full";
+}
+
+void try_switches(const Args& args, Limits& limits, const models::Config& config, Outcome& out) {
+  if (!out.recorded || out.result.partial) return;
+  Progress progress("trying the compiler's switches");
+  out.origin.switches = nkisim::try_switches(out.trace, *out.recorded, compiler_options(args, true),
+                                             config, [&] { return !limits.stop(0); });
+  progress.clear();
+}
+
 // A recorded program is compiled like a kernel, any other only as the switches say.
 void compile(const Args& args, Outcome& out) {
+  const bool full = full_confidence(args), open = out.trace.open;
+  if (full && open) out.recorded = out.trace.program->version();
   const compiler::Compiled done = cli::compile(args, out.trace, out.trace.open);
   out.origin = origin_of(out.trace, done);
+  if (full && !open) {
+    out.origin.switches = SwitchRuns{.runs = {}, .why_not = "the program is compiled already"};
+  }
   out.moved = done.changed("schedule");
   out.peaks = done.peaks;
 }
@@ -201,6 +228,7 @@ void run_timed(const Args& args, Limits& limits, Outcome& out) {
   }
   progress.clear();
   if (out.result.partial) limits.calm();
+  try_switches(args, limits, config, out);
   MakeMemory fresh;  // a timing-only run needs none
   if (out.memory != nullptr) fresh = [&] { return load_memory(args, out.trace, limits); };
   const RunFacts facts{out.summary, out.result, out.confidence.json(out.origin, out.summary)};

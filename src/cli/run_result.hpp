@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "compiler/unit.hpp"
@@ -21,6 +22,7 @@ struct Outcome {
   bool world = false;                             // several ranks, which are to be run yet
   Summary summary = {};
   ProgramOrigin origin = {};
+  std::optional<isa::Program::Version> recorded = {};  // before it was compiled, for --confidence
   Confidence confidence = {};
   SimResult result = {};
   std::unique_ptr<Reports> reports = nullptr;

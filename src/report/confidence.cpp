@@ -12,6 +12,7 @@ using models::Fs;
 
 constexpr std::size_t kNamed = 3;    // in a reason
 constexpr double kMentioned = 0.05;  // of the busy time
+constexpr double kMatters = 0.05;    // a change of the latency that is said
 constexpr double kCoverage = 0.8;    // of the measurements that a config's spread holds
 constexpr std::string_view kPackets = "packet";
 
@@ -46,13 +47,36 @@ const models::Calibrated* find(const models::Config& config, std::string_view ta
   return it == config.calibrated.end() ? nullptr : &*it;
 }
 
-// Of the slowest core, from its first start to its last end.
-double latency_us(const Summary& summary) {
-  double seconds = 0;
-  for (const auto& core : summary.json()) {
-    if (core.is_object()) seconds = std::max(seconds, core.value("total_time", 0.0));
+// What of the compiler's switches would change the latency by more than kMatters.
+Json switches(const ProgramOrigin& origin, double us, Json& reasons) {
+  if (!origin.switches) return nullptr;
+  const SwitchRuns& tried = *origin.switches;
+  if (!tried.why_not.empty()) {
+    reasons.push_back("the compiler's switches were not tried: " + tried.why_not);
+    return {{"tried", 0}, {"why_not", tried.why_not}};
   }
-  return seconds * 1e6;
+  Json matter = Json::array(), refused = Json::array();
+  std::string text;
+  for (const SwitchRun& run : tried.runs) {
+    if (!run.error.empty()) {
+      refused.push_back({{"switch", run.name}, {"choice", run.choice}, {"error", run.error}});
+    } else if (std::abs(run.change) > kMatters) {
+      if (matter.size() < kNamed) {
+        text += (text.empty() ? "" : ", ") + run.name + "=" + run.choice +
+                (run.change > 0 ? " +" : " ") + percent(run.change);
+      }
+      matter.push_back({{"switch", run.name},
+                        {"choice", run.choice},
+                        {"latency_us", us * (1 + run.change)},
+                        {"change", run.change}});
+    }
+  }
+  reasons.push_back(text.empty() ? "no switch of the compiler's changes it by more than 5 %"
+                                 : "other choices of the compiler's would change it: " + text);
+  Json j = {{"tried", tried.runs.size()}};
+  j["matter"] = std::move(matter);
+  j["refused"] = std::move(refused);
+  return j;
 }
 
 bool exceeds_memory(const isa::Program& program) {
@@ -204,6 +228,8 @@ Json Confidence::json(const ProgramOrigin& origin, const Summary& summary) const
   Fs all = 0;
   for (const Fs t : time) all += t;
   Json reasons = Json::array({about(origin)});
+  const double us = latency_us(summary);
+  Json effects = switches(origin, us, reasons);
   const double extrapolated = share(time[kExtrapolated], all), other = share(time[kOtherChip], all),
                assumed = share(time[kAssumed], all);
   double uncertain = extrapolated + other + assumed;
@@ -236,7 +262,8 @@ Json Confidence::json(const ProgramOrigin& origin, const Summary& summary) const
     uncertain = 1;
   }
   j["uncertain"] = uncertain;
-  j["interval"] = interval(origin, latency_us(summary), uncertain, reasons);
+  j["interval"] = interval(origin, us, uncertain, reasons);
+  j["switches"] = std::move(effects);
   j["reasons"] = std::move(reasons);
   j["text"] = line(j);
   return j;

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "models/cost.hpp"
 #include "models/observer.hpp"
 #include "src/report/summary.hpp"
+#include "src/report/switches.hpp"
 #include "src/trace/trace_file.hpp"
 
 namespace nkisim {
@@ -25,6 +27,7 @@ struct ProgramOrigin {
   bool alone = true;  // false: one of several ranks
   /// Instructions or tensors that each pass of the compiler changed.
   std::vector<std::pair<std::string, std::size_t>> passes = {};
+  std::optional<SwitchRuns> switches = {};  // what each would change, if that was tried
 };
 
 /// Of a trace that has been compiled.

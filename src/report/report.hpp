@@ -2,6 +2,7 @@
 //
 //   Reports                          a run's files: which observers they need, and writing them
 //   Confidence                       how far to trust a latency
+//   try_switches                     what the compiler's choices would change
 //   Budget, junit_xml                limits of a run's metrics, and how it kept them
 //   print_explanation, verdict       where the time went, in words
 //   metrics, find_metric, find_error what metrics and errors mean
@@ -22,3 +23,4 @@
 #include "src/report/race_report.hpp"
 #include "src/report/reports.hpp"
 #include "src/report/sources.hpp"
+#include "src/report/switches.hpp"

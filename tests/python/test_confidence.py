@@ -13,6 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 import nkisim
+from nkisim.run.compiling import SWITCHES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NKISIM = os.environ.get("NKISIM") or os.environ.get("NKISIM_PROGRAM") or "nkisim"
@@ -167,3 +168,117 @@ def test_the_report_has_it(tmp_path):
     result.write(session=tmp_path / "k.npz")
     assert trust(Session(str(tmp_path / "k.npz")).facts) == result.confidence["text"]
     assert trust({}) == ""
+
+
+# ---- the compiler's switches --------------------------------------------------------------------
+def tiles_in_turn(turns=6):
+    """Each turn loads, adds and stores: in the program's order a store holds up the next load."""
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((turns, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in range(turns):
+            a = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=a, src=x)
+            nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=float(i))
+            nisa.dma_copy(dst=out[i], src=a)
+        return out
+
+    return kernel
+
+
+def test_switches_that_matter_are_found_by_running_them(tmp_path):
+    plain = trusted(tiles_in_turn(), X)
+    assert plain.confidence["switches"] is None
+    full = trusted(tiles_in_turn(), X, confidence="full")
+    said = full.confidence["switches"]
+    found = {(s["switch"], s["choice"]): s for s in said["matter"]}
+    assert ("dma_queues", "one") in found and said["tried"] >= 15
+    for (switch, choice), s in found.items():
+        other = trusted(tiles_in_turn(), X, compiler={switch: choice}).latency_us
+        assert s["latency_us"] == pytest.approx(other, rel=0.01)
+        assert abs(s["change"]) > 0.05
+    assert all(abs(a["change"]) >= abs(b["change"])
+               for a, b in zip(said["matter"], said["matter"][1:]))
+    for switch, choices in SWITCHES.items():
+        for choice in set(choices) - {"auto"} - {s[1] for s in found if s[0] == switch}:
+            if switch == "broadcasts" or choice == choices[0]:
+                continue
+            same = trusted(tiles_in_turn(), X, compiler={switch: choice}).latency_us
+            assert same == pytest.approx(plain.latency_us, rel=0.06), (switch, choice)
+
+
+def test_trying_switches_changes_nothing_else(tmp_path):
+    plain, full = (trusted(tiles_in_turn(), X, confidence=c) for c in ("quick", "full"))
+    assert full.latency_us == plain.latency_us and full.summary == plain.summary
+    np.testing.assert_array_equal(full.outputs, plain.outputs)
+    kept = ("origin", "compiler", "shares", "rates", "interval", "uncertain")
+    assert all(full.confidence[k] == plain.confidence[k] for k in kept)
+    texts = []
+    for name, result in (("a.jsonl", plain), ("b.jsonl", full)):
+        result.save(tmp_path / name)
+        texts.append((tmp_path / name).read_text())
+    assert texts[0].replace("a.npz", "b.npz") == texts[1]
+    full.write(session=tmp_path / "s.npz", accounting_json=tmp_path / "a.json")
+    reason = next(r for r in full.confidence["reasons"] if "other choices" in r)
+    assert "dma_queues=one +" in reason and reason in full.confidence["text"]
+
+
+def test_a_saved_program_is_tried_as_it_was_recorded(tmp_path):
+    full = trusted(tiles_in_turn(), X, confidence="full")
+    full.save(tmp_path / "k.nisa", compiled=False)
+    said = run_json(tmp_path / "k.nisa", "--confidence", "full")["confidence"]
+    assert said["switches"] == full.confidence["switches"]
+    assert run_json(tmp_path / "k.nisa")["confidence"]["switches"] is None
+    full.save(tmp_path / "k.nisa")
+    said = run_json(tmp_path / "k.nisa", "--confidence", "full")["confidence"]
+    assert said["switches"] == {"tried": 0, "why_not": "the program is compiled already"}
+
+
+def test_nothing_matters_where_nothing_is_left_open():
+    """Load, sum, store, each with its engine: no switch finds anything to change."""
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        a = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+        by = {"engine": nisa.sync_engine, "dge_mode": nisa.dge_mode.hwdge}
+        nisa.dma_copy(dst=a, src=x, **by)
+        nisa.tensor_tensor(dst=a, data1=a, data2=a, op=nl.add, engine=nisa.vector_engine)
+        nisa.dma_copy(dst=out, src=a, **by)
+        return out
+
+    said = trusted(kernel, X, confidence="full").confidence
+    assert said["switches"]["matter"] == [] and said["switches"]["tried"] >= 15
+    assert "no switch of the compiler's changes it by more than 5 %" in said["reasons"]
+
+
+def test_a_course_that_depends_on_values():
+    @nki.jit
+    def kernel(x, count):
+        a, n = (nl.ndarray(t.shape, dtype=t.dtype, buffer=nl.sbuf) for t in (x, count))
+        nisa.dma_copy(dst=a, src=x)
+        nisa.dma_copy(dst=n, src=count)
+        for _ in nl.dynamic_range(nisa.register_alloc(n)):
+            nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=1.0)
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=a)
+        return out
+
+    result = trusted(kernel, X, np.full((1, 1), 3, np.int32), confidence="full")
+    np.testing.assert_array_equal(result.outputs, X + 3)
+    assert result.confidence["switches"] == {"tried": 0, "why_not": "its course depends on values"}
+    assert any("not tried: its course" in r for r in result.confidence["reasons"])
+
+
+def test_how_to_ask(tmp_path, monkeypatch):
+    monkeypatch.setenv("NKISIM_CONFIDENCE", "full")
+    assert trusted(added(512), X).confidence["switches"]["tried"] > 0
+    assert added(512).run(X).confidence["switches"]["tried"] > 0
+    assert trusted(added(512), X, confidence="quick").confidence["switches"] is None
+    path = tmp_path / "k.nisa"
+    trusted(added(512), X, confidence="quick").save(path, compiled=False)
+    assert run_json(path)["confidence"]["switches"]["tried"] > 0
+    with pytest.raises(nkisim.Error, match="'most'; quick or full is required"):
+        trusted(added(512), X, confidence="most")
+    done = subprocess.run([NKISIM, "run", str(path), "--confidence", "most"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 2 and "quick or full is required" in done.stderr

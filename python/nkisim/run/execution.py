@@ -65,7 +65,8 @@ def _attempt(recorder, options, result, undefined):
             overrides = [f"{k}={v}" for k, v in options.overrides.items()]
             found = recorder.program.simulate(options.config or options.target, overrides,
                                               result.files, undefined, recorder.print,
-                                              options.keep_partial, options.timing == "only")
+                                              options.keep_partial, options.timing == "only",
+                                              options.confidence == "full")
             result.executed = found["instructions"]
             result.summary = json.loads(found["json"])
             # As `nkisim run` says it: from the first start to the last end, on the slowest core.

@@ -38,12 +38,15 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
         compiler: Mapping[str, Any] | None = None, ranks: int | None = None, lnc: int | None = None,
         rank_inputs: Any = None, ring_order: str = "group", fold: bool = True,
-        any_world: bool = False, **kwargs: Any) -> Result | WorldResult:
+        any_world: bool = False, confidence: Literal["quick", "full"] | None = None,
+        **kwargs: Any) -> Result | WorldResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
 
     allow_races: accesses of two cores that nothing orders are a warning instead of an error.
     timing: False gives values only, "only" the latency without values (outputs is None).
     compiler: a dict of compiling.Choices' switches, such as {"schedule": "program"}.
+    confidence: "full" also tries which of the compiler's switches would change the latency by more than
+    5 % (about 20 timed runs; one core or LNC2).
     ranks: that many ranks run the kernel and give a WorldResult (docs/collectives.md), each of `lnc`
     cores (the launch grid). Arguments that differ by rank are nkisim.per_rank(list or function) or
     come by name from rank_inputs, a list of mappings or a function from the rank to one.
@@ -55,9 +58,10 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         options = Options(target, over_capacity, allow_unwritten, timing, config, overrides,
                           compiler=Choices(_flags(function), **(compiler or {})), allow_races=allow_races,
                           ranks=1 if ranks is None else ranks, ring_order=ring_order, fold=fold,
-                          any_world=any_world)
-    elif ranks is not None:
-        options.ranks = ranks
+                          any_world=any_world, confidence=confidence)
+    else:
+        options.ranks = options.ranks if ranks is None else ranks
+        options.confidence = confidence or options.confidence
     if lnc is not None:
         if grid not in (None, lnc):
             raise Error(f"lnc is {lnc} and the grid {grid!r}; the launch grid is lnc", code="usage")

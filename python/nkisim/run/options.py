@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ..record.targets import default_target, resolve_target
+from ..values.errors import Error
 from .compiling import Choices
 
 
@@ -20,7 +21,8 @@ class Options:
                  compiler: Choices | None = None,
                  undefined: str = "error", allow_races: bool | None = None,
                  ranks: int = 1, ring_order: str = "group", fold: bool = True,
-                 any_world: bool = False) -> None:
+                 any_world: bool = False,
+                 confidence: Literal["quick", "full"] | None = None) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more room than on the device
@@ -39,6 +41,10 @@ class Options:
             int(env("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "0")) % 2 ** 32 if stochastic else None)
         self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
         self.config = config or env("NKISIM_CONFIG")
+        #: "full": the compiler's switches are tried, too (docs/accuracy.md).
+        self.confidence = confidence or env("NKISIM_CONFIDENCE") or "quick"
+        if self.confidence not in ("quick", "full"):
+            raise Error(f"confidence is {self.confidence!r}; quick or full is required", code="usage")
         self.overrides = dict(overrides or {})
         self.files = dict(files or {})  # reports to write with the run: see Result.write
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt

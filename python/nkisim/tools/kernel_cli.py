@@ -142,6 +142,9 @@ def _parser():
     for name, choices in SWITCHES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
                             help=f"the compiler's switch (NKISIM_{name.upper()})")
+    parser.add_argument("--confidence", choices=("quick", "full"), default=None,
+                        help="full: also which of the compiler's switches would change the latency by "
+                        "more than 5 %% (about 20 timed runs)")
     parser.add_argument("--over-capacity", action="store_true",
                         help="run even if SBUF or PSUM is too small")
     return parser
@@ -189,7 +192,8 @@ def _simulate(args, module, path, name):
     report = Report(args)
     options = Options(args.target, args.over_capacity or None, None, None, args.config,
                       _overrides(args), report.requested(), keep_partial=True,
-                      compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}))
+                      compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}),
+                      confidence=args.confidence)
     result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
                           options, kernel.legacy)
     if reference is not None and not result.partial:

@@ -1,0 +1,92 @@
+#include "src/report/switches.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/run/compile_trace.hpp"
+#include "src/run/simulation.hpp"
+
+namespace nkisim {
+namespace {
+
+using compiler::Switch;
+
+// Lends the program to other versions and gives it back.
+class Lent {
+ public:
+  Lent(isa::Program& program, const isa::Program::Version& recorded)
+      : program_(program), recorded_(recorded), own_(recorded) {
+    program_.exchange(own_);
+  }
+  ~Lent() { program_.exchange(own_); }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  void begin_anew() {
+    isa::Program::Version again = recorded_;
+    program_.exchange(again);
+  }
+
+ private:
+  isa::Program& program_;
+  const isa::Program::Version& recorded_;
+  isa::Program::Version own_;  // the caller's while it is lent
+};
+
+}  // namespace
+
+double latency_us(const Summary& summary) {
+  double seconds = 0;
+  for (const auto& core : summary.json()) {
+    if (core.is_object()) seconds = std::max(seconds, core.value("total_time", 0.0));
+  }
+  return seconds * 1e6;
+}
+
+SwitchRuns try_switches(TraceFile& trace, const isa::Program::Version& recorded,
+                        const compiler::CompilerOptions& used, const models::Config& config,
+                        const std::function<bool()>& go_on) {
+  SwitchRuns out;
+  bool stopped = false;
+  SimOptions sim{.timing_only = true};
+  sim.progress = [&](std::uint64_t, models::Fs) {
+    stopped = stopped || (go_on && !go_on());
+    return !stopped;
+  };
+  Lent lent(*trace.program, recorded);
+  const auto end_with = [&](const compiler::CompilerOptions& options) {
+    lent.begin_anew();
+    compile_trace(trace, options, true, [&]() -> const models::Config& { return config; });
+    Summary summary;
+    sim.observers = {&summary};
+    simulate(*trace.program, config, nullptr, sim);
+    return latency_us(summary);
+  };
+  double base = 0;
+  try {
+    base = end_with(used);
+  } catch (const isa::Error&) {
+    out.why_not = "its course depends on values";
+    return out;
+  }
+  for (const Switch& s : compiler::switches()) {
+    if (s.stage == Switch::Stage::kRecording || s.flag()) continue;
+    for (const std::string_view choice : s.choices) {
+      if (stopped || choice == "auto" || choice == used.*s.value) continue;
+      compiler::CompilerOptions options = used;
+      options.*s.value = choice;
+      SwitchRun run{.name = std::string(s.name), .choice = std::string(choice)};
+      try {
+        run.change = end_with(options) / base - 1;
+      } catch (const isa::Error& e) {
+        run.error = e.message();
+      }
+      if (!stopped) out.runs.push_back(std::move(run));
+    }
+  }
+  std::stable_sort(out.runs.begin(), out.runs.end(), [](const SwitchRun& a, const SwitchRun& b) {
+    return std::abs(a.change) > std::abs(b.change);
+  });
+  return out;
+}
+
+}  // namespace nkisim
