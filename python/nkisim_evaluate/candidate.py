@@ -6,9 +6,11 @@ both are found by simulating the program elsewhere. What it does besides describ
 noted as a flag.
 """
 
+import ast
 import json
 import os
 import sys
+import threading
 import types
 
 import numpy as np
@@ -25,6 +27,13 @@ from nkisim.values.shape import Shape
 #: Names of kernel functions that search loops use, tried in this order where several are there.
 NAMES = ("kernel", "optimized_kernel", "nki_kernel", "solution")
 _PROGRAM, _CONSTANTS = "program.nisa", "constants.npz"
+#: Files between a candidate and the event that it is behind.
+_BETWEEN = ("inspect.py", "traceback.py")
+_FRAMES = ("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile")
+#: Modules that no kernel needs, which may be loaded already when a candidate imports them.
+_FOREIGN = {"ctypes": "memory", "_ctypes": "memory", "cffi": "memory", "_cffi_backend": "memory",
+            "multiprocessing": "processes", "nkisim_evaluate": "introspection"}
+_OURS = ("nkisim", "nki", "neuronxcc", "nkisim_evaluate", "nkisim_profile")
 _WATCHED = ("nkisim", "nki", "neuronxcc", "numpy", "time", "builtins", "json", "os", "sys", "gc",
             "ml_dtypes", "nki_cpu_simulator", "neuron_dtypes")
 
@@ -59,13 +68,24 @@ class Flags:
             self.add("processes", f"{event} {arguments[:1]}")
         elif event.startswith(("socket.", "urllib.", "http.", "ftplib.", "smtplib.")):
             self.add("network", event)
-        elif event.startswith("ctypes."):
+        elif event.startswith(("ctypes.", "mmap.")):
             self.add("memory", event)
+        elif event in _FRAMES and self._asked():
+            self.add("introspection", event)
         elif event in ("gc.get_objects", "gc.get_referrers", "gc.get_referents"):
             self.add("introspection", event)
         elif event in ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link",
                        "os.symlink", "os.truncate", "shutil.rmtree", "shutil.copyfile"):
             self.add("files", f"{event} {arguments[0]!r}")
+
+    def _asked(self):
+        """Whether the candidate's own code is behind this event, and not a library that it uses."""
+        self._active = False  # asking for the frame is such an event
+        frame = sys._getframe(2)
+        self._active = True
+        while frame is not None and any(b in frame.f_code.co_filename for b in _BETWEEN):
+            frame = frame.f_back
+        return frame is not None and os.path.realpath(frame.f_code.co_filename) == self._own
 
     def _listed(self, event, path):
         where = os.path.realpath(os.fsdecode(path)) if path and not isinstance(path, int) else "."
@@ -125,14 +145,36 @@ def _rebound(held):
             yield f"{name}.{key}"
 
 
-def _module(path):
+def _replaced(before):
+    """Names of modules that are not what they were, or that stand in for one of ours."""
+    for name, module in before.items():
+        if sys.modules.get(name) is not module:
+            yield name
+    for name in set(sys.modules) - set(before):
+        found = sys.modules[name]
+        if name.split(".")[0] in _OURS and getattr(found, "__spec__", None) is None:
+            yield name
+
+
+def _foreign_imports(tree):
+    """Modules of _FOREIGN that a text imports anywhere."""
+    for node in ast.walk(tree):
+        names = ([a.name for a in node.names] if isinstance(node, ast.Import) else
+                 [node.module] if isinstance(node, ast.ImportFrom) and node.module else [])
+        yield from (n for n in names if n.split(".")[0] in _FOREIGN)
+
+
+def _module(path, flags):
     module = types.ModuleType("nkisim_candidate")
     module.__file__ = path
     sys.path.insert(0, os.path.dirname(path))
     sys.modules[module.__name__] = module
     sys.dont_write_bytecode = True
     with open(path, encoding="utf-8") as source:
-        exec(compile(source.read(), path, "exec"), vars(module))
+        tree = ast.parse(source.read(), path)
+    for name in _foreign_imports(tree):
+        flags.add(_FOREIGN[name.split(".")[0]], f"import {name}")
+    exec(compile(tree, path, "exec"), vars(module))
     return module
 
 
@@ -218,7 +260,7 @@ def _beside(path):
 
 
 def _attempt(job, flags):
-    module = _module(job["path"])
+    module = _module(job["path"], flags)
     function, extra = find_kernel(module, job.get("kernel"), job.get("params") or {})
     kernel, recorder, outputs, given, changed = _recorded(function, extra, job)
     flags.watch(False)
@@ -231,7 +273,8 @@ def _attempt(job, flags):
 def describe(job):
     """Bytes (JSON) that say what came of recording the candidate of a job; see worker.py."""
     flags = Flags(os.path.realpath(job["path"]), job.get("reference"))
-    held, environment = _watched_functions(), dict(os.environ)
+    threads = threading.active_count()
+    held, environment, modules = _watched_functions(), dict(os.environ), dict(sys.modules)
     try:
         flags.watch(True)
         found = _attempt(job, flags)
@@ -245,6 +288,10 @@ def describe(job):
     flags.watch(False)
     for name in _rebound(held):
         flags.add("rebinds", name)
+    if threading.active_count() > threads:
+        flags.add("processes", "a thread started")
+    for name in _replaced(modules):
+        flags.add("rebinds", f"sys.modules[{name!r}]")
     if dict(os.environ) != environment:
         flags.add("environment", "changed os.environ")
     found["flags"] = flags.found

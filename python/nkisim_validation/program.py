@@ -2,10 +2,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+
+from nkisim_profile.sweep.job import program
 
 
 class Failed(Exception):
@@ -20,9 +21,10 @@ class Program:
     """Calls nkisim: `path`, or the program that started this process, or the one in PATH."""
 
     def __init__(self, path=None):
-        self.path = path or os.environ.get("NKISIM_PROGRAM") or shutil.which("nkisim")
-        if not self.path:
-            raise Failed("no nkisim in PATH; --nkisim names the program", code=2)
+        try:
+            self.path = path or program()
+        except FileNotFoundError:
+            raise Failed("no nkisim in PATH; --nkisim names the program", code=2) from None
 
     def call(self, *words):
         """Standard output; Failed with nkisim's own message if it does not end well."""

@@ -168,6 +168,18 @@ CHEATS = {
         "rebinds", HEAD + "nisa.dma_copy = nisa.dma_copy.__class__\n" + BODY.replace("INSERT", "")
         .replace("nisa.dma_copy(", "_copy(").replace("@nki.jit", "from nki.isa import memset\n@nki.jit")),
     "searches the process": ("introspection", kernel_with("gc.get_objects()")),
+    "looks at its callers": ("introspection", kernel_with("sys._getframe(3).f_locals")),
+    "looks at its callers by a library": (
+        "introspection", kernel_with("import inspect; inspect.stack()")),
+    "traces the simulator": ("introspection", kernel_with("sys.settrace(lambda *a: None)")),
+    "imports what judges it": ("introspection", kernel_with("import nkisim_evaluate.judge")),
+    "puts a module in another's place": (
+        "rebinds", kernel_with("sys.modules['nkisim_evaluate.judge'] = None")),
+    "starts a thread": (
+        "processes", kernel_with("import threading; threading.Thread(target=time.sleep, args=(9,), "
+                                 "daemon=True).start()")),
+    "maps memory": ("memory", kernel_with("import mmap; mmap.mmap(-1, 10)")),
+    "loads ctypes without a call": ("memory", kernel_with("import _ctypes")),
     "walks the heap of the process": ("memory", kernel_with("import ctypes; ctypes.string_at(id(1), 4)")),
     "starts a program": ("processes", kernel_with("os.system('true')")),
     "forks": ("processes", kernel_with("os.fork() or os._exit(0)")),
@@ -193,6 +205,19 @@ def test_a_cheat_is_flagged(name, judge, reference):
     assert kind in record["flags"], record
     assert record["status"] in ("illegal", "wrong", "error"), record
     assert not (name == "gives the same for all inputs" and record["status"] == "ok")
+
+
+def test_what_libraries_do_is_no_flag(judge):
+    """Frames, threads and imports of NumPy, logging and the like, which kernels may use."""
+    source = kernel_with("""
+    import logging, warnings, inspect, dataclasses, functools, typing, copy, math
+    logging.getLogger('k').warning('said')
+    warnings.warn('said')
+    inspect.signature(kernel.func if hasattr(kernel, 'func') else kernel)
+    np.testing.assert_allclose(1.0, 1.0)
+    dataclasses.make_dataclass('D', ['a'])(1)""")
+    record = verdict_of(judge, source)
+    assert record["status"] == "ok" and not record["flags"], record
 
 
 def test_a_forged_result_is_worth_nothing(judge):
@@ -240,7 +265,8 @@ VIOLENT = {
 @pytest.mark.parametrize("name", VIOLENT)
 def test_violence_is_one_record(name, reference):
     status, text = VIOLENT[name]
-    with Evaluator(Settings(reference, target="trn2", timeout=3, memory=1 << 29), 1) as judge:
+    seconds = 3 if status == "timeout" else 60
+    with Evaluator(Settings(reference, target="trn2", timeout=seconds, memory=1 << 29), 1) as judge:
         record = verdict_of(judge, kernel_with(text))
         assert record["status"] == status, record
         assert verdict_of(judge, GOOD)["status"] == "ok"  # the worker is unharmed

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from nkisim_profile.pools import Local
+from nkisim_profile.sweep import job
 
 
 def test_every_task_gives_one_result():
@@ -59,3 +60,18 @@ def test_leaving_ends_the_threads():
             return
         time.sleep(0.05)
     raise AssertionError([t.name for t in threading.enumerate()])
+
+
+def test_the_program_of_an_environment_that_is_not_activated(monkeypatch, tmp_path):
+    for folder in ("scripts", "path"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "nkisim").write_text("")
+        (tmp_path / folder / "nkisim").chmod(0o755)
+    monkeypatch.delenv("NKISIM_PROGRAM", raising=False)
+    monkeypatch.setattr(job.sysconfig, "get_path", lambda name: str(tmp_path / name))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert job.program() == str(tmp_path / "scripts" / "nkisim")
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert job.program() == str(tmp_path / "path" / "nkisim")
+    monkeypatch.setenv("NKISIM_PROGRAM", str(tmp_path / "scripts" / "nkisim"))
+    assert job.program() == str(tmp_path / "scripts" / "nkisim")

@@ -12,9 +12,10 @@ import json
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
+
+from nkisim_profile.sweep import job
 
 from .. import _core
 from . import install as installing
@@ -44,8 +45,9 @@ def version_of(package):
 
 def program():
     """{"path", "version"} of the nkisim program that this environment starts; nulls without one."""
-    path = os.environ.get("NKISIM_PROGRAM") or shutil.which("nkisim")
-    if path is None:
+    try:
+        path = job.program()
+    except FileNotFoundError:
         return {"path": None, "version": None}
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return {"path": path, "version": done.stdout.strip().removeprefix("nkisim ") or None}
