@@ -18,7 +18,7 @@ import neuronxcc.nki.language as nl  # noqa: E402
 PROGRAMS = int(os.environ.get("NKISIM_FUZZ_PROGRAMS", "12"))
 SEED = int(os.environ.get("NKISIM_FUZZ_SEED", "1"))
 OFF = {"schedule": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector",
-       "engines": "default", "casts": "dma"}
+       "engines": "default", "casts": "dma", "descriptors": "dynamic"}
 OFF = {name: OFF.get(name, "none") for name in SWITCHES}
 BLOCKS, P, F = 4, 128, 128
 
