@@ -272,7 +272,7 @@ void Order::note_stuck() {
   }
 }
 
-std::vector<isa::SemaphoreWait> Order::proofs_of(std::uint32_t step) const {
+std::vector<isa::SemaphoreWait> Order::proofs_of(std::uint32_t step, std::uint32_t before) const {
   std::vector<isa::SemaphoreWait> found;
   const Point end = clocks_.end(step);
   for (const Semaphore& s : semaphores_) {
@@ -282,7 +282,7 @@ std::vector<isa::SemaphoreWait> Order::proofs_of(std::uint32_t step) const {
     if (from == list.posts.size()) continue;
     std::size_t at = from;  // the first that says it ended
     while (at < list.posts.size() && list.posts[at].own < end.number) ++at;
-    if (at == list.posts.size()) continue;
+    if (at == list.posts.size() || list.posts[at].step >= before) continue;
     found.push_back(
         {s.id, isa::SemaphoreWait::Compare::kGe, static_cast<std::int32_t>(list.posts[at].sum)});
   }

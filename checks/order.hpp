@@ -28,9 +28,10 @@ class Order {
   /// Steps in an order that the semaphores allow: program order where that is one.
   [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
   [[nodiscard]] const std::vector<Stuck>& stuck() const { return stuck_; }
-  /// The semaphores a step raises when it ends, with the values they then have at least, if it is
-  /// the only agent to raise them.
-  [[nodiscard]] std::vector<isa::SemaphoreWait> proofs_of(std::uint32_t step) const;
+  /// The semaphores that say that a step has ended, by posts of it or of later ones ahead of step
+  /// `before`, with the values they then have at least, if only its agent raises them.
+  [[nodiscard]] std::vector<isa::SemaphoreWait> proofs_of(std::uint32_t step,
+                                                          std::uint32_t before) const;
 
  private:
   struct Lane {  // an engine of a core

@@ -77,7 +77,7 @@ class Search {
     if (op.rendezvous && op.eval == nullptr) return;
     collect(step);
     const Clock& start = clocks().start(step);
-    look(step, start, nullptr);
+    look(step, start);
   }
 
   // Without: what the operands of one core require is what it waits for.
@@ -87,7 +87,8 @@ class Search {
     if (s.holder != kNone) join(engine, clocks().after(s.holder));
     collect(step);
     Clock learned = engine;
-    look(step, engine, &learned);
+    learn(step, learned);
+    look(step, learned);
     engine = std::move(learned);
     const bool full = stops_core(*s.inst);
     if (full) join_core(s.inst->core, engine);
@@ -136,26 +137,47 @@ class Search {
     return static_cast<std::size_t>(inst.core) * kLanes + static_cast<std::size_t>(inst.engine);
   }
 
-  void look(std::uint32_t step, const Clock& start, Clock* learned) {
+  // Without semaphores in the trace an access waits for those of its own core, and then knows what
+  // they know: of a barrier, what the other core did before it.
+  void learn(std::uint32_t step, Clock& learned) {
+    for (const Access& access : accesses_) {
+      shadow_.scan(
+          access,
+          [&](const Access& earlier) {
+            if (core_of(earlier.step) == core_of(step) &&
+                !knows(learned, clocks().end(earlier.step))) {
+              join(learned, clocks().after(earlier.step));
+            }
+            return false;
+          },
+          [](const Access&) { return false; });
+    }
+  }
+
+  void look(std::uint32_t step, const Clock& start) {
     const bool transfer = step_at(step).queue != kNone;
     // Reads before writes: a write puts away what the reads still have to see.
     for (const bool writes : {false, true}) {
       for (const Access& access : accesses_) {
         if (access.write != writes) continue;
+        // A barrier comes after its core's accesses, and stands for none of another core's.
+        const bool stands = !orders_only(step);
         const auto in_order = [&](const Access& earlier) {
           if (earlier.step == step) return true;
           const Step& e = step_at(earlier.step);
           if (over(e, core_of(step))) return true;
-          const bool same_engine = e.queue == kNone && !transfer && e.inst->core == core_of(step) &&
-                                   e.inst->engine == step_at(step).inst->engine;
-          return same_engine || knows(start, clocks().end(earlier.step));
+          const bool same_core = e.inst->core == core_of(step);
+          const bool same_engine =
+              e.queue == kNone && !transfer && e.inst->engine == step_at(step).inst->engine;
+          return (same_core && (derives() || same_engine)) ||
+                 knows(start, clocks().end(earlier.step));
         };
         shadow_.scan(
             access,
             [&](const Access& earlier) {
-              return meet(earlier, access, in_order(earlier), learned);
+              return (in_order(earlier) || meet(earlier, access)) && stands;
             },
-            in_order);
+            [&](const Access& earlier) { return stands && in_order(earlier); });
       }
     }
     for (const Access& access : accesses_) shadow_.insert(access);
@@ -200,13 +222,8 @@ class Search {
     return step_at(a).collective != 0 && step_at(a).collective == step_at(b).collective;
   }
 
-  // True if the earlier access is out of the way.
-  bool meet(const Access& earlier, const Access& access, bool in_order, Clock* learned) {
-    if (in_order) return true;
-    if (learned != nullptr && core_of(earlier.step) == core_of(access.step)) {
-      join(*learned, clocks().after(earlier.step));
-      return true;
-    }
+  // Of two that nothing orders: true if the earlier access is out of the way.
+  bool meet(const Access& earlier, const Access& access) {
     if (orders_only(earlier.step) || orders_only(access.step)) return false;
     if (same_collective(earlier.step, access.step)) return false;
     const std::optional<Bytes> bytes = shared_bytes(earlier.bytes, access.bytes);
@@ -238,7 +255,7 @@ class Search {
     race.bytes = bytes;
     race.transfers = a.queue != kNone && a.queue == b.queue;
     if (order_ != nullptr && a.inst->core == b.inst->core)
-      race.waits = order_->proofs_of(earlier.step);
+      race.waits = order_->proofs_of(earlier.step, access.step);
   }
 
   static inline const isa::CoreState kNoState{};

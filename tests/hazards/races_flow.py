@@ -246,10 +246,33 @@ def cores():
     yield case("read, write", _read_then_write(None), "WAR")
     yield case("read, barrier, write", _read_then_write("y"))
     yield case("read, another barrier, write", _read_then_write("b"), "WAR")
+    yield case("two rounds, one barrier each", _two_rounds(1), "RAW", "WAR")
+    yield case("two rounds, two barriers each", _two_rounds(2))
     yield case("received too early", _sendrecv(False, False), "RAW")
     yield case("received", _sendrecv(True, False))
     yield case("overwritten while it is sent", _sendrecv(False, True), "WAR")
     yield case("overwritten after it was sent", _sendrecv(True, True))
+
+
+def _two_rounds(barriers):
+    """Each core stores its half, and after a barrier reads the other one's, twice."""
+    t = Trace(explicit=False, cores=2)
+    t.hbm("x", role="input")
+    t.lines[-1]["tensor"]["data"] = {"generator": "normal", "seed": 3}
+    t.hbm("m")
+    for name in "ab":
+        for core in (0, 1):
+            t.chip(f"{name}{core}", (64, 512), core=core)
+    for core in (0, 1):
+        mine, theirs = ("[0:64]", "[64:128]") if core == 0 else ("[64:128]", "[0:64]")
+        for turn in (0, 1):
+            t.dma(f"a{core}", f"x{mine if turn == 0 else theirs}", core=core)
+            t.dma("m" + mine, f"a{core}", core=core)
+            t.op("core_barrier", data="m", cores=[0, 1], core=core)
+            t.dma(f"b{core}", "m" + theirs, core=core)
+            if barriers == 2:
+                t.op("core_barrier", data="m", cores=[0, 1], core=core)
+    return t
 
 
 def _stuck(wait, posts=(), first=None):
