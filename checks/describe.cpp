@@ -70,6 +70,12 @@ std::string condition_text(const isa::SemaphoreWait& wait, const isa::SemaphoreN
          kSigns.at(static_cast<std::size_t>(wait.compare)) + " " + std::to_string(wait.value);
 }
 
+std::string place_text(const isa::Program& program, const isa::Inst& inst) {
+  const std::string text = std::string(isa::spec(inst).name) + " at ";
+  const std::string at = program.kernel_place(inst);
+  return text + (at.empty() ? "line " + std::to_string(inst.loc.trace_line) : at);
+}
+
 std::string_view name(Hazard hazard) {
   constexpr std::array<std::string_view, 3> kNames = {"RAW", "WAR", "WAW"};
   return kNames.at(static_cast<std::size_t>(hazard));

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "checks/words.hpp"
 #include "models/footprint.hpp"
 
 namespace nkisim::checks {
@@ -94,34 +95,24 @@ class Groups {
   void early_read(const Group& group, const isa::Inst& inst, const isa::TensorRef& ref) {
     remark(*group.reader, inst,
            "reads " + program_.tensor(ref).name +
-               " in the middle of an accumulation group, a part of the sum: " + place(inst) +
-               " adds to it later");
+               " in the middle of an accumulation group, a part of the sum: " +
+               place_text(program_, inst) + " adds to it later");
   }
 
   void two_open(const Group& other, const isa::Inst& inst, const isa::TensorRef& ref) {
     remark(inst, *other.last,
            "adds to " + program_.tensor(ref).name +
                " while another accumulation group is open in its PSUM bank, of " +
-               place(*other.last) + "; a bank holds one");
+               place_text(program_, *other.last) + "; a bank holds one");
   }
 
   void remark(const isa::Inst& inst, const isa::Inst& other, std::string text) {
-    const auto line = [](const isa::Inst& i) {
-      return std::pair(i.loc.kernel_file,
-                       i.loc.kernel_line != 0 ? i.loc.kernel_line : i.loc.trace_line);
-    };
-    if (remarks_.size() >= kMostRemarks || !said_.insert({line(inst), line(other)}).second) return;
+    if (remarks_.size() >= kMostRemarks || !said_.insert({line_of(inst), line_of(other)}).second) {
+      return;
+    }
     remarks_.push_back({&inst, std::move(text), false});
   }
 
-  std::string place(const isa::Inst& inst) const {
-    std::string text(isa::spec(inst).name);
-    const std::string at = program_.kernel_place(inst);
-    if (!at.empty()) return text + " at " + at;
-    return text + " at line " + std::to_string(inst.loc.trace_line);
-  }
-
-  using Line = std::pair<std::uint32_t, std::uint32_t>;
   const isa::Program& program_;
   bool placed_;
   std::unordered_map<std::uint64_t, std::vector<Group>> banks_;

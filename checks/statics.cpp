@@ -4,6 +4,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "checks/inplace.hpp"
+#include "checks/unread.hpp"
 #include "checks/words.hpp"
 
 namespace nkisim::checks {
@@ -213,6 +215,71 @@ class Statics {
 
 std::vector<Remark> static_remarks(const isa::Program& program, const isa::SemaphoreNames& names) {
   return Statics(program, names).run();
+}
+
+namespace {
+
+// Tensors in HBM whose addresses in the trace overlap: here each has bytes of its own.
+std::vector<Remark> sharing_remarks(const isa::Program& program) {
+  std::vector<const isa::Inst*> writer(program.tensors().size(), nullptr);
+  std::vector<std::uint32_t> placed;
+  for (const isa::Inst& inst : program.insts()) {
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      const isa::Tensor& t = program.tensor(ref);
+      if (write && t.space == isa::Space::kHbm && writer[ref.tensor] == nullptr) {
+        writer[ref.tensor] = &inst;
+      }
+    });
+  }
+  const auto& tensors = program.tensors();
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].space == isa::Space::kHbm && tensors[i].address != 0) placed.push_back(i);
+  }
+  std::sort(placed.begin(), placed.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return tensors[a].address < tensors[b].address;
+  });
+  std::vector<Remark> remarks;
+  for (std::size_t i = 1; i < placed.size() && remarks.size() < kMostRemarks; ++i) {
+    const std::uint32_t a = placed[i - 1], b = placed[i];
+    const isa::Inst* inst = writer[a] != nullptr ? writer[a] : writer[b];
+    if (inst == nullptr || tensors[a].address + tensors[a].extent_bytes() <= tensors[b].address) {
+      continue;
+    }
+    remarks.push_back({inst,
+                       "writes " + tensors[writer[a] != nullptr ? a : b].name +
+                           ", whose address in HBM overlaps that of " +
+                           tensors[writer[a] != nullptr ? b : a].name +
+                           "; each has bytes of its own here",
+                       false});
+  }
+  return remarks;
+}
+
+// What a core sends to itself reaches no other: two ranks were mistaken for each other.
+std::vector<Remark> sending_remarks(const isa::Program& program) {
+  std::vector<Remark> remarks;
+  if (program.cores() < 2) return remarks;
+  for (const isa::Inst& inst : program.insts()) {
+    if (inst.op != isa::Op::k_sendrecv || remarks.size() >= kMostRemarks) continue;
+    for (const std::string_view param : {"send_to_rank", "recv_from_rank"}) {
+      if (inst.integer(isa::param_index(isa::spec(inst), param)) != inst.core) continue;
+      remarks.push_back(
+          {&inst, std::string(param) + " is " + std::to_string(inst.core) + ", the core itself",
+           false});
+    }
+  }
+  return remarks;
+}
+
+}  // namespace
+
+std::vector<Remark> written_remarks(const isa::Program& program) {
+  if (program.timing_only()) return {};  // of a profile's operands only the addresses are known
+  std::vector<Remark> remarks = unread_remarks(program);
+  for (Remark& r : inplace_remarks(program)) remarks.push_back(std::move(r));
+  for (Remark& r : sharing_remarks(program)) remarks.push_back(std::move(r));
+  for (Remark& r : sending_remarks(program)) remarks.push_back(std::move(r));
+  return remarks;
 }
 
 }  // namespace nkisim::checks

@@ -23,4 +23,9 @@ struct Remark {
                                                  const isa::SemaphoreNames& names = {});
 inline constexpr std::size_t kMostRemarks = 100;
 
+/// What is odd about a program as it was written, before a pass moves anything: unread_remarks,
+/// inplace_remarks, tensors in HBM whose addresses overlap, one of them written, and cores of
+/// several that send to themselves.
+[[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program);
+
 }  // namespace nkisim::checks

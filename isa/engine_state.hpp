@@ -16,4 +16,16 @@ namespace nkisim::isa {
   return named("reduce_cmd") || named("reduce_res");
 }
 
+/// What an instruction does with its engine's reduce registers (nki.isa.reduce_cmd). Without the
+/// argument it may begin anew.
+enum class Reducing : std::uint8_t { kNot, kBegins, kGoesOn };
+[[nodiscard]] inline Reducing reducing(const Inst& inst) {
+  constexpr std::int64_t kIdle = 0, kReduce = 2;
+  const int command = param_index(spec(inst), "reduce_cmd");
+  if (command < 0) return Reducing::kNot;
+  if (!inst.has(command)) return Reducing::kBegins;
+  if (inst.integer(command) == kIdle) return Reducing::kNot;
+  return inst.integer(command) == kReduce ? Reducing::kGoesOn : Reducing::kBegins;
+}
+
 }  // namespace nkisim::isa

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isa/check.hpp"
+#include "isa/engine_state.hpp"
 #include "isa/eval_walk.hpp"
 
 namespace nkisim::isa {
@@ -102,8 +103,26 @@ void EvalContext::run(const Inst& inst) {
   memory_.done(inst);
 }
 
+// Reduce registers hold whatever they held until an instruction resets or loads them.
+void EvalContext::check_reducing(const Inst& inst) {
+  const Reducing how = reducing(inst);
+  if (how == Reducing::kNot) return;
+  auto& begun = inst.engine == Engine::kScalar ? state_.scalar_begun : state_.vector_begun;
+  const TensorRef& dst = inst.tensor(0);
+  for (std::size_t lane = dst.partition; lane < dst.partition + std::size_t{dst.partitions};
+       ++lane) {
+    if (how == Reducing::kBegins) begun.set(lane);
+    if (begun[lane] || unwritten_ == Unwritten::kAllow) continue;
+    fail("reduce_cmd", "reduce",
+         "reset_reduce, reset or load_reduce by an earlier instruction (the reduce register of "
+         "partition " +
+             std::to_string(lane) + " was never set)");
+  }
+}
+
 // An eval that reads an undefined byte has changed nothing yet and is done anew, with care.
 void EvalContext::evaluate(const Inst& inst) {
+  if (spec(inst).state != OpSpec::State::kNone) check_reducing(inst);
   const bool sent = received_ != nullptr && !received_->undefined.empty();
   if (!sent && !state_undefined(inst)) {
     try {

@@ -45,6 +45,8 @@ struct CoreState {
   std::array<Xorwow, kPartitions> gpsimd_xorwow{};
   bool vector_seeded = false, gpsimd_seeded = false;
   std::vector<Xorwow> rounding;  // per engine and lane; empty: nearest even (isa/rounding.hpp)
+  // Lanes of the reduce registers that an instruction has begun with.
+  std::bitset<kPartitions> vector_begun, scalar_begun;
   // Lanes of the reduce registers that hold an undefined value, and where the last one came from.
   std::bitset<kPartitions> vector_undefined, scalar_undefined;
   std::uint32_t undefined_origin = 0;
@@ -190,6 +192,7 @@ class EvalContext {
   void mark_written(const TensorRef& ref, const Placement& place, std::int64_t row,
                     std::int64_t first, std::int64_t count);
   void evaluate(const Inst& inst);
+  void check_reducing(const Inst& inst);
   void evaluate_undefined(const Inst& inst);
   void mark_repeated();
   void undefine(const TensorRef& ref, const Parcel& parcel, std::int64_t first);

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "checks/groups.hpp"
 #include "compiler/pipeline.hpp"
 #include "src/config/config.hpp"
 #include "src/run/run.hpp"
@@ -85,6 +86,7 @@ void keep(Recorder& r, bool legacy, const std::vector<std::uint32_t>& fixed,
   r.trace.recorded = true;
   r.trace.legacy = legacy;
   r.recorded = r.program.version();
+  r.remarks = checks::remark_lines(r.program, checks::written_remarks(r.program));
 }
 
 py::dict compile(Recorder& r, const Choices& given, bool legacy,

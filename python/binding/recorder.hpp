@@ -39,6 +39,7 @@ class Recorder {
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Evaluation> evaluation;    // of what is recorded so far; null until asked for
   std::optional<Program::Version> recorded;  // the program before it was compiled
+  std::vector<std::string> remarks;          // what was odd about it then
   nkisim::ProgramOrigin origin;              // what the compiler made of it
   compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even

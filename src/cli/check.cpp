@@ -75,16 +75,11 @@ int report_races(const Args& args, const TraceFile& trace, const checks::RaceRep
   return code;
 }
 
-// What shows without running it: warnings on standard error, errors too; true if there is an error.
-bool report_remarks(const TraceFile& trace, nlohmann::ordered_json& json) {
+// Remarks on standard error and into `json`; true if there is an error.
+bool report(const isa::Program& program, const std::vector<checks::Remark>& remarks,
+            nlohmann::ordered_json& json) {
   bool wrong = false;
-  json = nlohmann::ordered_json::array();
-  std::vector<checks::Remark> remarks =
-      checks::static_remarks(*trace.program, trace.semaphore_names);
-  for (checks::Remark& r : checks::group_remarks(*trace.program, !trace.open)) {
-    remarks.push_back(std::move(r));
-  }
-  const std::vector<std::string> lines = checks::remark_lines(*trace.program, remarks);
+  const std::vector<std::string> lines = checks::remark_lines(program, remarks);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const checks::Remark& r = remarks[i];
     std::cerr << "nkisim: " << (r.error ? "" : "warning: ") << lines[i] << '\n';
@@ -104,11 +99,13 @@ int run(const Args& args) {
   TraceFile trace = read_trace(required(args, "trace"), read);
   progress.clear();
   if (given(args, "races")) return report_races(args, trace, races(args, trace));
+  nlohmann::ordered_json remarks = nlohmann::ordered_json::array();
+  report(*trace.program, checks::written_remarks(*trace.program), remarks);
   if (trace.open) cli::compile(args, trace, true);  // whether all that is live at once fits
   const isa::Program& p = *trace.program;
   if (given(args, "strict")) check_release(p, text(args, "sdk"));
-  nlohmann::ordered_json remarks;
-  const bool wrong = report_remarks(trace, remarks);
+  bool wrong = report(p, checks::static_remarks(p, trace.semaphore_names), remarks);
+  wrong |= report(p, checks::group_remarks(p, !trace.open), remarks);
   if (wants_json(args)) {
     print_json({{"ok", !wrong},
                 {"file", p.trace_file()},

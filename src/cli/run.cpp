@@ -120,6 +120,12 @@ void try_switches(const Args& args, Limits& limits, const models::Config& config
   progress.clear();
 }
 
+void warn(const isa::Program& program, const std::vector<checks::Remark>& remarks) {
+  for (const std::string& line : checks::remark_lines(program, remarks)) {
+    std::cerr << "nkisim: warning: " << line << '\n';
+  }
+}
+
 // A recorded program is compiled like a kernel, any other only as the switches say.
 void compile(const Args& args, Outcome& out) {
   const bool full = full_confidence(args), open = out.trace.open;
@@ -137,10 +143,7 @@ void compile(const Args& args, Outcome& out) {
 // Says what is wrong; throws the first race unless it is to be a warning.
 checks::RaceReport check_races(const Args& args, Limits& limits, const Outcome& out) {
   const isa::Program& program = *out.trace.program;
-  for (const std::string& line :
-       checks::remark_lines(program, checks::group_remarks(program, !out.trace.open))) {
-    std::cerr << "nkisim: warning: " << line << '\n';
-  }
+  warn(program, checks::group_remarks(program, !out.trace.open));
   if (!checks::may_race(program)) return {};
   Progress progress("checking for races");
   isa::InterpretOptions options;
@@ -241,6 +244,7 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Li
   const auto started = std::chrono::steady_clock::now();
   auto out = std::make_unique<Outcome>();
   out->trace = read(args, target, limits);
+  warn(*out->trace.program, checks::written_remarks(*out->trace.program));
   compile(args, *out);
   go_on(limits);
   const bool timing_only = given(args, "timing-only") || out->trace.program->timing_only();

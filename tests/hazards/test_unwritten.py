@@ -1,13 +1,15 @@
-"""What a run says of values that nobody wrote, or wrote twice, and of groups in PSUM; and that it says
-nothing of the correct counterparts."""
+"""What a run says of values that nobody wrote, or wrote twice, or that are lost, and of groups in PSUM;
+and that it says nothing of the correct counterparts."""
 
 import os
 import subprocess
 
+import lost
 import pytest
+import unwritten
 from corpus import Trace, ge
-from unwritten import CASES
 
+CASES = {**unwritten.CASES, **lost.CASES}
 NKISIM = os.environ.get("NKISIM", "nkisim")
 
 

@@ -183,9 +183,7 @@ class _World:
     def _check_races(self, kernel):
         # Other ranks decide no order within one; their values are taken to be its own.
         recorder, options = kernel.recorder, self.options
-        values = options.timing != "only"
-        if not recorder.program.may_race():
-            return
+        values = options.timing != "only" and recorder.program.may_race()
         if values:
             restart(recorder)
         for line in recorder.program.check_races(options.allow_races, values):
