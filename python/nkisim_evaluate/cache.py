@@ -1,10 +1,13 @@
 """Results that are known already: a run is deterministic, so equal text gives an equal record."""
 
 import ast
+import contextlib
 import hashlib
 import json
 import sqlite3
 import threading
+
+from .reference import BadReference
 
 #: Statuses that the same candidate has every time.
 _CERTAIN = ("ok", "wrong", "illegal", "error")
@@ -28,30 +31,44 @@ def normalised(source):
 class Cache:
     """Records by key in an SQLite file, which several processes may use at once.
 
-    An error names lines, so a record with one counts only for the very same text.
+    An error names lines, so a record with one counts only for the very same text. Raises
+    BadReference if the file is no such cache, or damaged.
     """
 
     def __init__(self, path):
-        self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, timeout=60, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("CREATE TABLE IF NOT EXISTS records "
-                         "(key TEXT PRIMARY KEY, text TEXT, record TEXT)")
-        self._db.commit()
+        self._lock, self._path = threading.Lock(), path
+        with self._reading():
+            self._db = sqlite3.connect(path, timeout=60, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("CREATE TABLE IF NOT EXISTS records "
+                             "(key TEXT PRIMARY KEY, text TEXT, record TEXT)")
+            self._db.commit()
+
+    @contextlib.contextmanager
+    def _reading(self):
+        try:
+            yield
+        except sqlite3.Error as problem:
+            raise BadReference(f"--cache {self._path}: {problem}") from None
 
     def get(self, key, text):
-        with self._lock:
+        with self._lock, self._reading():
             row = self._db.execute("SELECT text, record FROM records WHERE key = ?",
                                    (key,)).fetchone()
         if row is None:
             return None
-        record = json.loads(row[1])
+        try:
+            record = json.loads(row[1])
+        except (ValueError, TypeError, RecursionError):
+            record = None
+        if not isinstance(record, dict) or "status" not in record:
+            raise BadReference(f"--cache {self._path}: a damaged record")
         return None if "error" in record and row[0] != text else record
 
     def put(self, key, text, record):
         if record["status"] not in _CERTAIN:
             return
-        with self._lock:
+        with self._lock, self._reading():
             self._db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
                              (key, text, json.dumps(record)))
             self._db.commit()

@@ -89,6 +89,10 @@ def arguments(words):
     return args
 
 
+def _refuse(text):
+    raise ValueError(f"{text} is not JSON")
+
+
 def lines(stream):
     """Candidates from JSON lines; what is none becomes a candidate that says so."""
     number = 0
@@ -100,7 +104,7 @@ def lines(stream):
         if not line.strip():
             continue
         try:
-            item = json.loads(line)
+            item = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError) as problem:
             item = problem
         if not isinstance(item, dict):
@@ -146,12 +150,23 @@ def shown(record):
         f"  {message[0]}" if message else "")
 
 
+def cut_short(path):
+    """Whether the last line of a regular file has no end."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return False
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
 class _Sink:
     """Where records go: standard output, and a file of lines that is whole whenever this ends."""
 
     def __init__(self, args, as_json):
         self._json = as_json
         self._file = open(args.jsonl, "ab", buffering=0) if args.jsonl else None  # noqa: SIM115
+        if self._file and cut_short(args.jsonl):
+            self._file.write(b"\n")
         self.counts = {}
 
     def add(self, record):

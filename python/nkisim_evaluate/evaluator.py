@@ -20,6 +20,7 @@ from .cache import Cache, normalised
 from .judge import VERSION, Judge, Stop
 from .reference import BadReference, Reference
 
+MAX_SOURCE = 16 << 20
 #: What a candidate may say of itself besides its text (docs/evaluate.md).
 KEYS = ("id", "source", "path", "kernel", "grid", "params")
 
@@ -89,6 +90,17 @@ def parse_bytes(text):
     if match is None:
         raise ValueError(f"{text!r} is not a size; a number with K, M, G or T is required")
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
+def source_text(path):
+    """A candidate's text. A line of a pipe may name anything: devices and pipes are not read."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{path}: a regular file is required")
+    with open(path, encoding="utf-8") as file:
+        text = file.read(MAX_SOURCE + 1)
+    if len(text) > MAX_SOURCE:
+        raise OSError(f"{path} has more than {MAX_SOURCE} characters")
+    return text
 
 
 class Zygote:
@@ -204,11 +216,11 @@ class Bench:
         try:
             if "path" in candidate:
                 path = os.path.realpath(candidate["path"])
-                text = pathlib.Path(path).read_text(encoding="utf-8")
+                text = source_text(path)
             else:
                 text, path = candidate["source"], os.path.join(self._folder.name, "kernel.py")
                 pathlib.Path(path).write_text(text, encoding="utf-8")
-        except (OSError, UnicodeError, TypeError) as problem:
+        except (OSError, ValueError, TypeError) as problem:
             raise Stop("error", code="usage", message=str(problem)) from None
         return {**job, "path": path, "target": self.settings.target or self._judge.reference.target,
                 "config": self.settings.config}, text

@@ -137,6 +137,7 @@ def plot(found, path):
         raise BadSession("--plot needs matplotlib: pip install matplotlib") from None
     matplotlib.use("agg")
     from matplotlib import pyplot
+    from matplotlib.text import Text
 
     good = [row for row in found.rows if row[1]["status"] == "ok"]
     names = [n for n, v in found.space.values.items() if len(v) > 1]
@@ -170,8 +171,13 @@ def plot(found, path):
     area.set_xlim(left=0)
     area.grid(alpha=0.3)
     area.legend()
+    kind = os.path.splitext(path)[1][1:].lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise BadSession(f"--plot {path}: matplotlib writes no .{kind}")
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a value may hold a $
     with replacing(path) as partial:
-        figure.savefig(partial, dpi=110, format=os.path.splitext(path)[1][1:] or "png")
+        figure.savefig(partial, dpi=110, format=kind)
     pyplot.close(figure)
 
 

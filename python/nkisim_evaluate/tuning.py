@@ -161,6 +161,12 @@ class Tuning:
         return front
 
 
+def _finished(row):
+    record = row.get("record")
+    return isinstance(record, dict) and "status" in record and (
+        isinstance(record.get("latency_us"), (int, float)) or record["status"] != "ok")
+
+
 def _sbuf(record):
     return record.get("sbuf_partition_bytes", 0)
 
@@ -197,8 +203,7 @@ class Tuner:
         self._journal = None
         if journal:
             stamp = _stamp(self.space.kernels, settings)
-            self._journal = Journal(journal, lambda point: stamp, HEADER,
-                                    lambda row: "record" in row)
+            self._journal = Journal(journal, lambda point: stamp, HEADER, _finished)
         self._points = {}
         self._known = queue.SimpleQueue()
 

@@ -4,8 +4,8 @@
     tests/fuzz/runs.py --runs 25000 --jobs 2
     tests/fuzz/runs.py --seed 1 --run 4711          one of them again; its files are kept
 
-Each run is a command on a damaged trace, config, .npz, session or profile, or with odd arguments,
-under limits of time and memory. Right are the exit codes 0 to 3 without a Python traceback; wrong
+Each run is a command on a damaged trace (of one rank or several), config, .npz, session, profile,
+pipe of candidates or journal of a search, or with odd arguments, under limits of time and memory. Right are the exit codes 0 to 3 without a Python traceback; wrong
 are a signal, code 4, any other code, and no end within --timeout. Exit code 1 if any run was wrong.
 The commands written in Python run in processes forked from one that has loaded them.
 """
@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import gzip
 import io
+import json
 import multiprocessing
 import os
 import pathlib
@@ -41,6 +42,46 @@ LIMITS = ["--max-time", "2", "--max-instructions", "20000"]
 SMALL_TRACES = 40_000  # bytes
 
 
+def _tensor(name, role=None, space="hbm", core=0, **more):
+    place = {"role": role or "internal"} if space == "hbm" else {"address": 0, "core": core}
+    return {"tensor": {"name": name, "space": space, "dtype": "float32", "shape": [8, 4], **place, **more}}
+
+
+_X = _tensor("x", "input", data={"generator": "normal", "seed": 3, "per_rank": True})
+_Y = _tensor("y", "output")
+_LOAD, _STORE = ({"i": "dma_copy", "dst": d, "src": s} for d, s in (("s", "x"), ("y", "d")))
+# Programs of several ranks, and of the cores of a pair.
+WORLDS = [
+    [{"nisa": 1, "target": "trn2", "ranks": 4}, _X, _Y, _tensor("s"), _tensor("d"), _LOAD,
+     {"i": "all_reduce", "srcs": ["s"], "dsts": ["d"], "replica_group": [[0, 1], [2, 3]], "op": "add"}, _STORE],
+    [{"nisa": 1, "target": "trn2", "ranks": 4}, _X, _Y, _tensor("s"), _tensor("d"), _LOAD,
+     {"i": "collective_permute", "srcs": ["s"], "dsts": ["d"],
+      "source_target_pairs": [[0, 1], [1, 2], [2, 3], [3, 0]]}, _STORE],
+    [{"nisa": 1, "target": "trn2", "cores": 2}, _X, _Y,
+     *(_tensor(f"{n}{c}", space="sbuf", core=c, address=a) for c in (0, 1) for n, a in (("a", 0), ("b", 64))),
+     *({"i": "dma_copy", "core": c, "dst": f"a{c}", "src": "x"} for c in (0, 1)),
+     *({"i": "sendrecv", "core": c, "src": f"a{c}", "dst": f"b{c}", "send_to_rank": 1 - c,
+        "recv_from_rank": 1 - c, "pipe_id": 0} for c in (0, 1)),
+     *({"i": "dma_copy", "core": c, "dst": f"y[{4 * c}:{4 * c + 4}]", "src": f"b{c}[0:4]"} for c in (0, 1)),
+     *({"i": "core_barrier", "core": c, "data": "y", "cores": [0, 1]} for c in (0, 1))]]
+REFERENCE = b"""import numpy as np
+SEEDS = (0,)
+def inputs(seed):
+    return (np.random.default_rng(seed).standard_normal((8, 4), dtype=np.float32),)
+def reference(x):
+    return x * 2
+"""
+CANDIDATE = """import nki, nki.isa as nisa, nki.language as nl
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nl.store(out, tile)
+    return out
+"""
+
+
 class Seeds:
     """Files to damage, by kind."""
 
@@ -52,6 +93,10 @@ class Seeds:
         self.profiles = [ROOT / "tests/src/data/profile_small.json"]
         self.profiles += [f for f in sorted((ROOT / "validation/profiles").glob("*.json*"))
                           if f.stat().st_size < SMALL_TRACES]
+        self.journal = b""
+        self.worlds = [_file(self.folder, f"world{i}.jsonl", "\n".join(map(json.dumps, lines)).encode())
+                       for i, lines in enumerate(WORLDS)]
+        self.reference = _file(self.folder, "reference.py", REFERENCE)
         self.binary, self.sessions = [], []
         for trace in self.traces:
             binary, session = (self.folder / f"{trace.stem}{end}" for end in (".nisa", ".session"))
@@ -133,7 +178,8 @@ _WORDS = ["", "0", "-1", "1e400", "nan", "trn1", "trn9", "x=y", "a.b=1", "/dev/n
           "/proc/self/mem", ".", "..", "\x1b[2J", "=1", "\udcff", "a" * 5000, "total_time<=1us", "--", "-",
           "list", "yes", "no", "[[[[", "{}", "2147483648", "99999999999999999999", "1G", "5m", "@x"]
 _COMMANDS = ["run", "compile", "check", "disasm", "isa", "config", "convert", "completion",
-             "import-profile", "diff-profile", "explain", "view", "report", "compare"]
+             "import-profile", "diff-profile", "explain", "view", "report", "compare", "collective",
+             "doctor", "sweep", "validate"]
 _options = {}
 
 
@@ -159,8 +205,49 @@ def argument_run(rng, seeds, folder):
     return [*words, *(LIMITS if command == "run" else [])]
 
 
-KINDS = {"trace": (trace_run, 40), "config": (config_run, 15), "npz": (npz_run, 15),
-         "session": (session_run, 10), "profile": (profile_run, 8), "argument": (argument_run, 12)}
+def world_run(rng, seeds, folder):
+    lines = rng.choice(seeds.worlds).read_bytes()
+    trace = _file(folder, "w.jsonl", mutate.edit_lines(lines, rng) if rng.random() < 0.8 else lines)
+    ranks = rng.choice([[], [], ["--ranks", rng.choice(["1", "2", "4", "8", "0", "-1", "64", "9999999", "x"])]])
+    mode = rng.choice([[], ["--functional"], ["--timing-only"], ["--json"], ["--any-world"], ["--no-fold"],
+                       ["--ring-order", rng.choice(["reverse", "shuffle:1", "shuffle:", "group"])]])
+    files = [w for k in ("--outputs", "--session", "--perfetto", "--accounting-json") if rng.random() < 0.2
+             for w in (k, folder / rng.choice(["o.{rank}", "o", "{rank}/o", "o.{rank}.{x}"]))]
+    return rng.choice([["check", "--races", trace], *[["run", trace, *LIMITS, *ranks, *mode, *files]] * 4])
+
+
+def pipe_run(rng, seeds, folder):
+    """Candidates as lines on standard input."""
+    lines = []
+    for _ in range(rng.randint(1, 3)):
+        item = {"id": rng.choice(mutate.TEXTS + mutate.NUMBERS), "source": CANDIDATE}
+        if rng.random() < 0.5:
+            item["source"] = mutate.edit_bytes(CANDIDATE.encode(), rng).decode(errors="replace")
+        for key in ("path", "kernel", "grid", "params", "id", "target"):
+            if rng.random() < 0.2:
+                item[key] = rng.choice([*mutate.TEXTS, *mutate.NUMBERS, float("nan"), None, [], {}, {"x": 1}])
+        lines.append(json.dumps(item).encode())
+    data = b"\n".join(lines)
+    _file(folder, "stdin", mutate.edit_bytes(data, rng) if rng.random() < 0.5 else data)
+    cache = ["--cache", _file(folder, "c.db", mutate.edit_bytes(b"SQLite format 3\0" + bytes(90), rng))]
+    return ["evaluate", "--reference", seeds.reference, "--candidates", "-", "--jobs", "1", "--timeout",
+            "10", *rng.choice([[], [], cache])]
+
+
+def journal_run(rng, seeds, folder):
+    kernel = _file(folder, "k.py", CANDIDATE.replace("(x)", "(x, bufs=1)", 1).encode())
+    words = ["tune", f"{kernel}:kernel", "--param", "bufs=1,2", "--reference", seeds.reference, "--jobs",
+             "1", "--timeout", "10", "--journal", folder / "j.jsonl"]
+    if not seeds.journal:
+        run_program([os.fspath(w) for w in words], folder, 60)
+        seeds.journal = (folder / "j.jsonl").read_bytes()
+    _file(folder, "j.jsonl", mutate.edit_lines(seeds.journal, rng))
+    return words
+
+
+KINDS = {"trace": (trace_run, 36), "config": (config_run, 14), "npz": (npz_run, 13),
+         "session": (session_run, 10), "profile": (profile_run, 7), "argument": (argument_run, 11),
+         "world": (world_run, 8), "pipe": (pipe_run, 0.7), "journal": (journal_run, 0.3)}
 IN_PYTHON = {"view", "report", "compare"}
 
 
@@ -173,9 +260,10 @@ def _limited():
 def run_program(words, folder, timeout):
     """(exit code or None for no end, what was said)."""
     with open(folder / "said", "w+b") as said:
-        process = subprocess.Popen([PROGRAM, *words], stdout=said, stderr=said, cwd=folder,
-                                   stdin=subprocess.DEVNULL, preexec_fn=_limited,
-                                   start_new_session=True)
+        given = folder / "stdin" if (folder / "stdin").exists() else os.devnull
+        with open(given, "rb") as stdin:
+            process = subprocess.Popen([PROGRAM, *words], stdout=said, stderr=said, cwd=folder,
+                                       stdin=stdin, preexec_fn=_limited, start_new_session=True)
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:

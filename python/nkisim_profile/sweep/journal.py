@@ -29,17 +29,22 @@ class Journal:
         self._stamp, self._finished = stamp, finished
         header = header or HEADER
         self.rows = {}
+        if self.path.exists() and not self.path.is_file():
+            raise BadSession(f"{path}: a regular file is required for a journal")
         self._file = open(self.path, "a+b")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadSession(f"{path}: another sweep is writing this journal") from None
-        lines = self._whole_lines()
+        lines, end = self._whole_lines()
+        if lines and lines[0] != header or not lines and self.path.stat().st_size:
+            raise BadSession(f"{path}: not the journal of a sweep; name another with --journal")
+        self._file.truncate(end)  # of a last line that was cut short
         if not lines:
             self._write(header)
-        elif lines[0] != header:
-            raise BadSession(f"{path}: not the journal of a sweep; name another with --journal")
-        for row in lines[1:]:
+        for number, row in enumerate(lines[1:], 2):
+            if not isinstance(row, dict) or not {"point", "stamp"} <= set(row):
+                raise BadSession(f"{path}:{number}: no point of a sweep")
             self._keep(row)
 
     def _keep(self, row):
@@ -50,14 +55,13 @@ class Journal:
         return json.dumps([point, self._stamp(point)], sort_keys=True)
 
     def _whole_lines(self):
-        """The lines as JSON; a last line that was cut short is removed from the file."""
+        """The lines as JSON without a last one that was cut short, and where they end."""
         self._file.seek(0)
         content = self._file.read()
         end = content.rfind(b"\n") + 1
-        self._file.truncate(end)
         try:
-            return [json.loads(line) for line in content[:end].splitlines()]
-        except ValueError:
+            return [json.loads(line) for line in content[:end].splitlines()], end
+        except (ValueError, RecursionError):
             raise BadSession(f"{self.path}: not the journal of a sweep") from None
 
     def _write(self, row):
