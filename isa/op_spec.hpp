@@ -102,7 +102,7 @@ struct Param {
   bool gather = false;    // may be addressed row by row through an index tensor (kVector, DMA only)
   bool one_bank = false;  // written by the tensor engine: within one PSUM bank before v4
   bool mx_scale = false;  // may also start 4, 8 or 12 partitions into a quadrant
-  bool steers = false;    // an index, a predicate, a bound, a seed: undefined values are an error
+  bool steers = false;    // an index, a register, a seed: an undefined value is an error at once
 };
 
 /// An engine an op may run on, from which generation on.
