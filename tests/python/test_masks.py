@@ -138,11 +138,29 @@ def test_a_mask_of_rows_means_the_results_where_operands_are_whole(low, high):
         tile[i, m] = nl.load(x[i, m], mask=i < high)
         tile[...] = nl.load(x)
         total = nl.zeros((128, 128), dtype=nl.float32, buffer=nl.psum)
-        total[...] = nisa.nc_matmul(tile, tile, mask=(i >= low) & (i < high))
+        total[...] = nisa.nc_matmul(tile, tile, mask=(i >= low) & (i < high) & (m < 50))
         nl.store(out, total)
         return out
 
     x = RNG.random((128, 128), np.float32)
     expected = np.zeros((128, 128))
-    expected[low:high] = (x.T @ x)[low:high]
+    expected[low:high, :50] = (x.T @ x)[low:high, :50]
     np.testing.assert_allclose(nki.simulate_kernel(kernel, x), expected, rtol=1e-5)
+
+
+def test_a_mask_that_bounds_m_leaves_the_first_axis_to_the_rows_summed():
+    """Operands of 128 rows that were loaded whole: what is along the first axis can only be k."""
+    i_k, i_m, i_n = nl.arange(128)[:, None], nl.arange(128)[None, :], nl.arange(512)[None, :]
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+        total = nl.zeros((128, 512), dtype=nl.float32, buffer=nl.psum)
+        total += nisa.nc_matmul(nl.load(x), nl.load(y), mask=(i_k < 72) & (i_m < 100) & (i_n < 300))
+        nl.store(out, total)
+        return out
+
+    x, y = RNG.random((128, 128), np.float32), RNG.random((128, 512), np.float32)
+    expected = np.zeros((128, 512))
+    expected[:100, :300] = x[:72, :100].T @ y[:72, :300]
+    np.testing.assert_allclose(nki.simulate_kernel(kernel, x, y), expected, rtol=1e-5)
