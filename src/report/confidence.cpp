@@ -114,6 +114,14 @@ Confidence::Use Confidence::sampled(const std::string& unit, const std::string& 
   return use;
 }
 
+bool Confidence::doubtful(isa::Unit unit, const std::string& opcode) const {
+  return std::any_of(config_.rules.begin(), config_.rules.end(), [&](const models::CostRule& r) {
+    return r.unit == unit && (r.assumed || r.documented) &&
+           std::any_of(r.opcodes.begin(), r.opcodes.end(),
+                       [&](const std::string& o) { return o == "*" || o == opcode; });
+  });
+}
+
 Confidence::Basis Confidence::basis_of(const Use& use, std::int64_t size) {
   if (use.own != nullptr) {
     return size >= use.own->least && size <= use.own->most ? kSampled : kExtrapolated;
@@ -131,8 +139,10 @@ void Confidence::on_start(const isa::Program& program, const models::Config& con
   for (std::size_t op = 0; op < uses_.size(); ++op) {
     const std::string opcode(program.opcode_name(static_cast<isa::Opcode>(op)));
     for (int u = 0; u < isa::kUnitCount; ++u) {
-      uses_[op][static_cast<std::size_t>(u)] =
-          sampled(std::string(isa::name(static_cast<isa::Unit>(u))), opcode);
+      const auto unit = static_cast<isa::Unit>(u);
+      Use& use = uses_[op][static_cast<std::size_t>(u)];
+      use = sampled(std::string(isa::name(unit)), opcode);
+      use.doubtful = doubtful(unit, opcode);
     }
   }
   busy_until_.clear();
@@ -144,11 +154,13 @@ void Confidence::on_event(const models::PartEvent& event) {
   const isa::Part& part = *event.part;
   Use& use = uses_[static_cast<std::size_t>(part.opcode)][static_cast<std::size_t>(part.unit)];
   Basis basis = basis_of(use, part.elements);
-  const models::CostRule& rule = *cache_->cost(part).rule;
-  if (rule.assumed) {
-    basis = kAssumed;
-  } else if (rule.documented && basis != kSampled) {
-    basis = kDocumented;
+  if (use.doubtful) {  // only then it matters which rule decides
+    const models::CostRule& rule = *cache_->cost(part).rule;
+    if (rule.assumed) {
+      basis = kAssumed;
+    } else if (rule.documented && basis != kSampled) {
+      basis = kDocumented;
+    }
   }
   use.add(basis, part.elements, event.end - event.start);
 }

@@ -55,10 +55,12 @@ class Confidence : public models::Observer {
     std::int64_t least = 0, most = 0;  // elements per partition, or bytes of a packet
     bool used = false;
     const models::Calibrated* own = nullptr;
-    bool other = false;  // sampled on another generation only
+    bool other = false;     // sampled on another generation only
+    bool doubtful = false;  // a rule of it is assumed or documented
     void add(Basis basis, std::int64_t size, models::Fs time_used);
   };
   [[nodiscard]] Use sampled(const std::string& unit, const std::string& opcode) const;
+  [[nodiscard]] bool doubtful(isa::Unit unit, const std::string& opcode) const;
   [[nodiscard]] static Basis basis_of(const Use& use, std::int64_t size);
   // For people: "21.3 to 41.0 us in 4 of 5 cases (...)".
   [[nodiscard]] static std::string line(const Json& json);
