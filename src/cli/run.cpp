@@ -244,7 +244,9 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Li
   const auto started = std::chrono::steady_clock::now();
   auto out = std::make_unique<Outcome>();
   out->trace = read(args, target, limits);
-  warn(*out->trace.program, checks::written_remarks(*out->trace.program));
+  if (!given(args, "timing-only")) {  // without values none is lost
+    warn(*out->trace.program, checks::written_remarks(*out->trace.program));
+  }
   compile(args, *out);
   go_on(limits);
   const bool timing_only = given(args, "timing-only") || out->trace.program->timing_only();
