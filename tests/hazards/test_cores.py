@@ -93,8 +93,8 @@ def races(program):
                 continue
             if a[2] == b[2]:
                 edge(("start", i), ("start", j))
-                if a[1] != "dma":  # only transfers go on behind their engine's back
-                    edge(("end", i), ("start" if a[1] == "barrier" else "end", j))
+                # Transfers of a queue, and instructions of an engine, end in order.
+                edge(("end", i), ("start" if a[1] == "barrier" else "end", j))
             if conflict(a, b):
                 edge(("end", i), ("start", j))
     meetings = [[i for i, a in enumerate(program) if a[:2] == (core, "barrier")] for core in (0, 1)]
