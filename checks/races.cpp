@@ -169,7 +169,9 @@ class Search {
           const bool same_core = e.inst->core == core_of(step);
           const bool same_engine =
               e.queue == kNone && !transfer && e.inst->engine == step_at(step).inst->engine;
-          return (same_core && (derives() || same_engine)) ||
+          // Of its own core an access waits for what conflicts with it: two reads do not.
+          const bool waited = derives() && (access.write || earlier.write);
+          return (same_core && (waited || same_engine)) ||
                  knows(start, clocks().end(earlier.step));
         };
         shadow_.scan(
