@@ -171,8 +171,7 @@ class Search {
               e.queue == kNone && !transfer && e.inst->engine == step_at(step).inst->engine;
           // Of its own core an access waits for what conflicts with it: two reads do not.
           const bool waited = derives() && (access.write || earlier.write);
-          return (same_core && (waited || same_engine)) ||
-                 knows(start, clocks().end(earlier.step));
+          return (same_core && (waited || same_engine)) || knows(start, clocks().end(earlier.step));
         };
         shadow_.scan(
             access,
