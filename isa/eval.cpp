@@ -103,21 +103,17 @@ void EvalContext::run(const Inst& inst) {
   memory_.done(inst);
 }
 
-// Reduce registers hold whatever they held until an instruction resets or loads them.
+// Reduce registers hold whatever they held until an instruction resets or loads them. By engine, not by
+// partition: which lane holds what is not documented where operands lie on several partitions.
 void EvalContext::check_reducing(const Inst& inst) {
   const Reducing how = reducing(inst);
   if (how == Reducing::kNot) return;
-  auto& begun = inst.engine == Engine::kScalar ? state_.scalar_begun : state_.vector_begun;
-  const TensorRef& dst = inst.tensor(0);
-  for (std::size_t lane = dst.partition; lane < dst.partition + std::size_t{dst.partitions};
-       ++lane) {
-    if (how == Reducing::kBegins) begun.set(lane);
-    if (begun[lane] || unwritten_ == Unwritten::kAllow) continue;
-    fail("reduce_cmd", "reduce",
-         "reset_reduce, reset or load_reduce by an earlier instruction (the reduce register of "
-         "partition " +
-             std::to_string(lane) + " was never set)");
-  }
+  bool& begun = inst.engine == Engine::kScalar ? state_.scalar_begun : state_.vector_begun;
+  if (how == Reducing::kBegins) begun = true;
+  if (begun || unwritten_ == Unwritten::kAllow) return;
+  fail("reduce_cmd", "reduce",
+       "reset_reduce, reset or load_reduce by an earlier instruction of the engine (its reduce "
+       "registers were never set)");
 }
 
 // An eval that reads an undefined byte has changed nothing yet and is done anew, with care.

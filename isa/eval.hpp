@@ -45,8 +45,8 @@ struct CoreState {
   std::array<Xorwow, kPartitions> gpsimd_xorwow{};
   bool vector_seeded = false, gpsimd_seeded = false;
   std::vector<Xorwow> rounding;  // per engine and lane; empty: nearest even (isa/rounding.hpp)
-  // Lanes of the reduce registers that an instruction has begun with.
-  std::bitset<kPartitions> vector_begun, scalar_begun;
+  // Whether an instruction has begun with any of the engine's reduce registers.
+  bool vector_begun = false, scalar_begun = false;
   // Lanes of the reduce registers that hold an undefined value, and where the last one came from.
   std::bitset<kPartitions> vector_undefined, scalar_undefined;
   std::uint32_t undefined_origin = 0;
