@@ -33,8 +33,8 @@ std::optional<std::string> from_environment(const Switch& s) {
   const char* text = std::getenv(s.variable().c_str());
   if (text == nullptr || *text == '\0') return std::nullopt;
   const std::string value(text);
-  if (!s.flag()) return value;
-  return value == "0" || value == "no" ? "no" : "yes";
+  if (!s.flag() || std::count(s.choices.begin(), s.choices.end(), value) != 0) return value;
+  return value == "0" ? "no" : "yes";
 }
 
 void choose(const Switch& s, const std::string& value, CompilerOptions& options) {

@@ -29,7 +29,7 @@ struct Switch {
   std::string_view what;  // it does, in Markdown
   std::string_view CompilerOptions::*value;
 
-  [[nodiscard]] bool flag() const { return choices.size() == 2 && choices[1] == "yes"; }
+  [[nodiscard]] bool flag() const { return choices.size() >= 2 && choices[1] == "yes"; }
   [[nodiscard]] std::string option() const;    // "dma-queues"
   [[nodiscard]] std::string variable() const;  // "NKISIM_DMA_QUEUES"
 };
