@@ -18,7 +18,9 @@ def test_damaged_input_is_an_error_and_nothing_else(tmp_path):
     assert sum(codes.values()) == RUNS
     assert not wrong
     kinds = {kind for kind, _ in codes}
-    assert kinds == set(runs.KINDS) and {code for _, code in codes} <= {0, 1, 2, 3}
+    every = sum(weight for _, weight in runs.KINDS.values())
+    often = {kind for kind, (_, weight) in runs.KINDS.items() if RUNS * weight / every > 5}
+    assert kinds >= often and len(often) >= 6 and {code for _, code in codes} <= {0, 1, 2, 3}
     assert any(code == 0 for _, code in codes) and any(code == 3 for _, code in codes)
 
 
