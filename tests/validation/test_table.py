@@ -14,7 +14,7 @@ sys.path.append(str(ROOT / "python"))  # behind the built package
 import curve  # noqa: E402
 import points  # noqa: E402
 import report  # noqa: E402
-from nkisim_validation import program, sets, validate  # noqa: E402
+from nkisim_validation import families, program, sets, validate  # noqa: E402
 
 NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
 TABLE = json.loads((ROOT / "validation" / "measurements.json").read_text(encoding="utf-8"))
@@ -30,8 +30,8 @@ def test_every_point_names_one_measurement():
 
 
 def test_rank_correlation_by_hand():
-    assert report.ranks([30, 10, 20, 20]) == [4, 1, 2.5, 2.5]
-    assert report.spearman([1, 2, 3], [10, 30, 20]) == pytest.approx(0.5)  # 1 - 6 * 2 / 24
+    assert families.ranks([30, 10, 20, 20]) == [4, 1, 2.5, 2.5]
+    assert families.spearman([1, 2, 3], [10, 30, 20]) == pytest.approx(0.5)  # 1 - 6 * 2 / 24
 
 
 @pytest.fixture(scope="module", name="rows")
