@@ -103,8 +103,9 @@ void EvalContext::run(const Inst& inst) {
   memory_.done(inst);
 }
 
-// Reduce registers hold whatever they held until an instruction resets or loads them. By engine, not by
-// partition: which lane holds what is not documented where operands lie on several partitions.
+// Reduce registers hold whatever they held until an instruction resets or loads them. By engine,
+// not by partition: which lane holds what is not documented where operands lie on several
+// partitions.
 void EvalContext::check_reducing(const Inst& inst) {
   const Reducing how = reducing(inst);
   if (how == Reducing::kNot) return;
