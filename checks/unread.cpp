@@ -39,8 +39,6 @@ class Unread {
     std::vector<std::size_t> loops;  // where the bodies begin that are gone through once more
     for (std::size_t i = 0; i < insts.size(); ++i) {
       const Control control = isa::spec(insts[i]).control;
-      if (control == Control::kIfBegin) ++branches_;
-      if (control == Control::kIfEnd) --branches_;
       if (control == Control::kLoopBegin || control == Control::kWhileBegin) {
         loops.push_back(loops.empty() ? i : kNowhere);  // inner ones repeat with the outer one
       }
@@ -48,7 +46,7 @@ class Unread {
         const std::size_t again = loops.back();
         loops.pop_back();
         if (again != kNowhere) {
-          for (std::size_t k = again + 1; k < i; ++k) repeat(insts[k]);
+          for (std::size_t k = again + 1; k < i; ++k) visit(insts[k]);
         }
         continue;
       }
@@ -83,15 +81,10 @@ class Unread {
     }
   }
 
-  void repeat(const isa::Inst& inst) {
-    const Control control = isa::spec(inst).control;
-    if (control == Control::kIfBegin) ++branches_;
-    if (control == Control::kIfEnd) --branches_;
-    visit(inst);
-  }
-
   void visit(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
+    if (op.control == Control::kIfBegin) ++branches_;
+    if (op.control == Control::kIfEnd) --branches_;
     if (op.control != Control::kNone || (op.rendezvous && op.eval == nullptr)) return;
     const auto step = static_cast<std::uint32_t>(results_.size());
     results_.push_back({.inst = &inst});
@@ -133,13 +126,10 @@ class Unread {
   }
 
   void read(const isa::TensorRef& ref, std::uint32_t step) {
-    scan({models::static_footprint(ref, program_), &ref, step, false});
-  }
-  void scan(const Access& access) {
     shadow_.scan(
-        access,
+        {models::static_footprint(ref, program_), &ref, step, false},
         [&](const Access& earlier) {
-          if (!access.write) results_[earlier.step].counts = false;
+          results_[earlier.step].counts = false;
           return false;
         },
         [](const Access&) { return false; });

@@ -86,13 +86,13 @@ void keep(Recorder& r, bool legacy, const std::vector<std::uint32_t>& fixed,
   r.trace.recorded = true;
   r.trace.legacy = legacy;
   r.recorded = r.program.version();
-  r.remarks = checks::remark_lines(r.program, checks::written_remarks(r.program));
 }
 
 py::dict compile(Recorder& r, const Choices& given, bool legacy,
                  const std::vector<std::uint32_t>& fixed, const std::vector<std::uint32_t>& copies,
                  const std::string& config_name, const std::vector<std::string>& overrides) {
   keep(r, legacy, fixed, copies);
+  r.remarks = checks::remark_lines(r.program, checks::written_remarks(r.program));
   const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
   r.used = options;
   std::optional<models::Config> config;
