@@ -8,7 +8,7 @@ import threading
 from nkisim_profile.pools import Dask
 from nkisim_profile.session import BadSession
 
-from .evaluator import Evaluator
+from .evaluator import Evaluator, source_text
 from .reference import BadReference
 
 _lock = threading.Lock()
@@ -51,8 +51,8 @@ class Cluster:
         if "path" in candidate:
             path = candidate["path"]
             try:
-                text = pathlib.Path(path).read_text(encoding="utf-8")
-            except (OSError, UnicodeError):
+                text = source_text(path)
+            except (OSError, ValueError, TypeError):
                 text = None  # the worker says what is wrong with it
             if text is not None:
                 candidate = {k: v for k, v in candidate.items() if k != "path"}

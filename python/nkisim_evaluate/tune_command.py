@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 
-from nkisim_profile.files import replace, replacing
+from nkisim_profile.files import replace
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
 from nkisim_profile.sweep.job import program
@@ -131,17 +131,9 @@ def flat(point, record):
 
 def plot(found, path):
     """A panel per parameter, and one with the Pareto front of latency and SBUF."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise BadSession("--plot needs matplotlib: pip install matplotlib") from None
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-    from matplotlib.text import Text
-
     good = [row for row in found.rows if row[1]["status"] == "ok"]
     names = [n for n, v in found.space.values.items() if len(v) > 1]
-    figure, areas = pyplot.subplots(1, len(names) + 1, figsize=(4 * len(names) + 4, 4),
+    figure, areas = output.plotter().subplots(1, len(names) + 1, figsize=(4 * len(names) + 4, 4),
                                     layout="constrained", squeeze=False)
     best = found.best
     for name, area in zip(names, areas[0]):
@@ -171,14 +163,7 @@ def plot(found, path):
     area.set_xlim(left=0)
     area.grid(alpha=0.3)
     area.legend()
-    kind = os.path.splitext(path)[1][1:].lower() or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise BadSession(f"--plot {path}: matplotlib writes no .{kind}")
-    for text in figure.findobj(Text):
-        text.set_parse_math(False)  # a value may hold a $
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=110, format=kind)
-    pyplot.close(figure)
+    output.save(figure, path, dpi=110)
 
 
 def write_reports(tuner, chosen, args):

@@ -15,6 +15,9 @@ import time
 
 import pytest
 
+from nkisim_profile.session import BadSession
+from nkisim_profile.sweep import output
+
 pytest.importorskip("tqdm")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
@@ -202,3 +205,13 @@ def test_no_scheduler(tmp_path):
     pytest.importorskip("distributed")
     done = sweep(tmp_path, SOFTMAX, "--target", "trn2", "--scheduler", "tcp://127.0.0.1:1", code=3)
     assert "no Dask scheduler" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_figure_is_written_as_it_is_named_or_not_at_all(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = [{"point": {"a$b": v, "c": "$x_{$"}, "summary": {"total_time": 1e-6}} for v in ("1", "2")]
+    output.plot(rows, "total_time", str(tmp_path / "k.svg"))
+    assert (tmp_path / "k.svg").read_text().lstrip().startswith("<?xml")
+    with pytest.raises(BadSession, match="matplotlib writes no .what"):
+        output.plot(rows, "total_time", str(tmp_path / "k.what"))
+    assert [p.name for p in tmp_path.iterdir()] == ["k.svg"]

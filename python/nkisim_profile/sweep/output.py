@@ -67,15 +67,35 @@ def table(rows, metric):
     return aligned(lines)
 
 
-def plot(rows, metric, path):
-    """A line per combination of the other settings over the first one; texts are categories."""
+def plotter():
+    """matplotlib.pyplot without a display. Raises BadSession if it is not installed."""
     try:
         import matplotlib
     except ImportError:
         raise BadSession("--plot needs matplotlib: pip install matplotlib") from None
     matplotlib.use("agg")
     from matplotlib import pyplot
+    return pyplot
 
+
+def save(figure, path, dpi):
+    """Writes a figure of plotter() in the format that the name ends with, PNG without one, and closes
+    it. Text stands as it is given. Raises BadSession for a format that matplotlib does not write."""
+    from matplotlib.text import Text
+
+    kind = os.path.splitext(path)[1][1:].lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise BadSession(f"--plot {path}: matplotlib writes no .{kind}")
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a value may hold a $
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=dpi, format=kind)
+    plotter().close(figure)
+
+
+def plot(rows, metric, path):
+    """A line per combination of the other settings over the first one; texts are categories."""
+    pyplot = plotter()
     axis, *others = max_first(rows)
     scale, unit = (1e6, "us") if metric.endswith("_time") else (100, "%") if metric.endswith(
         "_percent") else (1, "")
@@ -94,9 +114,7 @@ def plot(rows, metric, path):
     area.grid(alpha=0.3)
     if others:
         area.legend()
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=120, format=os.path.splitext(path)[1][1:] or "png")
-    pyplot.close(figure)
+    save(figure, path, dpi=120)
 
 
 def max_first(rows):
