@@ -1,9 +1,11 @@
-"""What a run costs the host: memory of values nobody can read, time over capacity, recording.
+"""What a run costs the host: memory of values nobody can read, work over capacity, recording.
 
-Times are the processor's, and limits are ratios of two runs in one process, so that a busy machine
-does not decide.
+Recording is counted in calls of functions, Python's and those written in C, which a busy machine does
+not change. The compiler's part is not made of calls: its limit is a ratio of processor times, the best
+of three each.
 """
 
+import math
 import subprocess
 import sys
 import textwrap
@@ -81,23 +83,27 @@ def test_a_run_takes_three_times_its_tensors():
     assert mebibytes < 3 * 2 * 128 * 128 * 2048 * 4 / 2 ** 20 + 200, ratio
 
 
-def recording_seconds(kernel, *arrays):
-    """Of the processor, for an instruction of the kernel's."""
-    begin = time.process_time()
-    recording = nkisim.shapes(kernel, *arrays)
-    return (time.process_time() - begin) / recording.instructions
+def calls_of(run):
+    """Calls for an instruction of what `run()` returns."""
+    calls = 0
 
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
 
-def seconds_of(function, *arrays, **options):
-    begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = nkisim.run(function, *arrays, **options)
-    return (time.process_time() - begin) / result.instructions
+        sys.setprofile(count)
+        try:
+            result = run()
+        finally:
+            sys.setprofile(None)
+    return calls / result.instructions
 
 
 def sums(tiles, width=1024):
-    """Legacy sums of three columns each, into `tiles` tiles that all stay live."""
+    """Processor seconds for an instruction of legacy sums of three columns each, into `tiles` tiles that
+    all stay live."""
     def kernel(x):
         out = onl.ndarray((tiles, 128, width), dtype=x.dtype, buffer=onl.shared_hbm)
         rows = onl.zeros((tiles, onl.par_dim(128), width + 2), dtype=x.dtype, buffer=onl.sbuf)
@@ -111,7 +117,15 @@ def sums(tiles, width=1024):
             onl.store(out[i], value=made[i])
         return out
 
-    return seconds_of(kernel, np.ones((tiles, 128, width + 2), np.float32), legacy=True)
+    x = np.ones((tiles, 128, width + 2), np.float32)
+    best = math.inf
+    for _ in range(3):
+        begin = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = nkisim.run(kernel, x, legacy=True)
+        best = min(best, (time.process_time() - begin) / result.instructions)
+    return best
 
 
 def test_over_capacity_costs_no_more_per_instruction():
@@ -136,7 +150,8 @@ def products(language, load, size):
         return out
 
     a = np.ones((size, size), np.float32)
-    return recording_seconds(legacy.jit(kernel) if language is onl else nki.jit(kernel), a, a)
+    kernel = legacy.jit(kernel) if language is onl else nki.jit(kernel)
+    return calls_of(lambda: nkisim.shapes(kernel, a, a))
 
 
 def by_index_tiles(tensor, row, column, width):
@@ -151,5 +166,5 @@ def by_slices(tensor, row, column, width):
 @pytest.mark.parametrize("size", [1536])
 def test_index_tiles_record_about_as_fast_as_slices(size):
     """They took 5 to 50 times as long: 4,000 instructions a second."""
-    products(onl, by_index_tiles, 512), products(nl, by_slices, 512)
+    products(onl, by_index_tiles, 512), products(nl, by_slices, 512)  # imports and caches
     assert products(onl, by_index_tiles, size) < 2.5 * products(nl, by_slices, size)
