@@ -40,9 +40,10 @@ class Hbm {
   void reserve(Fs start, Fs span, double bytes);
   /// `user` outlives the last settle().
   void join(HbmUser& user) { users_.push_back(&user); }
-  /// Everybody takes until `now`, in the order in which they joined, window by window if there is
-  /// not enough for all. Called before anybody takes anything, it keeps the order of processes of
-  /// one time, and of engines, out of the result.
+  /// Everybody takes until `now`, window by window if there is not enough for all: in the order in
+  /// which they joined, but each is the first in its turn of windows, for the first finds the most
+  /// free. Called before anybody takes anything, it keeps the order of processes of one time, and
+  /// of engines, out of the result.
   void settle(Fs now);
 
  private:

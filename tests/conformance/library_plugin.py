@@ -12,8 +12,8 @@ are the checkout's. library_suite.py runs some of them.
 
 With --seconds a test may use so much of the processor's time, its reference included, so that a busy
 machine does not decide; with --megabytes its kernel's arguments so many. Of a sample, a test that is
-skipped as it runs, or too large for the limits, makes room for the next one of its function, up to
-twice the sample's size. A report (--junitxml) holds of each test what its largest kernel took of the
+skipped as it runs, or too large for the limits, makes room for the next one of its function, as often as
+the sample is large, with --small twice. A report (--junitxml) holds of each test what its largest kernel took of the
 host's memory: `tensor_bytes`, those of its tensors in HBM, and `peak_bytes`, what the process had at
 most during the run beyond what it had before.
 """
@@ -21,6 +21,7 @@ most during the run beyond what it had before.
 import builtins
 import importlib.machinery
 import json
+import math
 import os
 import random
 import re
@@ -135,13 +136,14 @@ def _over_time(*_args):
 class Quota:
     """How many tests of each function have run: a skipped or too large one makes room for the next."""
 
-    def __init__(self, count):
+    def __init__(self, count, too_large=None):
         self.count, self.ran, self.tried = count, {}, {}
+        self.too_large = count if too_large is None else too_large
 
     def enough(self, item):
         name = item.nodeid.split("[")[0]
-        return bool(self.count) and (self.ran.get(name, 0) >= self.count
-                                     or self.tried.get(name, 0) >= 2 * self.count)
+        ran, tried = self.ran.get(name, 0), self.tried.get(name, 0)
+        return bool(self.count) and (ran >= self.count or tried - ran >= self.too_large)
 
     def note(self, item, report):
         name = item.nodeid.split("[")[0]
@@ -265,6 +267,8 @@ def pytest_addoption(parser):
                      help="run at most this many tests of each test function, evenly chosen")
     parser.addoption("--full", type=int, default=0,
                      help="where there are at most this many tests, run all")
+    parser.addoption("--small", action="store_true",
+                     help="of a sampled function, only the third of its tests with the least sizes")
     parser.addoption("--seconds", type=float, default=0,
                      help="processor time that a test may use; 0 is any")
     parser.addoption("--megabytes", type=float, default=0,
@@ -279,12 +283,28 @@ def pytest_collection_modifyitems(config, items):
         left_out = sum(item.get_closest_marker("skip") is not None for item in items)
         Path(config.getoption("--counts")).write_text(json.dumps((len(items), left_out)))
     if count and len(items) > config.getoption("--full"):
-        quota.count = count
+        small = config.getoption("--small")
+        quota.__init__(count, 2 if small else None)
         groups = {}
         for item in items:
             if not item.get_closest_marker("skip"):
                 groups.setdefault(item.nodeid.split("[")[0], []).append(item)
-        items[:] = [item for group in groups.values() for item in _evenly(group, count)]
+        choose = _small if small else _evenly
+        items[:] = [item for group in groups.values() for item in choose(group, count)]
+
+
+def _size(item):
+    """The product of the numbers in a test's name: how large its arrays are, roughly."""
+    numbers = re.findall(r"\d+", item.nodeid.partition("[")[2])
+    return math.prod(max(1, int(n)) for n in numbers)
+
+
+def _small(group, count):
+    """The third (at least `count`) of a group with the least sizes: evenly chosen ones, then others."""
+    ordered = sorted(group, key=_size)
+    third = ordered[:max(count, len(ordered) // 3)]
+    chosen = _evenly(third, count)
+    return sorted(chosen[:count], key=_size) + chosen[count:]
 
 
 def _evenly(group, count):

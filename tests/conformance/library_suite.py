@@ -43,7 +43,8 @@ def _environment(root):
     import nkisim
 
     ours = Path(nkisim.__file__).absolute().parent.parent
-    path = os.pathsep.join([str(HERE), str(ours), str(root / "src")])
+    path = os.pathsep.join(filter(None, [str(HERE), str(ours), str(root / "src"),
+                                         os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
@@ -65,6 +66,8 @@ def run(root, name, files, args, folder):
                "--megabytes", str(args.megabytes),
                "--output-directory", f"{folder}/out", "-o", f"artifacts_dir={folder}",
                "--continue-on-collection-errors", "--junitxml", str(report), *files]
+    if args.small:
+        command += ["--small"]
     if args.mx:
         command += ["-k", "mx"]
     log = report.with_suffix(".log")
@@ -119,13 +122,16 @@ def largest_kernels(cases, count=10):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library", type=Path)
-    parser.add_argument("--only", default="", help="the families with this text in their name")
+    parser.add_argument("--only", default=[""], nargs="+", metavar="TEXT",
+                        help="the families with such a text in their name, in this order")
     parser.add_argument("--sample", type=int, default=0, help="tests per function; 0 is all")
     parser.add_argument("--full", type=int, default=40, help="families that are run whole")
     parser.add_argument("--seconds", type=float, default=120, help="processor time per test")
     parser.add_argument("--megabytes", type=float, default=256, help="arguments of a kernel")
     parser.add_argument("--memory", type=int, default=12, help="GiB of address space")
     parser.add_argument("--target", default="trn2")
+    parser.add_argument("--small", action="store_true",
+                        help="sample only the third of a function's tests with the least sizes")
     parser.add_argument("--mx", action="store_true", help="only tests of MX types")
     parser.add_argument("--failures", action="store_true", help="list the failed tests")
     parser.add_argument("--keep", type=Path, help="a folder for pytest's reports")
@@ -133,12 +139,12 @@ def main():
     print("| family | collected | skipped by the suite | run | passed | too large | failed | cause |"
           "\n|---|---:|---:|---:|---:|---:|---:|---|", flush=True)
     failed, cases = [], []
-    for name, files in families(args.library).items():
-        if args.only in name:
-            with tempfile.TemporaryDirectory() as folder:
-                found, collected = run(args.library, name, files, args, folder)
-            failed += summary(name, found, collected)
-            cases += found
+    found_families = families(args.library)
+    for name in dict.fromkeys(n for text in args.only for n in found_families if text in n):
+        with tempfile.TemporaryDirectory() as folder:
+            found, collected = run(args.library, name, found_families[name], args, folder)
+        failed += summary(name, found, collected)
+        cases += found
     print("\n| largest kernels | tensors, MiB | peak, MiB | within 3 x + 200 MB |\n"
           "|---|---:|---:|---|")
     largest_kernels(cases)

@@ -1,5 +1,6 @@
 // What the two cores of a logical core tell each other, against the chip's figures
 // (nki-moe-megakernel round_megakernel_perf.md: device profile of a decode kernel).
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "tests/timing/timed.hpp"
@@ -89,4 +90,29 @@ TEST_CASE("the cores of a pair share their HBM stack") {
   const double slower = static_cast<double>(end(2)) / static_cast<double>(end(1));
   CHECK(slower > 1.4);
   CHECK(slower < 1.8);
+}
+
+TEST_CASE("two cores that only read end together where their stack is the limit") {
+  // No core is always the first to take what is free: they are alike, and so are their ends.
+  for (const std::int64_t columns : {512, 1024, 4096}) {
+    PB b;
+    for (int i = 0; i < 6; ++i) {
+      for (const std::uint8_t core : {std::uint8_t{0}, std::uint8_t{1}}) {
+        const std::string tag = std::to_string(core) + "_" + std::to_string(i);
+        const auto in = b.hbm("in" + tag, Dtype::kFloat32, {128, columns});
+        const auto tile =
+            b.tensor("tile" + tag, Space::kSbuf, Dtype::kFloat32, {128, columns}, 0, core);
+        b.op("dma_copy", {{"dst", PB::arg(b.all(tile))}, {"src", PB::arg(b.all(in))}},
+             i % 2 == 0 ? Engine::kSync : Engine::kScalar, core);
+      }
+    }
+    test::Timeline t;
+    test::run(b, t);
+    std::array<models::Fs, 2> end{};
+    for (const auto& e : t.parts) {
+      if (is(e, "dma_copy")) end.at(e.inst->core) = std::max(end.at(e.inst->core), e.end);
+    }
+    INFO(columns << " columns: " << us(end[0]) << " and " << us(end[1]) << " us");
+    CHECK(us(end[1]) == Approx(us(end[0])).epsilon(0.005));
+  }
 }
