@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "checks/turns.hpp"
 #include "checks/words.hpp"
 #include "models/footprint.hpp"
 
@@ -23,24 +24,26 @@ class Groups {
   Groups(const isa::Program& program, bool placed) : program_(program), placed_(placed) {}
 
   std::vector<Remark> run() {
-    for (const isa::Inst& inst : program_.insts()) {
-      ++at_;
-      const isa::OpSpec& op = isa::spec(inst);
-      if (op.eval == nullptr) continue;
-      const int adds = isa::param_index(op, "accumulate");
-      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-        if (ref.space != isa::Space::kPsum || ref.dynamic != nullptr) return;
-        if (adds >= 0 && write) {
-          multiply(inst, ref, inst.flag(adds));
-        } else {
-          touch(inst, ref, write);
-        }
-      });
-    }
+    for_each_twice(program_, [&](const isa::Inst& inst) { look(inst); });
     return std::move(remarks_);
   }
 
  private:
+  void look(const isa::Inst& inst) {
+    ++at_;
+    const isa::OpSpec& op = isa::spec(inst);
+    if (op.eval == nullptr) return;
+    const int adds = isa::param_index(op, "accumulate");
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      if (ref.space != isa::Space::kPsum || ref.dynamic != nullptr) return;
+      if (adds >= 0 && write) {
+        multiply(inst, ref, inst.flag(adds));
+      } else {
+        touch(inst, ref, write);
+      }
+    });
+  }
+
   // Calls fn(groups of a bank) for each bank of PSUM that an operand is in.
   template <typename Fn>
   void for_each_bank(const isa::TensorRef& ref, const models::Footprint& f, Fn&& fn) {

@@ -1,10 +1,13 @@
 #include "checks/unread.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "checks/shadow.hpp"
+#include "checks/turns.hpp"
+#include "checks/value_numbers.hpp"
 #include "checks/words.hpp"
 #include "isa/engine_state.hpp"
 
@@ -13,15 +16,55 @@ namespace {
 
 using Control = isa::OpSpec::Control;
 
+constexpr std::size_t kMostPieces = 16;  // of what is left of one result
 constexpr std::int64_t kEverything = std::numeric_limits<std::int64_t>::max();
 
-bool same_argument(const isa::Arg& a, const isa::Arg& b) {
-  if (a.kind != b.kind) return false;
-  if (a.kind != isa::Arg::Kind::kTensor) return a.integer == b.integer;
-  const isa::TensorRef &x = *a.tensor, &y = *b.tensor;
-  return x.tensor == y.tensor && x.offset == y.offset && x.pattern == y.pattern &&
-         x.dynamic == y.dynamic && x.partition == y.partition && x.partitions == y.partitions &&
-         x.dtype == y.dtype;
+// Places of an operand that is one rectangle: rows are partitions, or rows of a tensor in HBM.
+struct Rect {
+  std::int64_t row = 0, rows = 0, column = 0, columns = 0;
+};
+
+std::optional<Rect> rectangle(const isa::TensorRef& ref, const models::Footprint& f,
+                              const isa::Tensor& tensor) {
+  if (ref.on_chip()) {
+    if (!f.dense()) return std::nullopt;
+    return Rect{f.partition, f.partition_end - f.partition, f.first, f.last - f.first};
+  }
+  const std::int64_t pitch = tensor.shape.back() * isa::size_bytes(tensor.dtype);
+  const Rect from{f.first / pitch, 1, f.first % pitch, f.run};
+  if (f.dense()) {
+    if (from.column + f.run <= pitch) return from;
+    if (from.column != 0 || f.run % pitch != 0) return std::nullopt;
+    return Rect{from.row, f.run / pitch, 0, pitch};
+  }
+  if (f.dim_count != 1 || f.dims[0].stride != pitch || from.column + f.run > pitch) {
+    return std::nullopt;
+  }
+  return Rect{from.row, f.dims[0].count, from.column, f.run};
+}
+
+// Takes `gone` out of `left`.
+void subtract(std::vector<Rect>& left, const Rect& gone) {
+  std::vector<Rect> rest;
+  for (const Rect& r : left) {
+    const std::int64_t top = std::max(r.row, gone.row);
+    const std::int64_t bottom = std::min(r.row + r.rows, gone.row + gone.rows);
+    const std::int64_t begin = std::max(r.column, gone.column);
+    const std::int64_t end = std::min(r.column + r.columns, gone.column + gone.columns);
+    if (top >= bottom || begin >= end) {
+      rest.push_back(r);
+      continue;
+    }
+    if (r.row < top) rest.push_back({r.row, top - r.row, r.column, r.columns});
+    if (bottom < r.row + r.rows) {
+      rest.push_back({bottom, r.row + r.rows - bottom, r.column, r.columns});
+    }
+    if (r.column < begin) rest.push_back({top, bottom - top, r.column, begin - r.column});
+    if (end < r.column + r.columns) {
+      rest.push_back({top, bottom - top, end, r.column + r.columns - end});
+    }
+  }
+  left = std::move(rest);
 }
 
 class Unread {
@@ -30,39 +73,23 @@ class Unread {
       : program_(program),
         shadow_(program),
         shared_(program.tensors().size(), false),
-        writes_(program.tensors().size(), 0) {
+        wrote_(program.tensors().size(), false) {
     find_shared();
   }
 
   std::vector<Remark> run() {
-    const auto& insts = program_.insts();
-    std::vector<std::size_t> loops;  // where the bodies begin that are gone through once more
-    for (std::size_t i = 0; i < insts.size(); ++i) {
-      const Control control = isa::spec(insts[i]).control;
-      if (control == Control::kLoopBegin || control == Control::kWhileBegin) {
-        loops.push_back(loops.empty() ? i : kNowhere);  // inner ones repeat with the outer one
-      }
-      if (control == Control::kLoopEnd || control == Control::kWhileEnd) {
-        const std::size_t again = loops.back();
-        loops.pop_back();
-        if (again != kNowhere) {
-          for (std::size_t k = again + 1; k < i; ++k) visit(insts[k]);
-        }
-        continue;
-      }
-      visit(insts[i]);
-    }
+    for_each_twice(
+        program_, [&](const isa::Inst& inst) { visit(inst); }, numbers_);
     return std::move(remarks_);
   }
 
  private:
-  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-
   // One execution of one instruction that may be lost.
   struct Result {
     const isa::Inst* inst = nullptr;
-    int outputs = 0;            // not yet overwritten
-    std::uint64_t sources = 0;  // writes of the tensors that it read, until then
+    int outputs = 0;           // not yet overwritten
+    std::uint64_t number = 0;  // of its values
+    bool certain = true;       // whether that is exact
     bool counts = false;
   };
 
@@ -86,22 +113,23 @@ class Unread {
     if (op.control == Control::kIfBegin) ++branches_;
     if (op.control == Control::kIfEnd) --branches_;
     if (op.control != Control::kNone || (op.rendezvous && op.eval == nullptr)) return;
+    numbers_.step(inst);
     const auto step = static_cast<std::uint32_t>(results_.size());
-    results_.push_back({.inst = &inst});
+    results_.push_back({.inst = &inst, .certain = branches_ == 0 && !partial(inst)});
     bool reads = false, defined = true;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& param, bool write) {
       if (write && !reads_too(inst, param)) return;
       const isa::TensorRole role = program_.tensor(ref).role;
       reads = reads || !write;
-      defined = defined && (writes_[ref.tensor] != 0 || role != isa::TensorRole::kInternal);
-      results_[step].sources += writes_[ref.tensor];
+      defined = defined && (wrote_[ref.tensor] || role != isa::TensorRole::kInternal);
       read(ref, step);
     });
+    results_[step].number = numbers_.number(inst, results_[step].number);
     results_[step].counts = reads && defined && op.combine == nullptr && !keeps(inst);
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       if (!write) return;
       overwrite(inst, ref, step);
-      ++writes_[ref.tensor];
+      wrote_[ref.tensor] = true;
     });
   }
 
@@ -129,7 +157,10 @@ class Unread {
     shadow_.scan(
         {models::static_footprint(ref, program_), &ref, step, false},
         [&](const Access& earlier) {
-          results_[earlier.step].counts = false;
+          Result& source = results_[earlier.step];
+          source.counts = false;
+          results_[step].number += source.number;
+          results_[step].certain = results_[step].certain && source.certain;
           return false;
         },
         [](const Access&) { return false; });
@@ -141,11 +172,8 @@ class Unread {
     shadow_.scan(
         access,
         [&](const Access& earlier) {
-          if (!certain || !models::covers(access.bytes, earlier.bytes, -kEverything, kEverything)) {
-            return false;
-          }
-          if (earlier.ref->tensor == ref.tensor && earlier.step != step)
-            lose(earlier.step, step, ref);
+          if (!certain || !overwrites(access, earlier)) return false;
+          if (earlier.ref->tensor == ref.tensor && earlier.step != step) lose(earlier.step, step);
           return true;
         },
         [](const Access&) { return false; });
@@ -157,15 +185,28 @@ class Unread {
     }
   }
 
-  // Whether two executions compute the same: nothing is lost then. A store that is repeated as it
-  // is written belongs to a program that repeats itself; a product that is begun anew was meant to
-  // add.
-  bool same(const Result& a, const Result& b, const isa::TensorRef& written) const {
+  // Whether nothing is left of an earlier write, this one and those before it taken together.
+  bool overwrites(const Access& access, const Access& earlier) {
+    if (models::covers(access.bytes, earlier.bytes, -kEverything, kEverything)) return true;
+    if (access.ref->tensor != earlier.ref->tensor || !results_[earlier.step].counts) return false;
+    const isa::Tensor& tensor = program_.tensor(*access.ref);
+    const std::optional<Rect> gone = rectangle(*access.ref, access.bytes, tensor);
+    const std::optional<Rect> all = rectangle(*earlier.ref, earlier.bytes, tensor);
+    if (!gone || !all || results_[earlier.step].outputs != 1) return false;
+    auto [left, fresh] = left_.try_emplace(earlier.step);
+    if (fresh) left->second.push_back(*all);
+    if (left->second.size() > kMostPieces) return false;
+    subtract(left->second, *gone);
+    return left->second.empty();
+  }
+
+  // Whether two executions compute the same: nothing is lost then, as in a program that repeats
+  // itself to be measured. A product that is begun anew was meant to add.
+  bool same(const Result& a, const Result& b) const {
     const isa::Inst &x = *a.inst, &y = *b.inst;
-    if (x.op != y.op || isa::param_index(isa::spec(x), "accumulate") >= 0) return false;
-    if (a.sources != b.sources && written.on_chip()) return false;
-    return &x == &y ||
-           std::equal(x.args.begin(), x.args.end(), y.args.begin(), y.args.end(), same_argument);
+    if (isa::param_index(isa::spec(x), "accumulate") >= 0) return false;
+    if (!a.certain || !b.certain) return same_words(x, y);
+    return a.number == b.number;
   }
 
   // Whether an instruction may leave parts of its destination as they are.
@@ -175,11 +216,12 @@ class Unread {
     return (oob >= 0 && inst.integer(oob) != 0) || isa::param_index(op, "predicate") >= 0;
   }
 
-  void lose(std::uint32_t step, std::uint32_t later, const isa::TensorRef& written) {
+  void lose(std::uint32_t step, std::uint32_t later) {
     Result& result = results_[step];
-    if (--result.outputs > 0 || !result.counts || same(result, results_[later], written)) {
+    if (--result.outputs > 0 || !result.counts || same(result, results_[later])) {
       return;
     }
+    result.counts = false;
     const isa::Inst& by = *results_[later].inst;
     if (remarks_.size() >= kMostRemarks) return;
     if (!said_.insert({line_of(*result.inst), line_of(by)}).second) return;
@@ -191,10 +233,12 @@ class Unread {
 
   const isa::Program& program_;
   Shadow shadow_;
-  std::vector<bool> shared_;           // by tensor
-  std::vector<std::uint32_t> writes_;  // by tensor: how many until now
-  std::vector<Result> results_;        // by step
-  int branches_ = 0;                   // open ones
+  std::vector<bool> shared_;                                   // by tensor
+  std::vector<bool> wrote_;                                    // by tensor: something, until now
+  std::vector<Result> results_;                                // by step
+  std::unordered_map<std::uint32_t, std::vector<Rect>> left_;  // of results overwritten in part
+  ValueNumbers numbers_;
+  int branches_ = 0;  // open ones
   std::set<std::pair<Line, Line>> said_;
   std::vector<Remark> remarks_;
 };

@@ -122,8 +122,12 @@ class EvalContext {
   /// order in which a DMA writes them is not defined.
   void undefine_repeated(const TensorRef& ref, const Tile<std::byte>& values);
   /// The same where a DMA overwrites, with other values (`values` for dst), elements of its own
-  /// source that go to another place: the old or the new value may arrive there.
-  void undefine_overlap(const TensorRef& dst, const TensorRef& src, const Tile<std::byte>& values);
+  /// source that go to another place: the old or the new value may arrive there. `becomes`: which
+  /// element of dst each of src goes to; empty: the one of the same number.
+  void undefine_overlap(const TensorRef& dst, const TensorRef& src, const Tile<std::byte>& values,
+                        const std::vector<std::int64_t>& becomes = {});
+  /// Whether an operand's pattern comes to an element more than once.
+  [[nodiscard]] bool comes_back(const TensorRef& ref);
   /// dst = src, element for element, of the same dtype.
   void copy_raw(const TensorRef& dst, const TensorRef& src);
   /// Calls fn(row, inputs, out, columns) for each row: inputs as FP32, `out` to be filled with FP32
@@ -195,6 +199,7 @@ class EvalContext {
   void check_reducing(const Inst& inst);
   void evaluate_undefined(const Inst& inst);
   void mark_repeated();
+  bool may_repeat(const TensorRef& ref);
   void undefine(const TensorRef& ref, const Parcel& parcel, std::int64_t first);
   void check_steering(const Inst& inst);
   void collect(const Inst& inst, Replay& replay);

@@ -42,32 +42,54 @@ std::vector<std::int64_t> EvalContext::repeated_rows(const TensorRef& ref) {
 
 namespace {
 
-// Whether an operand's pattern may come to the same element twice: a dimension's step lies within
-// what the smaller ones span. Not of those that indices in memory place.
-bool may_repeat(const TensorRef& ref) {
-  using Kind = DynamicOffset::Kind;
-  for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
-    if (d->kind == Kind::kVector || d->kind == Kind::kIndirect) return false;
-  }
+// What the dimensions of a pattern from `first` on span, in elements; 0 if they may come to the
+// same element twice, a dimension's step lying within what the smaller ones span.
+std::int64_t span_of(const Pattern& pattern, std::size_t first) {
   std::vector<Dim> dims;
-  for (const Dim& d : ref.pattern->dims) {
+  for (std::size_t i = first; i < pattern.dims.size(); ++i) {
+    const Dim& d = pattern.dims[i];
     if (d.num > 1) dims.push_back({std::abs(d.step), d.num});
   }
   std::sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.step < b.step; });
-  std::int64_t span = 0;
+  std::int64_t last = 0;
   for (const Dim& d : dims) {
-    if (d.step <= span) return true;
-    span += d.step * (d.num - 1);
+    if (d.step <= last) return 0;
+    last += d.step * (d.num - 1);
   }
-  return false;
+  return last + 1;
 }
 
 }  // namespace
 
-// Rows with equal indices, or a pattern that comes to an element more than once.
+// Whether an operand may come to the same element twice. Not of columns that indices in memory
+// place.
+bool EvalContext::may_repeat(const TensorRef& ref) {
+  using Kind = DynamicOffset::Kind;
+  if (find_dynamic(ref, Kind::kIndirect) != nullptr) return false;
+  const DynamicOffset* rows = find_dynamic(ref, Kind::kVector);
+  const std::int64_t span = span_of(*ref.pattern, rows == nullptr ? 0 : 1);
+  if (rows == nullptr || span == 0) return span == 0;
+  std::vector<std::int64_t> starts;
+  for (const std::int64_t index : access(ref).row_index) {
+    if (index >= 0) starts.push_back(index * std::abs(rows->stride));
+  }
+  std::sort(starts.begin(), starts.end());
+  return std::adjacent_find(starts.begin(), starts.end(), [&](std::int64_t a, std::int64_t b) {
+           return b - a < span;
+         }) != starts.end();
+}
+
+bool EvalContext::comes_back(const TensorRef& ref) {
+  if (!may_repeat(ref)) return false;
+  std::vector<std::byte*> places = element_places(ref);
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end()) != places.end();
+}
+
+// Rows with equal or near indices, or a pattern that comes to an element more than once.
 void EvalContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>& values) {
   if (unwritten_ == Unwritten::kAllow) return;
-  if (!may_repeat(ref) && (ref.dynamic == nullptr || repeated_rows(ref).empty())) return;
+  if (!may_repeat(ref)) return;
   const auto size = static_cast<std::size_t>(size_bytes(ref.dtype));
   const std::vector<std::byte*> places = element_places(ref);
   const Placement place = memory_.place(ref);
@@ -103,10 +125,9 @@ std::vector<std::byte*> EvalContext::element_places(const TensorRef& ref) {
 
 namespace {
 
-// Whether two operands of one tensor certainly share no byte, or are the same one.
-bool apart_or_same(const TensorRef& a, const TensorRef& b) {
+// Whether two operands of one tensor certainly share no byte.
+bool apart(const TensorRef& a, const TensorRef& b) {
   if (a.dynamic != nullptr || b.dynamic != nullptr) return false;
-  if (a.offset == b.offset && a.partition == b.partition && a.pattern == b.pattern) return true;
   const auto begin = [](const TensorRef& r) {
     return r.offset + r.pattern->first * size_bytes(r.dtype);
   };
@@ -118,31 +139,44 @@ bool apart_or_same(const TensorRef& a, const TensorRef& b) {
          (a.partition >= b.partition + b.partitions || b.partition >= a.partition + a.partitions);
 }
 
+bool same_place(const TensorRef& a, const TensorRef& b) {
+  return a.dynamic == nullptr && b.dynamic == nullptr && a.offset == b.offset &&
+         a.partition == b.partition && a.pattern == b.pattern && a.dtype == b.dtype;
+}
+
 }  // namespace
 
 void EvalContext::undefine_overlap(const TensorRef& dst, const TensorRef& src,
-                                   const Tile<std::byte>& values) {
-  if (dst.tensor != src.tensor || unwritten_ == Unwritten::kAllow || dst.dtype != src.dtype) return;
-  if (apart_or_same(dst, src)) return;
+                                   const Tile<std::byte>& values,
+                                   const std::vector<std::int64_t>& becomes) {
+  if (dst.tensor != src.tensor || unwritten_ == Unwritten::kAllow || apart(dst, src)) return;
+  if (becomes.empty() && same_place(dst, src)) return;
   const auto size = static_cast<std::size_t>(size_bytes(dst.dtype));
+  const std::int64_t read = size_bytes(src.dtype), written = size_bytes(dst.dtype);
   const std::vector<std::byte*> to = element_places(dst), from = element_places(src);
   std::unordered_map<const std::byte*, std::size_t> source;  // place -> element
-  for (std::size_t j = 0; j < from.size(); ++j) source.emplace(from[j], j);
+  for (std::size_t j = 0; j < from.size(); ++j) {
+    if (from[j] != nullptr) source.emplace(from[j], j);
+  }
   const Placement place = memory_.place(dst);
   const std::int64_t columns = dst.columns();
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const auto hit = to[i] == nullptr ? source.end() : source.find(to[i]);
-    if (hit == source.end() || hit->second == i) continue;
-    const std::size_t j = hit->second;
-    if (to[j] == nullptr || std::memcmp(values.data + i * size, to[i], size) == 0) continue;
-    const std::int64_t byte = to[j] - place.region->data();
-    repeated_.push_back({place.bits,
-                         place.bit(byte, static_cast<std::int64_t>(j) / columns),
-                         static_cast<std::int64_t>(size),
-                         {.kind = Origin::Kind::kReadAndWritten,
-                          .tensor = dst.tensor,
-                          .inst = inst_,
-                          .byte = byte - place.start}});
+    if (to[i] == nullptr || std::memcmp(values.data + i * size, to[i], size) == 0) continue;
+    for (std::int64_t shift = 1 - read; shift < written; ++shift) {
+      const auto hit = source.find(to[i] + shift);
+      if (hit == source.end()) continue;
+      const std::size_t j =
+          becomes.empty() ? hit->second : static_cast<std::size_t>(becomes[hit->second]);
+      if (j == i || to[j] == nullptr) continue;
+      const std::int64_t byte = to[j] - place.region->data();
+      repeated_.push_back({place.bits,
+                           place.bit(byte, static_cast<std::int64_t>(j) / columns),
+                           written,
+                           {.kind = Origin::Kind::kReadAndWritten,
+                            .tensor = dst.tensor,
+                            .inst = inst_,
+                            .byte = byte - place.start}});
+    }
   }
 }
 

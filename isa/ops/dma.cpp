@@ -154,6 +154,7 @@ void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext
   const Tile<std::byte> raw =
       ctx.make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
   encode(dst.dtype, values.data, static_cast<std::size_t>(values.size()), raw.data);
+  ctx.undefine_overlap(dst, src, raw);
   dma_store(dst, raw, dropped, ctx);
 }
 

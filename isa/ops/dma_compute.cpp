@@ -117,10 +117,22 @@ void check_unique(const TensorRef& dst, EvalContext& ctx) {
   }
 }
 
+// The same of a pattern that adds to an element twice.
+void check_once(const Inst& inst, EvalContext& ctx) {
+  const TensorRef& dst = inst.tensor(kDst);
+  const RefList& srcs = sources(inst);
+  const bool adds = std::any_of(srcs.begin(), srcs.end(),
+                                [&](const TensorRef* src) { return same_place(*src, dst); });
+  if (!adds || !ctx.comes_back(dst)) return;
+  fail("dst", "a pattern that comes to an element of " + ctx.program().tensor(dst).name + " twice",
+       "each element once: each sum reads what was there before");
+}
+
 void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   ctx.set_skip_out_of_bounds(inst.integer(kOobMode) == 1);
   check_unique(dst, ctx);
+  check_once(inst, ctx);
   Tile<float> sum;
   std::vector<bool> dropped;
   for (const TensorRef* src : sources(inst)) {
@@ -135,6 +147,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const Tile<std::byte> raw =
       ctx.make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
   encode(dst.dtype, sum.data, static_cast<std::size_t>(sum.size()), raw.data);
+  for (const TensorRef* src : sources(inst)) ctx.undefine_overlap(dst, *src, raw);
   dma_store(dst, raw, dropped, ctx);
 }
 

@@ -174,13 +174,18 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const Tile<std::uint8_t> keep = ctx.make<std::uint8_t>(dst.rows(), dst.columns());
   const std::int64_t per_row =
       dropped.empty() ? 1 : src.elements() / static_cast<std::int64_t>(dropped.size());
+  std::vector<std::int64_t> becomes;  // only where they may overlap
+  if (dst.tensor == src.tensor) becomes.resize(static_cast<std::size_t>(src.elements()));
   for (std::int64_t i = 0; i < src.elements(); ++i) {
     const std::int64_t a = i / (middle * last), m = i / last % middle, z = i % last;
     const std::int64_t to = (z * middle + m) * first + a;
     std::memcpy(out.data + to * size, in.data + i * size, static_cast<std::size_t>(size));
+    if (!becomes.empty()) becomes[static_cast<std::size_t>(i)] = to;
     const bool lost = !dropped.empty() && dropped[static_cast<std::size_t>(i / per_row)];
     keep.data[to] = lost ? 0 : 1;
   }
+  ctx.undefine_overlap(dst, src, out, becomes);
+  ctx.undefine_repeated(dst, out);
   if (std::find(dropped.begin(), dropped.end(), true) == dropped.end()) {
     ctx.store_raw(dst, out);
   } else {

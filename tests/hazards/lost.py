@@ -19,11 +19,66 @@ def stored_twice(right):
 
 def stored_again(right):
     """A program that repeats itself, as one that is measured."""
-    t = _base((128, 1024), tiles="tu")
-    for turn in range(2):
-        for i, tile in enumerate("tt" if right else "tu"):
-            t.dma(tile, f"x[:, {512 * i}:{512 * i + 512}]")
-            t.dma("y", tile)
+    t = _base((128, 1024))
+    for i in range(4):
+        part = 0 if right else 512 * (i % 2)
+        t.dma("t", f"x[:, {part}:{part + 512}]")
+        t.dma("y", "t")
+    return t
+
+
+def stored_in_turns(right):
+    """A loop that loads other rows in each turn and stores them at one place."""
+    return _rows_in_turns("y" if right else "y[0:128]", right)
+
+
+def loaded_in_turns(right):
+    """A loop that loads rows of which only the last are stored, behind it."""
+    return _rows_in_turns("y" if right else None, right)
+
+
+def _rows_in_turns(y, moving):
+    t = _base((512, 512), (512, 512) if moving else (128, 512))
+    rows = [{"register": 0, "stride": 128 * 512}]
+    t.op("loop_begin", register="r0", start=0, stop=4)
+    t.dma("t", {"tensor": "x[0:128]", "dynamic": rows})
+    if y:
+        t.dma({"tensor": "y[0:128]", "dynamic": rows} if moving else y, "t")
+    t.op("loop_end")
+    if not y:
+        t.dma("y", "t")
+    return t
+
+
+def stored_by_a_counter(right):
+    """The same where the program counts on its own, or always begins at 0."""
+    t = _base((512, 512))
+    t.op("register_alloc", dst="r1", x=0)
+    t.op("loop_begin", register="r0", start=0, stop=4)
+    t.dma("t", {"tensor": "x[0:128]", "dynamic": [{"register": 1, "stride": 128 * 512}]})
+    t.dma("y", "t")
+    t.op("register_alu", dst="r1", op="add", lhs=0 if right else "r1", rhs=0 if right else 1)
+    t.op("loop_end")
+    return t
+
+
+def overwritten_in_halves(right):
+    t = _two_inputs("t")
+    t.dma("t", "x")
+    for part in ("[0:64]",) if right else ("[0:64]", "[64:128]"):
+        t.dma("t" + part, "z" + part)
+    t.dma("y", "t")
+    return t
+
+
+def stored_over_in_columns(right):
+    t = _two_inputs("tu")
+    t.dma("t", "x")
+    t.dma("u", "z")
+    t.dma("y", "t")
+    for i in range(3 if right else 4):
+        part = f"[:, {128 * i}:{128 * i + 128}]"
+        t.dma("y" + part, "u" + part)
     return t
 
 
@@ -215,6 +270,26 @@ def summed_onto_nothing(right):
     return t
 
 
+def moved_to_a_tile_that_overlaps(right):
+    t = _base(tiles="")
+    t.chip("a", address=0)
+    t.chip("b", address=2048 if right else 1024)
+    t.dma("a", "x")
+    t.dma("b", "a")
+    t.dma("y", "b")
+    return t
+
+
+def copied_to_a_tile_that_overlaps(right):
+    t = _base(tiles="")
+    t.chip("a", address=0)
+    t.chip("b", address=2048 if right else 4)
+    t.dma("a", "x")
+    t.op("activation", dst="b", op="exp", data="a")
+    t.dma("y", "b")
+    return t
+
+
 def shared_hbm(right):
     t = Trace(explicit=False)
     t.hbm("x", role="input", address=1 << 20)
@@ -243,12 +318,14 @@ def sent_to_itself(right):
 
 LOST, CROSSES = "its result is lost", "that it reads as other elements of"
 CASES = {
-    stored_twice: LOST, stored_again: LOST, loaded_again: LOST, computed_again: LOST,
+    stored_twice: LOST, stored_again: LOST, stored_in_turns: LOST, loaded_in_turns: LOST,
+    stored_by_a_counter: LOST, overwritten_in_halves: LOST, stored_over_in_columns: LOST, loaded_again: LOST, computed_again: LOST,
     filled_too_late: LOST, begun_anew: LOST, begun_anew_in_a_loop: LOST, overwritten_by_rows: LOST,
     overwritten_in_a_branch: LOST, only_the_sum_is_wanted: LOST,
     computed_the_same_again: LOST, nothing_was_lost: LOST,
     shifted_right: CROSSES, shifted_left: CROSSES, reversed_in_place: CROSSES,
     widened_in_place: CROSSES, other_partitions: CROSSES,
+    moved_to_a_tile_that_overlaps: CROSSES, copied_to_a_tile_that_overlaps: CROSSES,
     onto_one_column: "only the last element stays", summed_onto_nothing: "reset_reduce",
     shared_hbm: "overlaps that of", sent_to_itself: "the core itself",
 }

@@ -246,6 +246,48 @@ def moved_onto_itself(right):
     return t
 
 
+def rows_nearer_than_they_are_long(right):
+    """Indices all differ, but a row begins within the one before."""
+    t = _indexed([0, 2 if right else 1, 4, 6], (4, 512), (64, 512), "inputoutput")
+    t.dma("t", "x")
+    t.dma({"tensor": "y", "ap": ROWS["ap"], "dynamic": [{"vector": "w", "stride": 256}]}, "t", "gpsimd")
+    return t
+
+
+def summed_onto_itself(right):
+    """A DMA that adds, shifted against one of its sources."""
+    t = Trace(explicit=False)
+    t.hbm("x", role="input")
+    t.hbm("y", (256, 512), role="inputoutput")
+    t.lines[-1]["tensor"]["data"] = {"generator": "normal", "seed": 3}
+    t.op("dma_compute", dst="y[0:128]" if right else "y[64:192]", srcs=["x", "y[0:128]"],
+         reduce_op="add")
+    return t
+
+
+def added_to_one_row(right):
+    """A pattern that adds four rows to one, of ones: each sum would read what was there before."""
+    t = Trace(explicit=False)
+    t.hbm("x", (4, 512), role="input")
+    t.hbm("y", (4, 512), role="inputoutput")
+    there = {"tensor": "y", "ap": [[512 if right else 0, 4], [1, 512]]}
+    t.op("dma_compute", dst=there, srcs=[there, "x"], reduce_op="add")
+    return t
+
+
+def transposed_in_place(right):
+    t = Trace(explicit=False)
+    t.hbm("x", (128, 128), role="input", dtype="bfloat16")
+    t.lines[-1]["tensor"]["data"] = {"generator": "normal", "seed": 3}
+    t.hbm("y", (128, 128), role="output", dtype="bfloat16")
+    t.chip("t", (128, 256), dtype="bfloat16")
+    to = "t[:, 128:256]" if right else "t[:, 0:128]"
+    t.dma("t[:, 0:128]", "x")
+    t.op("dma_transpose", dst=to, src="t[:, 0:128]", engine="sync")
+    t.dma("y", to)
+    return t
+
+
 def bound_from_memory(right):
     t = _base()
     t.chip("n", (1, 1), dtype="int32")
@@ -321,6 +363,20 @@ def group_within_a_group(right):
     return _groups("abba", right)
 
 
+def read_within_a_group_in_turns(right):
+    t = _product()
+    _matmul(t, "p")
+    t.op("loop_begin", register="r0", start=0, stop=4)
+    _matmul(t, "p", accumulate=True)
+    if not right:
+        t.copy("o", "p")
+        t.dma("y", "o")
+    t.op("loop_end")
+    t.copy("o", "p")
+    t.dma("y", "o")
+    return t
+
+
 def read_within_a_group(right):
     return _groups("aarb" if right else "arab", False)
 
@@ -338,5 +394,9 @@ CASES = {
     bound_never_set: "never set", too_few_turns: NEVER, branch_not_taken: NEVER,
     two_open_groups: "another accumulation group is open in its PSUM bank",
     group_within_a_group: "another accumulation group is open in its PSUM bank",
+    rows_nearer_than_they_are_long: TWICE, added_to_one_row: "each element once",
+    summed_onto_itself: "whose source the same instruction overwrote",
+    transposed_in_place: "whose source the same instruction overwrote",
+    read_within_a_group_in_turns: "in the middle of an accumulation group",
     read_within_a_group: "in the middle of an accumulation group",
 }
