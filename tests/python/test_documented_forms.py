@@ -332,8 +332,9 @@ def nl_copy(a):
 
 @pytest.mark.parametrize("index", [
     lambda offset, i: offset + i, lambda offset, i: i + offset, lambda offset, i: i + 2 + offset - 2,
-    lambda offset, i: onl.add(offset, i), lambda offset, i: offset + 0 + onl.add(i, 0)],
-    ids=["tile first", "index first", "numbers", "nl.add", "nl.add of indices"])
+    lambda offset, i: onl.add(offset, i), lambda offset, i: offset + 0 + onl.add(i, 0),
+    lambda offset, i: 9 - (9 - (offset + i))],
+    ids=["tile first", "index first", "numbers", "nl.add", "nl.add of indices", "subtracted"])
 def test_run_time_offset_plus_an_index_tile(index):
     """isa.tensor_copy_dynamic_src, 2.21 to 2.27: "src_tensor_sbuf[ix, offsets_sbuf[0, idx] + iy]"."""
     offsets = np.array([[3, 0, 5]], np.int32)
@@ -384,6 +385,22 @@ def test_memory_regions():
     expected = np.concatenate([X[:, 4:8], X[:, 0:4]], axis=1)
     expected[64:, 4:] = expected[64:, :4] + 1
     np.testing.assert_array_equal(new(body, X), expected)
+
+
+@pytest.mark.parametrize("offset", [None, (0, 1024)], ids=["placed by the compiler", "with an address"])
+def test_regions_within_regions_have_places_of_their_own(offset):
+    def body(out, x):
+        region = nl.sbuf.ptr(size=(128, 64), **({} if offset is None else {"offset": offset}))
+        left, right = region.ptr(size=(128, 32)), region.ptr(size=(128, 32), offset=(0, 32))
+        first = right.ptr(size=(128, 16)).view(nl.float32, (128, 4))
+        second = right.ptr(size=(128, 16), offset=(0, 16)).view(nl.float32, (128, 4))
+        nisa.dma_copy(dst=first, src=x[:, 0:4])
+        nisa.dma_copy(dst=second, src=x[:, 4:8])
+        nisa.memset(left.view(nl.float32, (128, 8)), 7.0)
+        nisa.dma_copy(dst=out[:, 0:4], src=first)
+        nisa.dma_copy(dst=out[:, 4:8], src=second)
+
+    np.testing.assert_array_equal(new(body, X), X)
 
 
 @pytest.mark.parametrize("use, words", [

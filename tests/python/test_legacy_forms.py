@@ -291,3 +291,73 @@ def test_a_mask_cuts_where(other):
     expected = np.full((128, 16), 7.0, np.float32)
     expected[:96, :9] = np.where(x > y, x, y if other == "tile" else -1.0)[:96, :9]
     np.testing.assert_array_equal(run(kernel, x, y), expected)
+
+
+def test_index_tiles_that_differ_in_their_begin_select_their_own_tiles():
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        rows, columns = nl.arange(128)[:, None], nl.arange(8)[None, :]
+        for block in nl.affine_range(2):
+            for part in nl.affine_range(3):
+                tile = nl.load(x[128 * block + rows, 8 * part + columns])
+                nl.store(out[128 * block + rows, 8 * part + columns], tile)
+        return out
+
+    x = RNG.random((256, 24), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x)
+
+
+def test_a_negative_block_counts_from_the_end_of_its_own_dimension():
+    def kernel(x):
+        out = nl.ndarray((16, 4), dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = nl.ndarray((2, 3, par_dim(16), 4), dtype=x.dtype, buffer=nl.sbuf)
+        for i in range(2):
+            for j in range(3):
+                tiles[i, j] = nl.load(x[i, j])
+        nl.store(out, tiles[0, -1])
+        return out
+
+    x = RNG.random((2, 3, 16, 4), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x[0, 2])
+
+
+def test_a_mask_cuts_a_middle_axis_that_a_reduction_keeps():
+    def kernel(x):
+        out = nl.ndarray((16, 4, 1), dtype=x.dtype, buffer=nl.shared_hbm)
+        p, m, f = nl.mgrid[0:16, 0:4, 0:8]
+        nl.store(out, nl.zeros((16, 4, 1), x.dtype, buffer=nl.sbuf))
+        total = nl.sum(nl.load(x), axis=[2], keepdims=True, mask=(m < 3))
+        nl.store(out[:, 0:3, :], total[:, 0:3, :])
+        return out
+
+    x = RNG.random((16, 4, 8), np.float32)
+    expected = x.sum(2, keepdims=True, dtype=np.float32)
+    expected[:, 3] = 0
+    np.testing.assert_allclose(run(kernel, x), expected, rtol=1e-6)
+
+
+def test_operands_of_other_partitions_are_refused_whatever_their_ranks():
+    def kernel(x):
+        out = nl.ndarray((32, 32), dtype=x.dtype, buffer=nl.shared_hbm)
+        a, b = nl.load(x[0:16]), nl.load(x.reshape((32, 32)))
+        nl.store(out, nisa.tensor_tensor(a, b, np.add))
+        return out
+
+    with pytest.raises(nkisim.Error, match=r"shapes \(16, 8, 4\) and \(32, 32\) do not broadcast"):
+        run(kernel, np.ones((32, 8, 4), np.float32))
+
+
+@pytest.mark.parametrize("source", [slice(4, 8), slice(0, 16, 4)], ids=["elsewhere", "other steps"])
+def test_a_tile_is_assigned_what_another_part_of_it_holds(source):
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        tile[...] = nl.load(x)
+        tile[:, 0:4] = tile[:, source]
+        nl.store(out, tile)
+        return out
+
+    x = RNG.random((16, 16), np.float32)
+    expected = x.copy()
+    expected[:, 0:4] = x[:, source]
+    np.testing.assert_array_equal(run(kernel, x), expected)
