@@ -232,6 +232,8 @@ class Search {
     if (core_of(earlier.step) != core_of(access.step) && may_repeat(earlier, access)) {
       // Several cores may write the same values to the same place; without values nobody knows.
       if (step_at((access.write ? access : earlier).step).same) return true;
+      const bool both_write = earlier.write && access.write;
+      if (derives() && both_write && stream_.alike.count(access.ref->tensor) != 0) return true;
       report_.unsure = true;
       if (!stream_.values) return true;
     }

@@ -1,5 +1,6 @@
 #include "checks/stream.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -51,6 +52,7 @@ class Recorder {
     Step step{.inst = &inst};
     step.number = ++core.issued.at(static_cast<std::size_t>(inst.engine));
     step.holder = core.holder;
+    if (isa::spec(inst).rendezvous) ++core.meetings;
     isa::expand(inst, program_.machine(), expansion_);
     if (expansion_.is_collective) step.collective = ++core.collectives;
     if (expansion_.is_dma || expansion_.is_collective) {
@@ -71,9 +73,10 @@ class Recorder {
   void finish() {
     std::size_t at = 0;
     bool same = !kept_.empty() && !fresh_;
-    for (const auto& [place, size] : kept_) {
+    for (const auto& [place, size, tensor] : kept_) {
       same = same && std::memcmp(place, old_.data() + at, size) == 0;
       at += size;
+      written(tensor, place, size);
     }
     if (same) out_.steps.back().same = true;
     kept_.clear();
@@ -84,9 +87,11 @@ class Recorder {
     kept_.clear();
     old_.clear();
     fresh_ = false;
-    if (!values_ || program_.cores() < 2 || isa::spec(inst).eval == nullptr) return;
+    if (!values_ || program_.cores() < 2) return;
+    const bool computed = isa::spec(inst).eval != nullptr;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       if (!write || ref.on_chip()) return;
+      if (!computed) return unlike_.push_back(ref.tensor);
       const std::int64_t size = isa::size_bytes(ref.dtype);
       context.set_skip_out_of_bounds(true);
       const isa::Placement whole = context.memory().place(ref);
@@ -95,7 +100,7 @@ class Recorder {
         const std::int64_t dense = run.step_bytes == size ? run.count : 1;
         for (std::int64_t i = 0; i < run.count; i += dense) {
           const std::byte* place = run.data + i * run.step_bytes;
-          kept_.emplace_back(place, static_cast<std::size_t>(dense * size));
+          kept_.push_back({place, static_cast<std::size_t>(dense * size), ref.tensor});
           const std::int64_t bit = whole.bit(place - whole.region->data(), run.row);
           fresh_ = fresh_ || whole.bits->find_undefined(bit, dense * size) >= 0;
           old_.insert(old_.end(), place, place + dense * size);
@@ -109,14 +114,45 @@ class Recorder {
     out_.cut = out_.steps.size() >= kMostSteps;
     return out_.cut;
   }
-  Stream take() { return std::move(out_); }
+  Stream take() {
+    find_alike();
+    return std::move(out_);
+  }
 
  private:
   struct Core {
     std::array<std::uint32_t, isa::kEngineCount + 1> issued{};
     std::uint32_t holder = kNone;
     std::uint32_t collectives = 0;
+    std::uint32_t meetings = 0;
+    std::map<std::uint32_t, std::uint64_t> written;  // by tensor in HBM: what and in which order
   };
+  struct Kept {  // bytes that an instruction writes
+    const std::byte* place;
+    std::size_t size;
+    std::uint32_t tensor;
+  };
+
+  // FNV-1a of the places and values that a core writes, and of the meetings between them.
+  void written(std::uint32_t tensor, const std::byte* place, std::size_t size) {
+    Core& core = cores_[out_.steps.back().inst->core];
+    std::uint64_t& hash = core.written.try_emplace(tensor, 0xcbf29ce484222325U).first->second;
+    const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
+    mix(reinterpret_cast<std::uintptr_t>(place));
+    mix(size);
+    mix(core.meetings);
+    for (std::size_t i = 0; i < size; ++i) mix(static_cast<std::uint64_t>(place[i]));
+  }
+  void find_alike() {
+    if (cores_.empty()) return;
+    for (const auto& [tensor, hash] : cores_.front().written) {
+      const bool all = std::all_of(cores_.begin(), cores_.end(), [&, t = tensor, h = hash](auto& c) {
+        const auto own = c.written.find(t);
+        return own != c.written.end() && own->second == h;
+      });
+      if (all && std::count(unlike_.begin(), unlike_.end(), tensor) == 0) out_.alike.insert(tensor);
+    }
+  }
 
   Places places(const isa::TensorRef& ref, isa::EvalContext& context) const {
     Places found;
@@ -164,9 +200,10 @@ class Recorder {
 
   const isa::Program& program_;
   bool values_;
-  std::vector<std::pair<const std::byte*, std::size_t>> kept_;  // places in memory, sizes
-  std::vector<std::byte> old_;                                  // what was there
-  bool fresh_ = false;                                          // a byte of it is undefined
+  std::vector<Kept> kept_;
+  std::vector<std::byte> old_;         // what was there
+  bool fresh_ = false;                 // a byte of it is undefined
+  std::vector<std::uint32_t> unlike_;  // tensors that a collective writes
   Stream out_;
   std::vector<Core> cores_;
   std::map<std::tuple<std::uint8_t, isa::Engine, int, int>, std::size_t> queue_ids_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct Stream {
   enum class Unknown : std::uint8_t { kNothing, kWholeTensor, kLeftOut };
   Unknown unknown = Unknown::kNothing;
   bool values = false;  // whether they were computed
+  /// Tensors in HBM that every core writes, the same values to the same places in the same order
+  /// between the same meetings: whose write comes last makes no difference (with values only).
+  std::set<std::uint32_t> alike;
   bool cut = false;     // at kMostSteps: what comes after was not executed
 };
 inline constexpr std::size_t kMostSteps = 20'000'000;

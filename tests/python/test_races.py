@@ -98,6 +98,49 @@ def test_both_cores_may_store_the_same():
     np.testing.assert_array_equal(np.asarray(nkisim.run(same, x, grid=2, target="trn2").outputs), x)
 
 
+def zeroed_then_scattered(x, index, offset=0.0, look=False, apart=False):
+    """Both cores zero `out` and scatter the same rows into it."""
+    out = nl.ndarray((8, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    seen = nl.ndarray((8, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    core = nl.program_id(0)
+    zeros = nl.zeros((8, 512), dtype=x.dtype)
+    tile, rows = nl.load(x[0:4]), nl.load(index)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=offset * core)
+
+    def scatter():
+        nisa.dma_copy(dst=out.ap([[512, 4], [1, 512]], vector_offset=rows, indirect_dim=0), src=tile)
+
+    nisa.dma_copy(dst=out, src=zeros)
+    if not apart or core == 0:
+        scatter()
+    if apart:  # the cores are not as far when they meet
+        nisa.core_barrier(seen, (0, 1))
+        if core == 1:
+            scatter()
+    if look:
+        nisa.dma_copy(dst=seen, src=nl.load(out))  # look
+    return (out, seen) if look else out
+
+
+def test_both_cores_may_write_the_same_in_the_same_order():
+    x = np.random.default_rng(0).random((128, 512), np.float32)
+    index = np.array([6, 1, 3, 4], np.int32)[:, None]
+    expected = np.zeros((8, 512), np.float32)
+    expected[index[:, 0]] = x[:4]
+    for timing in (True, False):
+        found = nkisim.run(zeroed_then_scattered, x, index, grid=2, target="trn2", timing=timing)
+        np.testing.assert_array_equal(np.asarray(found.outputs), expected)
+
+
+@pytest.mark.parametrize("otherwise, hazard", [
+    ({"offset": 1.0}, "WAW"), ({"apart": True}, "WAW"), ({"look": True}, "RAW|WAR")],
+    ids=["other values", "in another order with the barrier", "read in between"])
+def test_the_same_in_the_same_order_is_needed(otherwise, hazard):
+    index = np.array([6, 1, 3, 4], np.int32)[:, None]
+    with pytest.raises(nkisim.Error, match=rf"race \(({hazard})\)"):
+        nkisim.run(zeroed_then_scattered, X, index, grid=2, target="trn2", **otherwise)
+
+
 def test_a_barrier_orders_them():
     with pytest.raises(nkisim.Error, match=r"race \(RAW\)") as found:
         nkisim.run(update, X, grid=2, target="trn2")
