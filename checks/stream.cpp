@@ -146,10 +146,11 @@ class Recorder {
   void find_alike() {
     if (cores_.empty()) return;
     for (const auto& [tensor, hash] : cores_.front().written) {
-      const bool all = std::all_of(cores_.begin(), cores_.end(), [&, t = tensor, h = hash](auto& c) {
-        const auto own = c.written.find(t);
-        return own != c.written.end() && own->second == h;
-      });
+      const bool all =
+          std::all_of(cores_.begin(), cores_.end(), [&, t = tensor, h = hash](auto& c) {
+            const auto own = c.written.find(t);
+            return own != c.written.end() && own->second == h;
+          });
       if (all && std::count(unlike_.begin(), unlike_.end(), tensor) == 0) out_.alike.insert(tensor);
     }
   }

@@ -48,7 +48,7 @@ struct Stream {
   /// Tensors in HBM that every core writes, the same values to the same places in the same order
   /// between the same meetings: whose write comes last makes no difference (with values only).
   std::set<std::uint32_t> alike;
-  bool cut = false;     // at kMostSteps: what comes after was not executed
+  bool cut = false;  // at kMostSteps: what comes after was not executed
 };
 inline constexpr std::size_t kMostSteps = 20'000'000;
 
