@@ -17,6 +17,7 @@
 #include "compiler/passes/rows.hpp"
 #include "compiler/passes/schedule.hpp"
 #include "compiler/passes/share.hpp"
+#include "compiler/passes/transfers.hpp"
 #include "compiler/placement/fit.hpp"
 #include "isa/check.hpp"
 
@@ -34,6 +35,7 @@ constexpr std::array kPipeline = {
     Pass{"reuse", &reuse, "instructions left out, an earlier result read again"},
     Pass{"rename", &rename, "tiles given storage of their own"},
     Pass{"share", &share, "instructions left out, another tile holds what they fill"},
+    Pass{"transfers", &transfers, "DMAs made by another, of a neighbouring tile"},
     Pass{"engines", &engines, "copies given another engine"},
     Pass{"queues", &assign, "DMAs given another engine"},
     Pass{"schedule", &schedule, "instructions moved before earlier ones"},

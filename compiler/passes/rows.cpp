@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "compiler/analysis/precedence.hpp"
+#include "compiler/analysis/gather.hpp"
 #include "compiler/analysis/rewrite.hpp"
 #include "compiler/placement/place.hpp"
 
@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t kMostRows = 8;          // turns of a loop: the most that a profile shows
 constexpr std::int64_t kSmallStatistic = 64;  // bytes per partition of what is reduced
-constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
 
 // A step of a statistic: data -> dst, both all of their tiles.
 struct Step {
@@ -37,7 +36,7 @@ class RowMerger {
         writers_(program.tensors().size()),
         users_(writers_.size()),
         plain_(writers_.size(), true),
-        group_of_(program.insts().size(), kNoGroup) {
+        in_group_(program.insts().size(), false) {
     find_uses();
   }
 
@@ -45,12 +44,17 @@ class RowMerger {
   std::optional<std::size_t> run() {
     std::vector<std::vector<Step>> sites = steps_by_site();
     if (sites.empty()) return 0;
-    find_followers();
+    gather_.emplace(program_, placed_);
     for (const std::vector<Step>& site : sites) divide(site);
     if (groups_.empty()) return 0;
-    const auto order = emission();
+    Gather::Groups members;
+    for (const std::vector<Step>& group : groups_) {
+      members.emplace_back();
+      for (const Step& step : group) members.back().push_back(step.inst);
+    }
+    const auto order = gather_->order(members);
     if (!order) return std::nullopt;
-    return apply(*order);
+    return apply(*order, members);
   }
 
  private:
@@ -113,19 +117,6 @@ class RowMerger {
     return found;
   }
 
-  void find_followers() {
-    followers_.resize(program_.insts().size());
-    needs_.assign(followers_.size(), 0);
-    Precedence precedence(program_, placed_);
-    for (std::uint32_t i = 0; i < followers_.size(); ++i) {
-      for (const Hazards::Edge& edge :
-           precedence.add(program_.insts()[i], i, [](std::uint32_t) { return false; })) {
-        followers_[edge.producer].push_back(i);
-        ++needs_[i];
-      }
-    }
-  }
-
   // Cuts a site's steps into groups of equal, independent ones.
   void divide(const std::vector<Step>& site) {
     std::vector<Step> group;
@@ -164,23 +155,7 @@ class RowMerger {
       }
     }
     return std::none_of(group.begin(), group.end(),
-                        [&](const Step& s) { return reaches(s.inst, step.inst); });
-  }
-
-  [[nodiscard]] bool reaches(std::uint32_t from, std::uint32_t to) const {
-    std::vector<bool> seen(to - from + 1, false);
-    std::vector<std::uint32_t> left = {from};
-    while (!left.empty()) {
-      const std::uint32_t i = left.back();
-      left.pop_back();
-      for (const std::uint32_t f : followers_[i]) {
-        if (f == to) return true;
-        if (f > to || seen[f - from]) continue;
-        seen[f - from] = true;
-        left.push_back(f);
-      }
-    }
-    return false;
+                        [&](const Step& s) { return gather_->reaches(s.inst, step.inst); });
   }
 
   // As many as the banks allow in which one turn's products lie.
@@ -222,10 +197,9 @@ class RowMerger {
         return;
       }
     }
-    const auto number = static_cast<std::uint32_t>(groups_.size());
     if (first == moved_.end()) side_by_side(group, &Step::data);
     side_by_side(group, &Step::dst);
-    for (const Step& step : group) group_of_[step.inst] = number;
+    for (const Step& step : group) in_group_[step.inst] = true;
     groups_.push_back(group);
   }
 
@@ -243,63 +217,14 @@ class RowMerger {
     }
   }
 
-  // Numbers of instructions and (from insts().size() on) groups, the oldest that can go first.
-  [[nodiscard]] std::optional<std::vector<std::uint32_t>> emission() const {
-    const auto count = static_cast<std::uint32_t>(followers_.size());
-    std::vector<std::uint32_t> open = needs_;
-    std::vector<std::uint32_t> open_group(groups_.size(), 0);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      for (const Step& s : groups_[g]) open_group[g] += needs_[s.inst];
-    }
-    using Ready = std::pair<std::uint32_t, std::uint32_t>;  // age, number
-    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (group_of_[i] == kNoGroup && open[i] == 0) ready.push({i, i});
-    }
-    std::vector<std::uint32_t> order;
-    const auto finish = [&](std::uint32_t i) {
-      for (const std::uint32_t f : followers_[i]) {
-        const std::uint32_t g = group_of_[f];
-        if (g == kNoGroup ? --open[f] == 0 : --open_group[g] == 0) {
-          ready.push(g == kNoGroup ? Ready{f, f} : Ready{groups_[g].front().inst, count + g});
-        }
-      }
-    };
-    std::size_t done = 0;
-    while (!ready.empty()) {
-      const std::uint32_t number = ready.top().second;
-      ready.pop();
-      order.push_back(number);
-      if (number < count) {
-        finish(number);
-        ++done;
-        continue;
-      }
-      for (const Step& s : groups_[number - count]) finish(s.inst);
-      done += groups_[number - count].size();
-    }
-    if (done != count) return std::nullopt;
-    return order;
-  }
-
-  std::size_t apply(const std::vector<std::uint32_t>& order) {
-    const auto count = static_cast<std::uint32_t>(followers_.size());
+  std::size_t apply(const std::vector<std::uint32_t>& order, const Gather::Groups& members) {
     for (const auto& [tile, to] : moved_) {
       for (const std::uint32_t user : users_[tile]) {
-        if (group_of_[user] == kNoGroup) move_uses(user);
+        if (!in_group_[user]) move_uses(user);
       }
     }
-    std::vector<std::uint32_t> all = order;
     for (const std::vector<Step>& group : groups_) append(group);
-    std::vector<std::uint32_t> gone;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (group_of_[i] == kNoGroup) continue;
-      gone.push_back(static_cast<std::uint32_t>(all.size()));
-      all.push_back(i);
-    }
-    program_.reorder(all);
-    program_.remove(gone);
-    return gone.size() - groups_.size();
+    return put_groups(program_, order, members);
   }
 
   void move_uses(std::uint32_t i) {
@@ -345,9 +270,8 @@ class RowMerger {
   const std::vector<bool>& placed_;
   std::vector<std::vector<std::uint32_t>> writers_, users_;  // by tensor: instructions
   std::vector<bool> plain_;                                  // by tensor: its uses can be moved
-  std::vector<std::uint32_t> group_of_;                      // by instruction
-  std::vector<std::vector<std::uint32_t>> followers_;
-  std::vector<std::uint32_t> needs_;
+  std::vector<bool> in_group_;                               // by instruction
+  std::optional<Gather> gather_;
   std::vector<std::vector<Step>> groups_;
   std::map<std::uint32_t, Moved> moved_;
 };

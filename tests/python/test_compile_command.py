@@ -110,7 +110,7 @@ def test_explain_says_what_each_pass_did(tmp_path):
     done = command("compile", tmp_path / "k.nisa", "-o", tmp_path / "out.nisa", "--explain")
     passes = [line.split()[0] for line in done.stdout.splitlines()[:-1]]
     assert passes == ["edges", "clears", "casts", "merge", "rows", "fit", "forward", "reuse", "rename",
-                      "share", "engines", "queues", "schedule", "place"]
+                      "share", "transfers", "engines", "queues", "schedule", "place"]
     assert "rename          1 tiles" in done.stdout
 
 

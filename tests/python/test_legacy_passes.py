@@ -233,3 +233,65 @@ def test_static_descriptors_come_from_many_queues(monkeypatch):
     assert made["dynamic"].latency_us == pytest.approx(86, rel=0.15)
     assert made["static"].latency_us == pytest.approx(31, rel=0.3)
     assert made["static"].latency_us > 2 * x.nbytes / 435e3  # the DMA engines' limit
+
+
+@nki.jit
+def twice(x):
+    """Every block of rows doubled into HBM, loaded from there and doubled again."""
+    half = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    blocks = [slice(i * P, (i + 1) * P) for i in range(x.shape[0] // P)]
+    for rows in blocks:
+        nl.store(half[rows], nl.multiply(nl.load(x[rows]), 2.0))
+    for rows in blocks:
+        nl.store(out[rows], nl.multiply(nl.load(half[rows]), 2.0))
+    return out
+
+
+@pytest.mark.parametrize("blocks, columns, left", [
+    (8, 128, 1),    # 64 KiB each: eight are one transfer of 512 KiB
+    (5, 512, 3),    # 256 KiB each: by two, and one alone
+    (4, 1024, 4),   # 512 KiB each
+    (4, 64, 1),     # rows of 256 bytes are the shortest that are merged
+    (4, 63, 4)])
+def test_neighbouring_rows_are_one_transfer(blocks, columns, left):
+    x = values(blocks * P, columns)
+    merged = nkisim.run(twice, x, target="trn2")
+    kept = nkisim.run(twice, x, target="trn2", compiler={"transfers": "none"})
+    assert np.array_equal(merged.outputs, 4 * x) and np.array_equal(kept.outputs, 4 * x)
+    saved = 3 * (blocks - left)  # both stores, and the loads of what the first stored
+    assert steps(merged)["transfers"] == saved and steps(kept)["transfers"] == 0
+    assert kept.instructions == merged.instructions + saved
+    for figure in ("hbm_read_bytes", "hbm_write_bytes"):
+        assert core(merged)[figure] == core(kept)[figure] == 2 * x.nbytes
+    static = nkisim.run(twice, x, target="trn2", compiler={"descriptors": "static"})
+    assert steps(static)["transfers"] == steps(nkisim.run(twice, x, target="trn1"))["transfers"] == 0
+
+
+def test_blocks_of_columns_stay_transfers_of_their_own():
+    result = nkisim.run(turned_by_blocks, values(256, 256), target="trn2")
+    assert steps(result)["transfers"] == 0
+
+
+@pytest.mark.parametrize("back", [1, 2, 3])
+def test_transfers_that_wait_for_one_another_stay_apart(back):
+    """Each block of eight is loaded after the one `back` before it was stored."""
+    @nki.jit
+    def chained(x):
+        out = nl.ndarray((8 * P, P), dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in range(back):
+            nl.store(out[i * P:(i + 1) * P], nl.load(x[i * P:(i + 1) * P]))
+        for i in range(back, 8):
+            tile = nl.load(out[(i - back) * P:(i - back + 1) * P])
+            nl.store(out[i * P:(i + 1) * P], nl.add(tile, 1.0))
+        return out
+
+    x = values(3 * P, P)
+    expected = np.split(x, 3)[:back]
+    for i in range(back, 8):
+        expected.append(expected[i - back] + np.float32(1))
+    result = nkisim.run(chained, x, target="trn2")
+    assert np.array_equal(result.outputs, np.concatenate(expected))
+    # The first loop's stores are one; the second's loads and stores go by `back` turns.
+    turns = 8 - back
+    assert steps(result)["transfers"] == back - 1 + 2 * (turns - -(-turns // back))

@@ -228,7 +228,7 @@ def test_random_legacy(target):
             check_bounds(result, target)
             for name, number, _ in result.compiled.steps:
                 changed[name] = changed.get(name, 0) + number
-    for name in ("share", "casts", "merge", "rows", "engines"):
+    for name in ("share", "casts", "merge", "rows", "transfers", "engines"):
         assert changed[name] > 0, name
 
 
