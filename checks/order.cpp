@@ -16,6 +16,7 @@ Order::Order(const isa::Program& program, const Stream& stream)
     : program_(program),
       stream_(stream),
       clocks_(stream, Components(static_cast<std::size_t>(program.cores()), stream.queues.size())),
+      ids_(static_cast<std::size_t>(program.cores()) << 16U, kNone),
       lanes_(static_cast<std::size_t>(program.cores()) * kLanes),
       previous_(stream.steps.size(), kNone),
       done_(stream.steps.size(), false) {
@@ -31,17 +32,18 @@ Order::Order(const isa::Program& program, const Stream& stream)
 
 Semaphore& Order::semaphore(std::uint8_t core, std::uint16_t id) {
   const std::uint32_t key = static_cast<std::uint32_t>(core) << 16U | id;
-  const auto [at, fresh] = ids_.emplace(key, semaphores_.size());
-  if (fresh) {
+  std::uint32_t& at = ids_[key];
+  if (at == kNone) {
+    at = static_cast<std::uint32_t>(semaphores_.size());
     semaphores_.emplace_back();
     semaphores_.back().core = core;
     semaphores_.back().id = id;
   }
-  return semaphores_[at->second];
+  return semaphores_[at];
 }
 
 const Semaphore& Order::semaphore(std::uint8_t core, std::uint16_t id) const {
-  return semaphores_[ids_.at(static_cast<std::uint32_t>(core) << 16U | id)];
+  return semaphores_[ids_[static_cast<std::uint32_t>(core) << 16U | id]];
 }
 
 void Order::execute() {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <string>
-#include <unordered_map>
 
 #include "checks/semaphores.hpp"
 
@@ -62,7 +61,7 @@ class Order {
   const Stream& stream_;
   Clocks clocks_;
   std::vector<Semaphore> semaphores_;
-  std::unordered_map<std::uint32_t, std::uint32_t> ids_;  // core and number -> semaphores_
+  std::vector<std::uint32_t> ids_;  // by core and number: in semaphores_, or kNone
   std::vector<Lane> lanes_;
   std::vector<std::uint32_t> previous_;  // step before it on its engine
   std::vector<bool> arrived_, done_;

@@ -9,6 +9,29 @@ std::size_t PostList::first_after(std::uint32_t number) const {
   return static_cast<std::size_t>(at - posts.begin());
 }
 
+std::size_t PostList::first_to_reach(std::int64_t value) const {
+  const auto below = [&](std::size_t i) { return posts[i].sum < value; };
+  std::size_t from = 0, to = std::min(near, posts.size());
+  if (to < posts.size() && below(to)) {  // in steps that double, from there on
+    std::size_t step = 1;
+    from = to + 1;
+    for (to = from; to < posts.size() && below(to); step *= 2) {
+      from = to + 1;
+      to = std::min(posts.size(), to + step);
+    }
+  }
+  while (from < to) {
+    const std::size_t middle = from + (to - from) / 2;
+    if (below(middle)) {
+      from = middle + 1;
+    } else {
+      to = middle;
+    }
+  }
+  near = from;
+  return from;
+}
+
 std::int64_t PostList::sum(std::uint32_t after, std::uint32_t to) const {
   const auto until = [this](std::size_t count) { return count == 0 ? 0 : posts[count - 1].sum; };
   return to <= after ? 0 : until(first_after(to)) - until(first_after(after));
@@ -17,7 +40,7 @@ std::int64_t PostList::sum(std::uint32_t after, std::uint32_t to) const {
 void Semaphore::add(std::vector<PostList>& lists, std::uint32_t component, Post post) const {
   auto list = std::find_if(lists.begin(), lists.end(),
                            [&](const PostList& l) { return l.component == component; });
-  if (list == lists.end()) list = lists.insert(lists.end(), PostList{component, {}});
+  if (list == lists.end()) list = lists.insert(lists.end(), PostList{component, {}, 0});
   post.sum = post.amount + (list->posts.empty() ? 0 : list->posts.back().sum);
   list->posts.push_back(post);
 }
@@ -274,10 +297,9 @@ bool prove_simple(const Semaphore& semaphore, std::int64_t value, const Clocks& 
                   Clock& known) {
   if (value <= 0 || semaphore.up.empty()) return false;
   const PostList& list = semaphore.up.front();
-  const auto post = std::partition_point(list.posts.begin(), list.posts.end(),
-                                         [&](const Post& p) { return p.sum < value; });
-  if (post == list.posts.end() || known[list.component] >= post->number) return false;
-  clocks.join_after(known, list, *post);
+  const std::size_t at = list.first_to_reach(value);
+  if (at == list.posts.size() || known[list.component] >= list.posts[at].number) return false;
+  clocks.join_after(known, list, list.posts[at]);
   return true;
 }
 

@@ -30,6 +30,9 @@ struct Post {
 struct PostList {
   std::uint32_t component = 0;
   std::vector<Post> posts;
+  mutable std::size_t near = 0;  // where first_to_reach() was last: waits go up
+  /// Index of the first post that brings the sum to `value`, of a counter that only goes up.
+  [[nodiscard]] std::size_t first_to_reach(std::int64_t value) const;
   /// The sum of the amounts of posts (after, to] by number.
   [[nodiscard]] std::int64_t sum(std::uint32_t after, std::uint32_t to) const;
   /// Index of the first post with a number above `number`.

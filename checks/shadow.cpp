@@ -12,7 +12,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 }  // namespace
 
 // On chip all tensors of a space share one arena per core, so that those at the same address meet.
-Shadow::Arena& Shadow::arena(const isa::TensorRef& ref) {
+Shadow::Arena& Shadow::find_arena(const isa::TensorRef& ref) {
   const isa::Tensor& tensor = program_.tensor(ref);
   const bool placed = ref.on_chip() && !program_.virtual_addresses();
   const std::uint64_t key = placed

@@ -20,7 +20,8 @@ struct Access {
 
 class Shadow {
  public:
-  explicit Shadow(const isa::Program& program) : program_(program) {}
+  explicit Shadow(const isa::Program& program)
+      : program_(program), of_tensor_(program.tensors().size(), nullptr) {}
 
   /// Calls fn(earlier access) -> bool for every remembered access that may share bytes with
   /// `access` where one of the two writes; fn says whether the earlier one is out of the way (in
@@ -41,11 +42,17 @@ class Shadow {
     std::int64_t pitch = 1;
     std::vector<std::vector<Record*>> buckets;
   };
-  Arena& arena(const isa::TensorRef& ref);
+  Arena& arena(const isa::TensorRef& ref) {
+    Arena*& known = of_tensor_[ref.tensor];
+    if (known == nullptr) known = &find_arena(ref);
+    return *known;
+  }
+  Arena& find_arena(const isa::TensorRef& ref);
   void release(Record* record);
 
   const isa::Program& program_;
   std::unordered_map<std::uint64_t, Arena> arenas_;
+  std::vector<Arena*> of_tensor_;
   std::deque<Record> records_;
   std::vector<Record*> free_;
   std::uint64_t visit_ = 0;

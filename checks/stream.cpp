@@ -53,7 +53,11 @@ class Recorder {
     step.number = ++core.issued.at(static_cast<std::size_t>(inst.engine));
     step.holder = core.holder;
     if (isa::spec(inst).rendezvous) ++core.meetings;
-    isa::expand(inst, program_.machine(), expansion_);
+    if (may_transfer(inst)) {
+      isa::expand(inst, program_.machine(), expansion_);
+    } else {
+      expansion_.is_dma = expansion_.is_collective = false;
+    }
     if (expansion_.is_collective) step.collective = ++core.collectives;
     if (expansion_.is_dma || expansion_.is_collective) {
       step.queue = queue_of(inst);
@@ -67,6 +71,12 @@ class Recorder {
     if (isa::spec(inst).loads_register) core.holder = static_cast<std::uint32_t>(out_.steps.size());
     out_.steps.push_back(step);
     keep(inst, context);
+  }
+
+  // An instruction of a device profile is whatever its opcode says.
+  static bool may_transfer(const isa::Inst& inst) {
+    const isa::OpSpec& op = isa::spec(inst);
+    return op.dma || op.combine != nullptr || inst.op == isa::Op::k_isa;
   }
 
   // After the instruction that was added last.

@@ -67,6 +67,18 @@ void Accounting::on_queue(const models::QueueName& queue) {
   queues[queue.index].name = queue.name;
 }
 
+void Accounting::Engine::close() {
+  if (closed[0].size() == parts.size()) return;
+  for (std::size_t c = 0; c < kCauseCount; ++c) closed.at(c).add(last.at(c));
+  last = {};
+}
+
+Causes Accounting::Engine::causes_of(std::size_t i) const {
+  Causes causes{};
+  for (std::size_t c = 0; c < kCauseCount; ++c) causes.at(c) = closed.at(c)[i];
+  return causes;
+}
+
 // A transfer loses this much of its time to the memory (the stall fractions are surcharges).
 Fs Accounting::hbm_share(Fs time, const TransferRecord& t) const {
   const double writes = t.writes_hbm ? config_.dma.hbm_write_stall_fraction : 0;
@@ -74,37 +86,37 @@ Fs Accounting::hbm_share(Fs time, const TransferRecord& t) const {
   return static_cast<Fs>(static_cast<double>(time) * f / (1 + f));
 }
 
-void Accounting::charge(Engine& engine, PartRecord& part, Charge charge, Fs until) {
+void Accounting::charge(Engine& engine, Charge charge, Fs until) {
   if (until <= engine.charged) return;
   const Fs time = until - engine.charged;
   engine.total[charge] += time;
-  part.charged.at(static_cast<std::size_t>(charge.first)) += time;
+  engine.last.at(static_cast<std::size_t>(charge.first)) += time;
   engine.charged = until;
 }
 
 // The wait for a transfer, cut at the transfer's own milestones.
-void Accounting::charge_transfer(const Core& c, Engine& engine, PartRecord& part, Fs until) {
-  const models::QueueIndex q = part.wait.producer;
+void Accounting::charge_transfer(const Core& c, Engine& engine, const models::Wait& w, Fs until) {
+  const models::QueueIndex q = w.producer;
   const Queue& queue = c.queues.at(q);
-  if (const auto* collective = queue.collective(part.wait.producer_sequence)) {
-    charge_collective(engine, part, *collective, until);
+  if (const auto* collective = queue.collective(w.producer_sequence)) {
+    charge_collective(engine, *collective, until);
     return;
   }
-  const auto found = queue.by_sequence.find(part.wait.producer_sequence);
+  const auto found = queue.by_sequence.find(w.producer_sequence);
   if (found == queue.by_sequence.end()) {  // shared by several DMA engines, still running
-    charge(engine, part, {Cause::kWaitDma, q}, until);
+    charge(engine, {Cause::kWaitDma, q}, until);
     return;
   }
   const TransferRecord& t = queue.transfers[found->second];
   const auto trigger = static_cast<models::QueueIndex>(t.inst->engine);
-  charge(engine, part, {Cause::kWaitEngine, trigger}, std::min(until, t.trigger_end));
-  charge(engine, part, {Cause::kDmaLatency, q}, std::min(until, t.ready));
-  charge(engine, part, {Cause::kDmaEngines, kNoQueue}, std::min(until, t.first_packet));
+  charge(engine, {Cause::kWaitEngine, trigger}, std::min(until, t.trigger_end));
+  charge(engine, {Cause::kDmaLatency, q}, std::min(until, t.ready));
+  charge(engine, {Cause::kDmaEngines, kNoQueue}, std::min(until, t.first_packet));
   const Fs last = std::min(until, t.last_packet);
   const Fs moving = std::max<Fs>(0, last - engine.charged);
-  charge(engine, part, {Cause::kHbm, kNoQueue}, engine.charged + hbm_share(moving, t));
-  charge(engine, part, {Cause::kWaitDma, q}, last);
-  charge(engine, part, {Cause::kSemaphore, kNoQueue}, until);
+  charge(engine, {Cause::kHbm, kNoQueue}, engine.charged + hbm_share(moving, t));
+  charge(engine, {Cause::kWaitDma, q}, last);
+  charge(engine, {Cause::kSemaphore, kNoQueue}, until);
 }
 
 const CollectiveRecord* Accounting::Queue::collective(std::uint64_t sequence) const {
@@ -113,37 +125,36 @@ const CollectiveRecord* Accounting::Queue::collective(std::uint64_t sequence) co
 }
 
 // The wait for a collective operation, cut where the last rank that it needs has come.
-void Accounting::charge_collective(Engine& engine, PartRecord& part, const CollectiveRecord& c,
-                                   Fs until) {
-  charge(engine, part, {Cause::kWaitEngine, static_cast<models::QueueIndex>(c.engine)},
+void Accounting::charge_collective(Engine& engine, const CollectiveRecord& c, Fs until) {
+  charge(engine, {Cause::kWaitEngine, static_cast<models::QueueIndex>(c.engine)},
          std::min(until, c.trigger_end));
-  charge(engine, part, {Cause::kCollective, kNoQueue}, std::min(until, c.start));
+  charge(engine, {Cause::kCollective, kNoQueue}, std::min(until, c.start));
   if (c.waited_for >= 0) {
-    charge(engine, part, {Cause::kWaitRank, static_cast<models::QueueIndex>(c.waited_for)},
+    charge(engine, {Cause::kWaitRank, static_cast<models::QueueIndex>(c.waited_for)},
            std::min(until, c.ready));
   }
-  charge(engine, part, {Cause::kCollective, kNoQueue}, until);
+  charge(engine, {Cause::kCollective, kNoQueue}, until);
 }
 
 // The order of models::Wait.
-void Accounting::charge_wait(Core& c, Engine& engine, PartRecord& part) {
-  const models::Wait& w = part.wait;
-  const auto until = [&part](Fs time) { return std::min(time, part.start); };
+void Accounting::charge_wait(Core& c, Engine& engine, const models::PartEvent& event) {
+  const models::Wait& w = event.wait;
+  const auto until = [&event](Fs time) { return std::min(time, event.start); };
   if (w.producer != kNoQueue) {
-    const auto own = static_cast<models::QueueIndex>(engine_of(part.unit));
+    const auto own = static_cast<models::QueueIndex>(engine_of(event.part->unit));
     if (w.producer >= isa::kEngineCount) {
-      charge_transfer(c, engine, part, until(w.producer_end));
+      charge_transfer(c, engine, w, until(w.producer_end));
     } else if (w.producer == own) {
-      charge(engine, part, {Cause::kOwnPath, kNoQueue}, until(w.producer_end));
+      charge(engine, {Cause::kOwnPath, kNoQueue}, until(w.producer_end));
     } else {
-      charge(engine, part, {Cause::kWaitEngine, w.producer}, until(w.producer_end));
+      charge(engine, {Cause::kWaitEngine, w.producer}, until(w.producer_end));
     }
   }
-  charge(engine, part, {Cause::kSemaphore, kNoQueue}, until(w.awake));
-  charge(engine, part, {Cause::kPort, static_cast<models::QueueIndex>(w.port_holder)},
+  charge(engine, {Cause::kSemaphore, kNoQueue}, until(w.awake));
+  charge(engine, {Cause::kPort, static_cast<models::QueueIndex>(w.port_holder)},
          until(w.port_free));
-  charge(engine, part, {Cause::kOwnPath, kNoQueue}, until(w.pipe_free));
-  charge(engine, part, {Cause::kIssue, kNoQueue}, part.start);
+  charge(engine, {Cause::kOwnPath, kNoQueue}, until(w.pipe_free));
+  charge(engine, {Cause::kIssue, kNoQueue}, event.start);
 }
 
 void Accounting::on_event(const models::PartEvent& event) {
@@ -155,9 +166,9 @@ void Accounting::on_event(const models::PartEvent& event) {
   }
   // Drain of the earlier instructions, up to where this one streams.
   if (engine.charged < engine.cover) {
-    charge(engine, engine.parts.back(), {Cause::kFixed, kNoQueue},
-           std::min(engine.cover, busy_from));
+    charge(engine, {Cause::kFixed, kNoQueue}, std::min(engine.cover, busy_from));
   }
+  engine.close();
   engine.parts.push_back(
       {.inst = event.inst,
        .sequence = event.sequence,
@@ -166,13 +177,16 @@ void Accounting::on_event(const models::PartEvent& event) {
        .start = event.start,
        .end = event.end,
        .held_until = event.kind == models::PartKind::kArray ? event.busy_to : event.end,
-       .wait = event.wait});
-  PartRecord& part = engine.parts.back();
-  charge_wait(c, engine, part);
-  charge(engine, part, {Cause::kFixed, kNoQueue}, busy_from);
-  charge(engine, part, {Cause::kThrottle, kNoQueue},
-         std::min(busy_to, engine.charged + event.throttled));
-  charge(engine, part, {Cause::kBusy, kNoQueue}, busy_to);
+       .link = {.producer_end = event.wait.producer_end,
+                .awake = event.wait.awake,
+                .port_free = event.wait.port_free,
+                .producer_sequence = event.wait.producer_sequence,
+                .producer = event.wait.producer,
+                .port_holder = event.wait.port_holder}});
+  charge_wait(c, engine, event);
+  charge(engine, {Cause::kFixed, kNoQueue}, busy_from);
+  charge(engine, {Cause::kThrottle, kNoQueue}, std::min(busy_to, engine.charged + event.throttled));
+  charge(engine, {Cause::kBusy, kNoQueue}, busy_to);
   engine.cover = std::max(engine.cover, event.end);
 }
 
@@ -294,8 +308,9 @@ void Accounting::on_end(const models::RunEnd& run) {
   for (Core& c : cores_) {
     for (Engine& engine : c.engines) {
       if (engine.charged < engine.cover) {
-        charge(engine, engine.parts.back(), {Cause::kFixed, kNoQueue}, engine.cover);
+        charge(engine, {Cause::kFixed, kNoQueue}, engine.cover);
       }
+      engine.close();
       if (engine.charged < end) engine.total[{Cause::kEnd, kNoQueue}] += end - engine.charged;
     }
     for (Queue& queue : c.queues) {

@@ -15,6 +15,7 @@
 
 #include "models/cost.hpp"
 #include "models/observer.hpp"
+#include "src/report/columns.hpp"
 
 namespace nkisim {
 
@@ -38,7 +39,10 @@ enum class Cause : std::uint8_t {
 inline constexpr std::size_t kCauseCount = 15;
 [[nodiscard]] std::string_view name(Cause cause);
 
-/// One executed part of an instruction with the time charged to it: the wait before it and itself.
+/// Time by cause.
+using Causes = std::array<models::Fs, kCauseCount>;
+
+/// One executed part of an instruction.
 struct PartRecord {
   const isa::Inst* inst = nullptr;
   std::uint64_t sequence = 0;
@@ -46,8 +50,12 @@ struct PartRecord {
   isa::Unit unit{};
   models::Fs start = 0, end = 0;
   models::Fs held_until = 0;  // data path; the PE array is free before the result is written
-  models::Wait wait = {};
-  std::array<models::Fs, kCauseCount> charged{};
+  struct Link {               // of its wait (models::Wait), what the critical path needs
+    models::Fs producer_end = 0, awake = 0, port_free = 0;
+    std::uint64_t producer_sequence = 0;
+    models::QueueIndex producer = models::kNoQueue;
+    isa::Engine port_holder = isa::Engine::kAny;
+  } link = {};
 };
 
 struct TransferRecord {
@@ -75,9 +83,14 @@ using Charges = std::map<Charge, models::Fs>;
 class Accounting : public models::Observer {
  public:
   struct Engine {
-    std::deque<PartRecord> parts;  // in start order; grows without copies
+    std::deque<PartRecord> parts;            // in start order; grows without copies
+    Causes last{};                           // charged to the last part, until it is closed
+    std::array<Column, kCauseCount> closed;  // charged to the parts before, by cause
     Charges total;
     models::Fs charged = 0, cover = 0;
+    /// Time charged to part i: the wait before it and itself. After the end of the run.
+    [[nodiscard]] Causes causes_of(std::size_t i) const;
+    void close();
   };
   struct Queue {
     std::string name;
@@ -110,11 +123,10 @@ class Accounting : public models::Observer {
 
  private:
   Core& core(int id) { return cores_.at(static_cast<std::size_t>(id)); }
-  void charge(Engine& engine, PartRecord& part, Charge charge, models::Fs until);
-  void charge_wait(Core& c, Engine& engine, PartRecord& part);
-  void charge_transfer(const Core& c, Engine& engine, PartRecord& part, models::Fs until);
-  void charge_collective(Engine& engine, PartRecord& part, const CollectiveRecord& c,
-                         models::Fs until);
+  void charge(Engine& engine, Charge charge, models::Fs until);  // to its last part
+  void charge_wait(Core& c, Engine& engine, const models::PartEvent& event);
+  void charge_transfer(const Core& c, Engine& engine, const models::Wait& w, models::Fs until);
+  void charge_collective(Engine& engine, const CollectiveRecord& c, models::Fs until);
   void charge_queue(Queue& queue) const;
   void charge_collectives(Queue& queue) const;
   [[nodiscard]] models::Fs hbm_share(models::Fs time, const TransferRecord& t) const;
@@ -138,6 +150,9 @@ struct PathItem {
 };
 /// From time zero to the end of `core` without a gap, earliest first.
 [[nodiscard]] std::vector<PathItem> critical_path(const Accounting& accounting, int core);
+/// The same piece by piece, latest first, held nowhere.
+void trace_back(const Accounting& accounting, int core,
+                const std::function<void(const PathItem&)>& piece);
 /// The same of a world, whose ranks' accountings are `ranks`: from the end of the rank that ends
 /// last, through collective operations to the ranks that were waited for.
 [[nodiscard]] std::vector<PathItem> critical_path(std::span<const Accounting* const> ranks);

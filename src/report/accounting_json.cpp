@@ -102,9 +102,11 @@ class Writer {
     const auto add = [](Parts& to, const Parts& more) {
       for (std::size_t i = 0; i < kCauseCount; ++i) to.at(i) += more.at(i);
     };
+    std::size_t at = 0;
     for (const PartRecord& p : engine.parts) {
-      add(opcodes[p.opcode], p.charged);
-      add(insts[p.inst], p.charged);
+      const Causes charged = engine.causes_of(at++);
+      add(opcodes[p.opcode], charged);
+      add(insts[p.inst], charged);
     }
     for (const auto& [opcode, parts] : opcodes) {
       add(by_opcode[Json(accounting_.program().opcode_name(opcode)).dump()], parts);
@@ -128,6 +130,7 @@ class Writer {
   void instructions(const Accounting::Core& core) {
     bool first = true;
     for (const auto& engine : core.engines) {
+      std::size_t at = 0;
       for (const PartRecord& p : engine.parts) {
         begin_row(first);
         line_ += "\"id\":";
@@ -143,7 +146,7 @@ class Writer {
         line_ += ",\"end_fs\":";
         number(p.end);
         line_ += ",\"fs\":";
-        causes(p.charged);
+        causes(engine.causes_of(at++));
         line_ += '}';
       }
     }

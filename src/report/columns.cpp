@@ -45,11 +45,13 @@ void Columns::add(std::initializer_list<std::int64_t> row) {
   for (const std::int64_t value : row) (column++)->add(value);
 }
 
-void Columns::save(NpzWriter& out) const {
+void Columns::save(NpzWriter& out, Order order) const {
   for (std::size_t c = 0; c < names_.size(); ++c) {
     const Column& column = data_[c];
-    write_integers(out, table_ + "." + names_[c], column.size(),
-                   [&column](std::size_t i) { return column[i]; });
+    const std::size_t count = column.size();
+    write_integers(out, table_ + "." + names_[c], count, [&](std::size_t i) {
+      return column[order == Order::kForwards ? i : count - 1 - i];
+    });
   }
 }
 

@@ -39,7 +39,9 @@ class Columns {
   void add(std::initializer_list<std::int64_t> row);
   [[nodiscard]] std::size_t rows() const { return data_.empty() ? 0 : data_.front().size(); }
   [[nodiscard]] const Column& column(std::size_t i) const { return data_[i]; }
-  void save(NpzWriter& out) const;
+  /// Rows in the order of add(), or the last one first.
+  enum class Order : std::uint8_t { kForwards, kBackwards };
+  void save(NpzWriter& out, Order order = Order::kForwards) const;
 
  private:
   std::string table_;

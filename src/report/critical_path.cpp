@@ -24,13 +24,20 @@ Fs last_end(const Accounting::Core& core) {
   return end;
 }
 
+using Piece = std::function<void(const PathItem&)>;
+
 class Tracer {
  public:
-  /// `ranks`: of the world, to cross over to; empty: none.
-  Tracer(std::span<const Accounting* const> ranks, const Accounting& accounting, int rank, int core)
-      : ranks_(ranks), rank_(rank), core_id_(core), core_(&core_of(accounting, core)) {}
+  /// `ranks`: of the world, to cross over to; empty: none. `piece` gets the path, latest first.
+  Tracer(std::span<const Accounting* const> ranks, const Accounting& accounting, int rank, int core,
+         const Piece& piece)
+      : ranks_(ranks),
+        rank_(rank),
+        core_id_(core),
+        core_(&core_of(accounting, core)),
+        piece_(piece) {}
 
-  std::vector<PathItem> run() {
+  void run() {
     start_at_last();
     while (at_ > 0) {
       if (transfer_ != nullptr) {
@@ -43,14 +50,12 @@ class Tracer {
         add(0, Cause::kIssue, 0, nullptr, 0);
       }
     }
-    std::reverse(path_.begin(), path_.end());
-    return std::move(path_);
   }
 
  private:
   void add(Fs from, Cause cause, QueueIndex where, const isa::Inst* inst, std::uint64_t sequence) {
     if (from >= at_) return;
-    path_.push_back({from, at_, cause, where, inst, sequence, rank_, core_id_});
+    piece_({from, at_, cause, where, inst, sequence, rank_, core_id_});
     at_ = from;
   }
 
@@ -180,7 +185,7 @@ class Tracer {
     const QueueIndex engine = engine_;
     add(std::max(p.start, std::min(at_, p.end)), Cause::kIssue, engine, p.inst, p.sequence);
     add(p.start, Cause::kBusy, engine, p.inst, p.sequence);
-    const models::Wait& w = p.wait;
+    const PartRecord::Link& w = p.link;
     if (w.producer != kNoQueue && w.awake >= p.start) {
       add(w.producer_end, Cause::kSemaphore, engine, p.inst, p.sequence);
       if (at_ <= 0 || follow(w)) return;
@@ -196,7 +201,7 @@ class Tracer {
     if (!go_to_earlier(engine)) part_ = nullptr;
   }
 
-  bool follow(const models::Wait& w) {
+  bool follow(const PartRecord::Link& w) {
     if (w.producer < isa::kEngineCount) return go_to_sequence(w.producer, w.producer_sequence);
     const Accounting::Queue& queue = core_->queues.at(w.producer);
     const auto found = queue.by_sequence.find(w.producer_sequence);
@@ -217,7 +222,7 @@ class Tracer {
   std::span<const Accounting* const> ranks_;
   int rank_, core_id_;
   const Accounting::Core* core_;
-  std::vector<PathItem> path_;
+  const Piece& piece_;
   Fs at_ = 0;
   const PartRecord* part_ = nullptr;
   const TransferRecord* transfer_ = nullptr;
@@ -225,10 +230,24 @@ class Tracer {
   QueueIndex engine_ = 0, queue_ = 0;
 };
 
+std::vector<PathItem> collect(std::span<const Accounting* const> ranks,
+                              const Accounting& accounting, int rank, int core) {
+  std::vector<PathItem> path;
+  const Piece piece = [&](const PathItem& item) { path.push_back(item); };
+  Tracer(ranks, accounting, rank, core, piece).run();
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
 }  // namespace
 
+void trace_back(const Accounting& accounting, int core,
+                const std::function<void(const PathItem&)>& piece) {
+  Tracer({}, accounting, 0, core, piece).run();
+}
+
 std::vector<PathItem> critical_path(const Accounting& accounting, int core) {
-  return Tracer({}, accounting, 0, core).run();
+  return collect({}, accounting, 0, core);
 }
 
 std::vector<PathItem> critical_path(std::span<const Accounting* const> ranks) {
@@ -242,7 +261,7 @@ std::vector<PathItem> critical_path(std::span<const Accounting* const> ranks) {
     }
   }
   if (end < 0) return {};
-  return Tracer(ranks, *ranks[rank], static_cast<int>(rank), static_cast<int>(core)).run();
+  return collect(ranks, *ranks[rank], static_cast<int>(rank), static_cast<int>(core));
 }
 
 }  // namespace nkisim

@@ -250,23 +250,23 @@ void Session::save_charges(NpzWriter& out, const Accounting& accounting) const {
                    parts_.rows(), [&](std::size_t i) {
                      const auto core = static_cast<std::size_t>(parts_.column(kCore)[i]);
                      const auto engine = static_cast<std::size_t>(parts_.column(kEngine)[i]);
-                     const auto& parts = accounting.cores()[core].engines.at(engine).parts;
-                     return parts.at(next[core].at(engine)++).charged.at(c);
+                     const auto& times = accounting.cores()[core].engines.at(engine).closed;
+                     return times.at(c)[next[core].at(engine)++];
                    });
   }
 }
 
 void Session::save_path(NpzWriter& out, const Accounting& accounting) const {
   Columns critical("path", {"core", "from", "to", "cause", "where", "inst", "sequence"});
-  for (std::size_t c = 0; c < accounting.cores().size(); ++c) {
-    for (const PathItem& item : critical_path(accounting, static_cast<int>(c))) {
+  for (std::size_t c = accounting.cores().size(); c-- > 0;) {
+    trace_back(accounting, static_cast<int>(c), [&](const PathItem& item) {
       const auto inst = rows_.find(item.inst);
       critical.add({signed_number(c), item.from, item.to, static_cast<std::int64_t>(item.cause),
                     item.where, inst == rows_.end() ? -1 : inst->second,
                     signed_number(item.sequence)});
-    }
+    });
   }
-  critical.save(out);
+  critical.save(out, Columns::Order::kBackwards);
 }
 
 void Session::save(const std::filesystem::path& path, const Accounting& accounting,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include "isa/alu.hpp"
 #include "isa/op_spec.hpp"
@@ -98,6 +99,37 @@ constexpr std::array<Rule, 12> kRules = {{
     {"sendrecv", 30, 0, "a multiple of 16 partitions before SDK 2.30 (NKI 0.4.0)", partial_rows},
 }};
 
+isa::Error refusal(const isa::Program& program, const Inst& inst, Release release,
+                   const std::string& what, std::string_view required) {
+  isa::Error error(isa::ErrorCode::kBadInput,
+                   "the compiler of SDK 2." + std::to_string(release.minor) + " refuses " + what +
+                       "; " + std::string(required) + " is required");
+  error.at(isa::spec(inst).name, inst.loc);
+  program.locate(error);
+  return error;
+}
+
+// A register that a loop within a loop sets and that is older than both (known issue of NKI 0.4.0).
+const Inst* carried_through_nested(const isa::Program& program) {
+  using Control = isa::OpSpec::Control;
+  std::vector<bool> older;
+  int open = 0;
+  for (const Inst& inst : program.insts()) {
+    const isa::OpSpec& op = isa::spec(inst);
+    if (op.control == Control::kLoopBegin || op.control == Control::kWhileBegin) ++open;
+    if (op.control == Control::kLoopEnd || op.control == Control::kWhileEnd) --open;
+    if (op.control != Control::kNone || op.params.empty() || op.params[0].name != "dst" ||
+        op.params[0].kind != isa::ParamKind::kRegister) {
+      continue;
+    }
+    const auto reg = static_cast<std::size_t>(inst.arg(0).integer);
+    if (older.size() <= reg) older.resize(reg + 1);
+    if (open == 0) older[reg] = true;
+    if (open > 1 && older[reg]) return &inst;
+  }
+  return nullptr;
+}
+
 bool applies(const Rule& rule, const Inst& inst, Release release) {
   if (!rule.op.empty() && rule.op != isa::spec(inst).name) return false;
   return release.minor < rule.before || (rule.from > 0 && release.minor >= rule.from);
@@ -123,13 +155,21 @@ std::vector<isa::Error> refusals(const isa::Program& program, Release release) {
       if (!applies(rule, inst, release)) continue;
       const std::string what = rule.found(inst);
       if (what.empty()) continue;
-      isa::Error error(isa::ErrorCode::kBadInput,
-                       "the compiler of SDK 2." + std::to_string(release.minor) + " refuses " +
-                           what + "; " + std::string(rule.required) + " is required");
-      error.at(isa::spec(inst).name, inst.loc);
-      program.locate(error);
-      found.push_back(std::move(error));
+      found.push_back(refusal(program, inst, release, what, rule.required));
     }
+  }
+  const std::string_view target = program.machine().target;
+  if (program.cores() > 1 && !program.insts().empty() && (target == "trn1" || target == "inf2")) {
+    found.push_back(refusal(program, program.insts().front(), release,
+                            std::to_string(program.cores()) + " cores as one on " +
+                                std::string(target) + " (NCC_EARG001)",
+                            "one core, or trn2"));
+  }
+  const Inst* carried = release.minor >= 30 ? carried_through_nested(program) : nullptr;
+  if (carried != nullptr) {
+    found.push_back(refusal(program, *carried, release,
+                            "a register carried through nested dynamic loops",
+                            "one dynamic loop, or static_range outside (known issue)"));
   }
   return found;
 }

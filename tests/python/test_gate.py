@@ -13,6 +13,8 @@ import nkisim
 
 nkisim.install()
 
+import neuronxcc.nki as legacy  # noqa: E402
+import neuronxcc.nki.language as old  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
@@ -134,12 +136,19 @@ def clean(x):
     return stored(nl.multiply(nl.softmax(product, axis=1), nl.reciprocal(nl.add(tile, 1.0))))
 
 
+def float_for_integers(x):
+    tile = nl.ndarray((128, 128), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.memset(tile, value=2.0)
+    return stored(tile)
+
+
 X = np.random.default_rng(1).random((128, 128), np.float32) + 1
 
 
 @pytest.mark.parametrize("kernel, word", [
     (divided, "divide"), (remainder, "fmod"), (power_of_number, "exponent"),
     (broadcast, "broadcast"), (multiplied, "transpose_x"), (seeded, "random_seed"),
+    (float_for_integers, "memset"),
     (clean, None)], ids=lambda v: getattr(v, "__name__", ""))
 @pytest.mark.parametrize("sdk", ["", "2.28", "2.29", "2.32"])
 def test_kernels(kernel, word, sdk, monkeypatch):
@@ -154,6 +163,76 @@ def test_kernels(kernel, word, sdk, monkeypatch):
     else:
         assert said and all(word in s for s in said)
         assert {pathlib.Path(w.filename).name for w in caught} == {"test_gate.py"}
+
+
+def strictly(monkeypatch, sdk, kernel, *args, **options):
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", sdk)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        nkisim.run(kernel, *args, **options)
+    return [str(w.message) for w in caught if w.category is SyntaxWarning]
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+def test_a_transpose_into_fewer_dimensions(sdk, monkeypatch):
+    def kernel(x):
+        out = nl.ndarray((64, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray((64, 64), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_transpose(dst=tile if full else tile.reshape((64, 1, 64)), src=x)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x = np.zeros((64, 64), np.float32)
+    for full in (True, False):
+        try:
+            said = strictly(monkeypatch, sdk, kernel, x)
+        except nkisim.Error:
+            continue
+        assert bool(said) == (not full and sdk in SDKS[2:]), said
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+@pytest.mark.parametrize("nested", [False, True])
+def test_registers_carried_through_nested_loops(nested, sdk, tmp_path):
+    loop = [{"i": "loop_begin", "register": "r0", "start": 0, "stop": 2},
+            {"i": "loop_begin", "register": "r2", "start": 0, "stop": 2}][:1 + nested]
+    lines = [{"nisa": 1, "target": "trn2"}, {"i": "register_alloc", "dst": "r1", "x": 0}, *loop,
+             {"i": "register_alu", "dst": "r1", "op": "add", "lhs": "r1", "rhs": 1},
+             *({"i": "loop_end"} for _ in loop)]
+    trace = tmp_path / "k.jsonl"
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = subprocess.run([PROGRAM, "check", str(trace), "--strict", "--sdk", sdk],
+                          capture_output=True, text=True, check=False)
+    assert ("carried through nested" in done.stderr) == (nested and sdk in SDKS[2:]), done.stderr
+
+
+def test_a_pair_of_cores_is_of_trn2(monkeypatch):
+    def kernel(x):
+        out = nl.ndarray((2, 128, 128), dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out[nl.program_id(0)], nl.load(x))
+        return out
+
+    assert not strictly(monkeypatch, "2.32", kernel, X, grid=2, target="trn2")
+    [said] = strictly(monkeypatch, "2.32", kernel, X, grid=2, target="trn1")
+    assert "NCC_EARG001" in said
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+def test_kernels_of_neuronxcc(sdk, monkeypatch):
+    def kernel(x):
+        out = old.ndarray(x.shape, dtype=x.dtype, buffer=old.shared_hbm)
+        old.store(out, old.load(x))
+        return out
+
+    monkeypatch.setattr("nkisim.record.strict._scanned", set())  # said once of each kernel
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", sdk)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        legacy.jit(kernel)(X)
+    said = [str(w.message) for w in caught if w.category is SyntaxWarning]
+    assert bool(said) == (sdk in SDKS[2:]), said
 
 
 def test_without_strict_nothing_is_said(monkeypatch):

@@ -44,8 +44,8 @@ Fs of(const Charges& charges, Cause cause) {
 void check_engine(const Accounting::Engine& engine, std::vector<Interval> intervals, Fs end) {
   CHECK(sum(engine.total) == end);
   Fs parts = of(engine.total, Cause::kEnd);
-  for (const PartRecord& p : engine.parts) {
-    for (const Fs fs : p.charged) parts += fs;
+  for (std::size_t i = 0; i < engine.parts.size(); ++i) {
+    for (const Fs fs : engine.causes_of(i)) parts += fs;
   }
   CHECK(parts == end);
   CHECK(of(engine.total, Cause::kBusy) + of(engine.total, Cause::kFixed) +

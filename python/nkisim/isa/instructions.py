@@ -5,6 +5,8 @@ module in the order of the core's op description, which checks them. Only calls 
 core does not know (axes, older keywords) are written out.
 """
 
+import sys
+
 from .. import _core
 from ..record import strict
 from ..record.recorder import OPS, current, state
@@ -13,7 +15,8 @@ from ..values import enums
 from ..values.dtypes import resolve
 from ..values.enums import (Choice, dge_mode, dma_engine, engine, matmul_perf_mode, nc_version,
                             oob_mode, reduce_cmd)
-from ..values.errors import Error, KernelTypeError, KernelValueError, fail, hint
+from ..values.errors import Error, KernelTypeError, KernelValueError, fail, hint, is_ours
+from ..values.errors import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject  # noqa: F401 (importable from nki.isa)
 from ..values.register import VirtualRegister  # noqa: F401 (importable from nki.isa)
@@ -233,6 +236,10 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
 
 def memset(dst, value, engine=engine.unknown, name=None):
     require_tensor(dst, "dst", "memset")
+    if (isinstance(value, float) and dst.dtype.startswith(("int", "uint"))
+            and not is_ours(sys._getframe(1).f_code)):
+        refused(f"memset: value is {value}, a float, and dst is {dst!r}; an integer is required "
+                "(documented)", 29)
     made = current().call("memset", engine, name, dst=dst, value=value)
     if dst.st.space == PSUM:
         dst.st.zeroed_at = len(current().program) - 1
@@ -334,6 +341,9 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
     if isinstance(priority, Choice):  # NKI 0.2 and 0.3 have no priority
         dge_mode, oob_mode = priority, (dge_mode if dge_mode is not enums.dge_mode.unknown
                                         else oob_mode)
+    if len(dst.shape) != len(src.shape):
+        refused(f"dma_transpose: dst has {len(dst.shape)} dimensions and src {len(src.shape)}; "
+                "equal ranks are required (documented)", 30)
     return current().call("dma_transpose", None, name, True, dst=dst, src=src,
                           axes=None if axes is None else list(axes), dge_mode=_default(dge_mode, 0),
                           oob_mode=_default(oob_mode, 0))

@@ -44,6 +44,8 @@ class Prepared:
 def prepare(function, args, kwargs, grid, options, legacy=False):
     """Records and compiles a kernel; its arguments are to be loaded yet."""
     checked = strict.enabled() and not legacy  # the legacy compiler traced plain Python
+    if legacy and strict.enabled():
+        strict.check_legacy(function)
     if checked:
         strict.scan(function)
         strict.check_arguments(function, args, kwargs)
