@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "compiler/analysis/lifetimes.hpp"
 #include "compiler/passes/order.hpp"
 #include "compiler/passes/share.hpp"
 #include "compiler/passes/spill.hpp"
@@ -25,6 +26,26 @@ bool fits(Unit& unit, std::optional<isa::Error>& problem) {
   } catch (const isa::Error& e) {
     problem = e;
     return false;
+  }
+}
+
+// A tile that is larger than its memory fits in no order, and spilling does not help.
+void refuse_too_large(const isa::Program& program) {
+  const std::vector<Lifetime> lives = lifetimes_of(program);
+  const isa::Machine& machine = program.machine();
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    const isa::Tensor& t = program.tensors()[i];
+    if (t.space == isa::Space::kHbm || lives[i].first < 0) continue;
+    const bool sbuf = t.space == isa::Space::kSbuf;
+    const std::int64_t most = sbuf ? machine.sbuf_partition_bytes : machine.psum_partition_bytes;
+    if (t.extent_bytes() <= most) continue;
+    isa::Error e(isa::ErrorCode::kBadInput,
+                 t.name + " has " + std::to_string(t.extent_bytes()) +
+                     " bytes per partition; at most " + std::to_string(most) + ", all of " +
+                     (sbuf ? "SBUF" : "PSUM") + ", is required of one tile");
+    e.at("ndarray", {.kernel_file = t.file, .kernel_line = t.line});
+    program.locate(e);
+    throw e;
   }
 }
 
@@ -97,6 +118,7 @@ Done fit(Unit& unit) {
   unit.packed = false;
   if (const std::optional<Done> spilled = spill(unit)) return *spilled;
   if (!unit.origin.legacy && unit.options.over_capacity != "warn") throw *problem;
+  if (unit.options.over_capacity == "no") refuse_too_large(unit.program);
   unit.overflow = problem;
   unit.over_capacity = true;
   place_tensors(unit, true);

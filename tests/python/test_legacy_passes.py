@@ -295,3 +295,20 @@ def test_transfers_that_wait_for_one_another_stay_apart(back):
     # The first loop's stores are one; the second's loads and stores go by `back` turns.
     turns = 8 - back
     assert steps(result)["transfers"] == back - 1 + 2 * (turns - -(-turns // back))
+
+
+def test_a_tile_larger_than_its_memory_is_an_error():
+    @nki.jit
+    def whole(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        return out
+
+    room = 192 * 1024
+    fits = values(P, room // 4)
+    assert np.array_equal(nkisim.run(whole, fits, target="trn1").outputs, fits)
+    x = values(P, room // 4 + 1)
+    with pytest.raises(nkisim.Error, match=f"has {room + 4} bytes per partition; at most {room}, "
+                                           "all of SBUF, is required of one tile"):
+        nkisim.run(whole, x, target="trn1")
+    assert np.array_equal(nkisim.run(whole, x, target="trn1", over_capacity=True).outputs, x)
