@@ -170,3 +170,17 @@ def test_a_register_selects_one_of_a_dimension():
         return out
 
     np.testing.assert_array_equal(nkisim.run(kernel, X).outputs[0], X[5, 24:32])
+
+
+def test_the_tensor_that_a_view_is_of():
+    def kernel(x):
+        out = nl.ndarray((2, 16, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+        part = x[1:2, 4:8].base_tensor
+        assert part.shape == x.shape and part.dtype is x.dtype
+        nisa.dma_copy(dst=out, src=part)
+        tile = nl.load(x[0])
+        assert tile[4:8, 2:4].base_tensor.shape == (16, 8)
+        return out
+
+    x = np.arange(256, dtype=np.float32).reshape(2, 16, 8)
+    np.testing.assert_array_equal(np.asarray(nkisim.run(kernel, x, timing=False).outputs), x)

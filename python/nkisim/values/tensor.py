@@ -10,7 +10,7 @@ from .hooks import above
 from .operators import Operators
 from .selection import select
 from .slices import ds
-from .storage import product
+from .storage import product, row_major
 from .views import Views
 
 
@@ -56,6 +56,14 @@ class NkiTensor(Views, Operators):
     @property
     def itemsize(self):
         return self.dtype.itemsize
+
+    @property
+    def base_tensor(self):
+        """The whole tensor that this is a view of. No page documents it; nki-library's MX kernels ask
+        their arguments for it (assumed: the argument itself)."""
+        st = self.st
+        shape = st.shape if len(st.shape) > 1 or not st.on_chip else st.shape + (1,)
+        return NkiTensor(st, 0, 0, shape, row_major(shape), st.dtype)
 
     @property
     def nbytes(self):
