@@ -28,6 +28,27 @@ def normalised(source):
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
+def is_record(value):
+    """Whether what was read from a file is a result as the evaluator writes them: what is shown,
+    sorted and divided by has its type."""
+    if not isinstance(value, dict) or not isinstance(value.get("status"), str):
+        return False
+    error = value.get("error", {})
+    sizes = [value.get(f"{space}_partition_bytes", 0) for space in ("sbuf", "psum")]
+    if not isinstance(error, dict) or not isinstance(error.get("message", ""), str):
+        return False
+    if not all(type(size) is int and abs(size) < 1 << 53 for size in sizes):
+        return False
+    if not _is_positive(value.get("speedup", 1)) and value.get("speedup") is not None:
+        return False
+    latency = value.get("latency_us")
+    return _is_positive(latency) or latency is None and value["status"] != "ok"
+
+
+def _is_positive(number):
+    return type(number) in (int, float) and 0 < number < 1 << 53
+
+
 class Cache:
     """Records by key in an SQLite file, which several processes may use at once.
 
@@ -61,7 +82,7 @@ class Cache:
             record = json.loads(row[1])
         except (ValueError, TypeError, RecursionError):
             record = None
-        if not isinstance(record, dict) or "status" not in record:
+        if not is_record(record):
             raise BadReference(f"--cache {self._path}: a damaged record")
         return None if "error" in record and row[0] != text else record
 

@@ -15,6 +15,7 @@ import queue
 
 from nkisim_profile.sweep.journal import Journal
 
+from .cache import is_record
 from .cluster import Cluster
 from .evaluator import Evaluator, Settings
 from .reference import BadReference
@@ -162,9 +163,7 @@ class Tuning:
 
 
 def _finished(row):
-    record = row.get("record")
-    return isinstance(record, dict) and "status" in record and (
-        isinstance(record.get("latency_us"), (int, float)) or record["status"] != "ok")
+    return is_record(row.get("record"))
 
 
 def _sbuf(record):

@@ -10,6 +10,7 @@ import pytest
 
 import nkisim
 from nkisim_evaluate import BadReference
+from nkisim_evaluate.cache import is_record
 from nkisim_evaluate.tune_command import parameter
 from nkisim_evaluate.tuning import Search, Space, Tuning
 
@@ -76,6 +77,16 @@ def test_the_journal_resumes(files):
     (files / "k.py").write_text(KERNEL + "\n# changed\n")
     tune(files, *words)
     assert len(journal.read_text().splitlines()) == 1 + 3 + 3  # another kernel
+
+
+@pytest.mark.parametrize("change", [
+    {"status": {}}, {"status": None}, {"latency_us": "1"}, {"latency_us": 0}, {"latency_us": 10 ** 400},
+    {"latency_us": float("nan")}, {"latency_us": None}, {"error": None}, {"error": {"message": 3}},
+    {"sbuf_partition_bytes": []}, {"speedup": {}}], ids=str)
+def test_a_damaged_record_is_none(change):
+    record = {"status": "ok", "latency_us": 2.5, "speedup": None, "sbuf_partition_bytes": 64}
+    assert is_record(record) and is_record({"status": "error", "latency_us": None})
+    assert not is_record({**record, **change})
 
 
 def test_files_are_written(files):
