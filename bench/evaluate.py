@@ -127,7 +127,7 @@ def pipe(reference, number, jobs):
     process.wait()
     wrong = [i for i, s in seen.items() if s != ("wrong" if i % 4 == 3 else "ok")]
     print(f"pipe: {number} sent, {len(seen)} came back, {len(wrong)} judged otherwise, "
-          f"{len(latencies)} different latencies; memory {sizes[0]:.0f} MiB at a tenth, "
+          f"latencies {sorted(latencies)} us; memory {sizes[0]:.0f} MiB at a tenth, "
           f"{sizes[-1]:.0f} MiB in the end")
 
 

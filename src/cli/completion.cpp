@@ -52,11 +52,14 @@ void print_bash(std::ostream& out) {
 int run(const Args& args) {
   const std::string shell = required(args, "shell");
   std::ostringstream script;
-  if (shell == "zsh")
-    script << "autoload -U +X bashcompinit && bashcompinit\n";
-  else if (shell != "bash")
+  if (shell != "bash" && shell != "zsh")
     usage("completion knows bash and zsh, not '" + shell + "'");
+  // zsh loads a file of its function path as a function when it is first asked, so that the first
+  // answer is due at the end of the file; where the file is sourced none is.
+  if (shell == "zsh") script << "#compdef nkisim\nautoload -U +X bashcompinit && bashcompinit\n";
   print_bash(script);
+  if (shell == "zsh")
+    script << "if [[ ${funcstack[1]} == _nkisim ]]; then _bash_complete -o filenames -F _nkisim; fi\n";
   if (wants_json(args))
     print_json({{"shell", shell}, {"script", script.str()}});
   else

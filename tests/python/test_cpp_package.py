@@ -76,3 +76,16 @@ def test_the_installed_program_and_its_completion(prefix):
     words = run("bash", "-c", f"source {script}; COMP_WORDS=(nkisim conf); COMP_CWORD=1; _nkisim; "
                               "echo ${COMPREPLY[@]}").split()
     assert words == ["config"]
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="needs zsh")
+def test_zsh_completes_at_the_first_key(prefix, tmp_path):
+    pexpect = pytest.importorskip("pexpect")
+    shell = pexpect.spawn("zsh", ["-f", "-i"], encoding="utf-8", dimensions=(24, 200), timeout=120,
+                          env={"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(tmp_path)})
+    shell.sendline(f"fpath=({prefix}/share/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D; "
+                   "echo REA''DY")
+    shell.expect("READY")
+    shell.send("nkisim explain total_ti\t")
+    shell.expect("nkisim explain total_time")
+    shell.close(force=True)
