@@ -59,7 +59,8 @@ int run(const Args& args) {
   if (shell == "zsh") script << "#compdef nkisim\nautoload -U +X bashcompinit && bashcompinit\n";
   print_bash(script);
   if (shell == "zsh")
-    script << "if [[ ${funcstack[1]} == _nkisim ]]; then _bash_complete -o filenames -F _nkisim; fi\n";
+    script
+        << "if [[ ${funcstack[1]} == _nkisim ]]; then _bash_complete -o filenames -F _nkisim; fi\n";
   if (wants_json(args))
     print_json({{"shell", shell}, {"script", script.str()}});
   else

@@ -369,12 +369,12 @@ def program_ndim():
 
 _INTERNAL = frozenset("""
 BUFFERS Buffer Expr KernelIndexError KernelTypeError KernelValueError MGrid Mask NlOp OPS ParDim
-TOKENS AllocatedBuffer BlockTensor HBM all_full assign buffer_of current default_target fail hint
+TOKENS AllocatedBuffer BlockTensor HBM all_full assign buffer_of current default_target
 kernel_frame plain_int product require_tensor resolve state token update Region
 Choice EXACT Error INSTRUCTION PSUM SBUF as_mask box_of apply_mask cut define dma_shapes
 generation_of in_sbuf normalise_axes on_chip produce promote reduce_build reduced_shape removed
 reshape_strides transpose_into unsupported OutOfBounds FP32_MIN broadcast_shapes operand
-same_partitions strict
+same_partitions
 """.split())
 
 
@@ -382,7 +382,8 @@ def public_names(namespace):
     """What a module gives to kernels: no modules and no names of the front end's own."""
     return {name: value for name, value in namespace.items()
             if not name.startswith("_") and name not in _INTERNAL and name != "public_names" and
-            not isinstance(value, type(sys))}
+            not isinstance(value, type(sys)) and
+            getattr(value, "__module__", None) != fail.__module__}
 
 
 _ = (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3fn, float8_e4m3fn_x4,
