@@ -3,10 +3,8 @@
 namespace nkisim::isa {
 namespace {
 
-using Kind = DynamicOffset::Kind;
-
 void check_gather(const Param& param, const TensorRef& ref) {
-  const DynamicOffset* offset = find_dynamic(ref, Kind::kVector);
+  const DynamicOffset* offset = find_dynamic(ref, DynamicOffset::Kind::kVector);
   if (offset == nullptr) return;
   const std::string operand(param.name);
   if (!param.gather) {
@@ -15,8 +13,8 @@ void check_gather(const Param& param, const TensorRef& ref) {
   if (ref.space != Space::kHbm) {
     fail(operand, "on chip with a vector_offset", "a tensor in HBM");
   }
-  if (find_dynamic(ref, Kind::kScalar) != nullptr ||
-      find_dynamic(ref, Kind::kRegister) != nullptr) {
+  if (find_dynamic(ref, DynamicOffset::Kind::kScalar) != nullptr ||
+      find_dynamic(ref, DynamicOffset::Kind::kRegister) != nullptr) {
     fail(operand + " has a scalar_offset and a vector_offset; at most one is required");
   }
   const TensorRef& index = *offset->index;
@@ -34,7 +32,7 @@ void check_gather(const Param& param, const TensorRef& ref) {
 
 }  // namespace
 
-const DynamicOffset* find_dynamic(const TensorRef& ref, Kind kind) {
+const DynamicOffset* find_dynamic(const TensorRef& ref, DynamicOffset::Kind kind) {
   const DynamicOffset* d = ref.dynamic;
   while (d != nullptr && d->kind != kind) d = d->next;
   return d;
