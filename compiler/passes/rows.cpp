@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/analysis/gather.hpp"
-#include "compiler/analysis/rewrite.hpp"
+#include "compiler/analysis/tile_moves.hpp"
 #include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
@@ -22,22 +22,11 @@ struct Step {
   std::uint32_t inst = 0, data = 0, dst = 0;
 };
 
-// Where a small tile has gone.
-struct Moved {
-  std::uint32_t tile = 0;
-  std::int64_t offset = 0;
-};
-
 class RowMerger {
  public:
   RowMerger(isa::Program& program, const std::vector<bool>& placed)
-      : program_(program),
-        placed_(placed),
-        writers_(program.tensors().size()),
-        users_(writers_.size()),
-        plain_(writers_.size(), true),
-        in_group_(program.insts().size(), false) {
-    find_uses();
+      : program_(program), placed_(placed), writers_(program.tensors().size()), moves_(program) {
+    find_writers();
   }
 
   // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
@@ -54,40 +43,26 @@ class RowMerger {
     }
     const auto order = gather_->order(members);
     if (!order) return std::nullopt;
-    return apply(*order, members);
+    moves_.apply();
+    for (const std::vector<Step>& group : groups_) append(group);
+    return put_groups(program_, *order, members);
   }
 
  private:
-  void find_uses() {
+  void find_writers() {
     std::uint32_t i = 0;
     for (const isa::Inst& inst : program_.insts()) {
       isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-        auto& users = users_[ref.tensor];
-        if (users.empty() || users.back() != i) users.push_back(i);
         if (write) writers_[ref.tensor].push_back(i);
       });
-      for (const isa::Arg& arg : inst.args) {
-        if (arg.kind == isa::Arg::Kind::kTensors) {
-          for (const isa::TensorRef* ref : *arg.tensors) plain_[ref->tensor] = false;
-        }
-        if (arg.kind != isa::Arg::Kind::kTensor || arg.tensor->dynamic == nullptr) continue;
-        plain_[arg.tensor->tensor] = false;
-        for (const isa::DynamicOffset* d = arg.tensor->dynamic; d != nullptr; d = d->next) {
-          if (d->index != nullptr) plain_[d->index->tensor] = false;
-        }
-      }
       ++i;
     }
   }
 
   // All of a small tile of SBUF that may be moved.
   [[nodiscard]] bool small(const isa::TensorRef& ref) const {
-    const isa::Tensor& t = program_.tensor(ref);
-    return ref.space == isa::Space::kSbuf && !placed_[ref.tensor] && plain_[ref.tensor] &&
-           ref.pattern->contiguous && ref.offset == 0 && ref.partition == t.partition &&
-           ref.partitions == t.shape[0] && ref.dtype == t.dtype &&
-           ref.columns() * isa::size_bytes(ref.dtype) == t.extent_bytes() &&
-           t.extent_bytes() <= kSmallStatistic;
+    return ref.space == isa::Space::kSbuf && !placed_[ref.tensor] && moves_.can_move(ref.tensor) &&
+           moves_.is_whole(ref) && program_.tensor(ref).extent_bytes() <= kSmallStatistic;
   }
 
   std::vector<std::vector<Step>> steps_by_site() {
@@ -185,21 +160,16 @@ class RowMerger {
 
   // If the tiles can lie side by side: those that an earlier group has moved already do.
   void add(const std::vector<Step>& group) {
-    const auto first = moved_.find(group.front().data);
+    const TileMoves::Place* first = moves_.find(group.front().data);
     for (std::size_t k = 0; k < group.size(); ++k) {
-      const auto at = moved_.find(group[k].data);
-      if ((at == moved_.end()) != (first == moved_.end()) || moved_.count(group[k].dst) != 0)
-        return;
-      if (at == moved_.end()) continue;
+      const TileMoves::Place* at = moves_.find(group[k].data);
+      if ((at == nullptr) != (first == nullptr) || moves_.find(group[k].dst) != nullptr) return;
+      if (at == nullptr) continue;
       const std::int64_t bytes = program_.tensors()[group[k].data].extent_bytes();
-      if (at->second.tile != first->second.tile ||
-          at->second.offset != static_cast<std::int64_t>(k) * bytes) {
-        return;
-      }
+      if (at->tile != first->tile || at->offset != static_cast<std::int64_t>(k) * bytes) return;
     }
-    if (first == moved_.end()) side_by_side(group, &Step::data);
+    if (first == nullptr) side_by_side(group, &Step::data);
     side_by_side(group, &Step::dst);
-    for (const Step& step : group) in_group_[step.inst] = true;
     groups_.push_back(group);
   }
 
@@ -212,34 +182,9 @@ class RowMerger {
     const std::uint32_t tile = program_.add_tensor(std::move(all));
     std::int64_t offset = 0;
     for (const Step& step : group) {
-      moved_[step.*which] = {tile, offset};
+      moves_.move(step.*which, {tile, offset});
       offset += bytes;
     }
-  }
-
-  std::size_t apply(const std::vector<std::uint32_t>& order, const Gather::Groups& members) {
-    for (const auto& [tile, to] : moved_) {
-      for (const std::uint32_t user : users_[tile]) {
-        if (!in_group_[user]) move_uses(user);
-      }
-    }
-    for (const std::vector<Step>& group : groups_) append(group);
-    return put_groups(program_, order, members);
-  }
-
-  void move_uses(std::uint32_t i) {
-    const isa::Inst& inst = program_.insts()[i];
-    std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
-    for (isa::Arg& arg : args) {
-      if (arg.kind != isa::Arg::Kind::kTensor) continue;
-      const auto to = moved_.find(arg.tensor->tensor);
-      if (to == moved_.end()) continue;
-      isa::TensorRef ref = *arg.tensor;
-      ref.tensor = to->second.tile;
-      ref.offset += to->second.offset;
-      arg.tensor = program_.add_ref(ref);
-    }
-    program_.set_args(i, args);
   }
 
   void append(const std::vector<Step>& group) {
@@ -253,7 +198,7 @@ class RowMerger {
       isa::Arg& arg = args.at(static_cast<std::size_t>(isa::param_index(op, name)));
       isa::TensorRef ref = *arg.tensor;
       const std::int64_t columns = ref.columns();
-      ref.tensor = moved_.at(tile).tile;
+      ref.tensor = moves_.find(tile)->tile;
       ref.offset = 0;
       const bool flat = inst.op == isa::Op::k_reciprocal || name == "dst";
       ref.pattern = flat ? program_.intern({{1, turns * columns}})
@@ -268,12 +213,10 @@ class RowMerger {
 
   isa::Program& program_;
   const std::vector<bool>& placed_;
-  std::vector<std::vector<std::uint32_t>> writers_, users_;  // by tensor: instructions
-  std::vector<bool> plain_;                                  // by tensor: its uses can be moved
-  std::vector<bool> in_group_;                               // by instruction
+  std::vector<std::vector<std::uint32_t>> writers_;  // by tensor: instructions
+  TileMoves moves_;
   std::optional<Gather> gather_;
   std::vector<std::vector<Step>> groups_;
-  std::map<std::uint32_t, Moved> moved_;
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "compiler/analysis/gather.hpp"
+#include "compiler/analysis/tile_moves.hpp"
 #include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
@@ -26,23 +26,13 @@ struct Transfer {
 
 using TransferGroup = std::vector<Transfer>;
 
-// Where a tile has gone.
-struct TilePlace {
-  std::uint32_t tile = 0;
-  std::int64_t offset = 0;
-};
-
 class TransferMerger {
  public:
   TransferMerger(isa::Program& program, const std::vector<bool>& placed)
-      : program_(program),
-        placed_(placed),
-        users_(program.tensors().size()),
-        plain_(users_.size(), true) {}
+      : program_(program), placed_(placed), moves_(program) {}
 
   // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
   std::optional<std::size_t> run() {
-    find_uses();
     const std::vector<std::vector<Transfer>> sites = transfers_by_site();
     if (sites.empty()) return 0;
     gather_.emplace(program_, placed_);
@@ -55,38 +45,12 @@ class TransferMerger {
     }
     const auto order = gather_->order(members);
     if (!order) return std::nullopt;
-    for (const auto& [tile, to] : moved_) {
-      for (const std::uint32_t user : users_[tile]) move_uses(user);
-    }
+    moves_.apply();
     for (const TransferGroup& group : groups_) append(group);
     return put_groups(program_, *order, members);
   }
 
  private:
-  void find_uses() {
-    std::uint32_t i = 0;
-    for (const isa::Inst& inst : program_.insts()) {
-      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-        auto& users = users_[ref.tensor];
-        if (users.empty() || users.back() != i) users.push_back(i);
-      });
-      for (const isa::Arg& arg : inst.args) mark_fixed_uses(arg);
-      ++i;
-    }
-  }
-
-  // Uses that do not follow a tile that moves.
-  void mark_fixed_uses(const isa::Arg& arg) {
-    if (arg.kind == isa::Arg::Kind::kTensors) {
-      for (const isa::TensorRef* ref : *arg.tensors) plain_[ref->tensor] = false;
-    }
-    if (arg.kind != isa::Arg::Kind::kTensor || arg.tensor->dynamic == nullptr) return;
-    plain_[arg.tensor->tensor] = false;
-    for (const isa::DynamicOffset* d = arg.tensor->dynamic; d != nullptr; d = d->next) {
-      if (d->index != nullptr) plain_[d->index->tensor] = false;
-    }
-  }
-
   // In the kernel's order, by the lines that make them; those of one line that could be one DMA.
   std::vector<std::vector<Transfer>> transfers_by_site() const {
     using Site = std::tuple<std::uint32_t, std::uint32_t, bool>;
@@ -129,7 +93,7 @@ class TransferMerger {
     const bool own = !load || program_.tensor(memory).written;
     if (!rows || !own || std::min(row_bytes(memory), row_bytes(tile)) < kLeastRow ||
         memory.dynamic != nullptr || tile.dynamic != nullptr || placed_[tile.tensor] ||
-        !tile.pattern->contiguous || !plain_[tile.tensor]) {
+        !tile.pattern->contiguous || !moves_.can_move(tile.tensor)) {
       return std::nullopt;
     }
     return Transfer{i, &memory, &tile, load};
@@ -178,7 +142,7 @@ class TransferMerger {
 
   // Whether the next tile lies, or can be put, beside the group's.
   [[nodiscard]] bool follows(const TransferGroup& group, const isa::TensorRef& next) const {
-    const TilePlace first = place(*group.front().tile), now = place(next);
+    const TileMoves::Place first = moves_.place(*group.front().tile), now = moves_.place(next);
     if (first.tile == now.tile) {
       return now.offset == first.offset + static_cast<std::int64_t>(group.size()) * row_bytes(next);
     }
@@ -187,52 +151,25 @@ class TransferMerger {
            std::all_of(group.begin(), group.end(), other);
   }
 
-  [[nodiscard]] TilePlace place(const isa::TensorRef& ref) const {
-    const auto to = moved_.find(ref.tensor);
-    return to == moved_.end() ? TilePlace{ref.tensor, ref.offset}
-                              : TilePlace{to->second.tile, to->second.offset + ref.offset};
-  }
-
   // All of a tile that lies where it was.
   [[nodiscard]] bool moves(const isa::TensorRef& ref) const {
-    const isa::Tensor& t = program_.tensor(ref);
-    return moved_.count(ref.tensor) == 0 && ref.offset == 0 && ref.partition == t.partition &&
-           ref.partitions == t.shape[0] && ref.dtype == t.dtype &&
-           row_bytes(ref) == t.extent_bytes();
+    return moves_.find(ref.tensor) == nullptr && moves_.is_whole(ref);
   }
 
   void add(const TransferGroup& group) {
     const isa::TensorRef& first = *group.front().tile;
-    if (place(*group[1].tile).tile != place(first).tile) {
+    if (moves_.place(*group[1].tile).tile != moves_.place(first).tile) {
       isa::Tensor all = program_.tensor(first);
       all.name += "~" + std::to_string(group.size());
       all.shape = {all.shape[0], static_cast<std::int64_t>(group.size()), first.columns()};
       const std::uint32_t tile = program_.add_tensor(std::move(all));
       std::int64_t offset = 0;
       for (const Transfer& t : group) {
-        moved_[t.tile->tensor] = {tile, offset};
+        moves_.move(t.tile->tensor, {tile, offset});
         offset += row_bytes(first);
       }
     }
     groups_.push_back(group);
-  }
-
-  void move_uses(std::uint32_t i) {
-    const isa::Inst& inst = program_.insts()[i];
-    std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
-    for (isa::Arg& arg : args) {
-      if (arg.kind == isa::Arg::Kind::kTensor) arg.tensor = moved(arg.tensor);
-    }
-    program_.set_args(i, args);
-  }
-
-  const isa::TensorRef* moved(const isa::TensorRef* old) {
-    const auto to = moved_.find(old->tensor);
-    if (to == moved_.end()) return old;
-    isa::TensorRef ref = *old;
-    ref.tensor = to->second.tile;
-    ref.offset += to->second.offset;
-    return program_.add_ref(ref);
   }
 
   void append(const TransferGroup& group) {
@@ -241,7 +178,7 @@ class TransferMerger {
     const auto count = static_cast<std::int64_t>(group.size());
     const isa::Dim rows = first.memory->pattern->dims[0];
     const std::int64_t columns = first.memory->columns();
-    isa::TensorRef memory = *first.memory, tile = *moved(first.tile);
+    isa::TensorRef memory = *first.memory, tile = *moves_.moved(first.tile);
     memory.pattern = program_.intern({rows, {rows.num * columns, count}, {1, columns}});
     tile.pattern = program_.intern({{1, count * columns}});
     std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
@@ -257,11 +194,9 @@ class TransferMerger {
 
   isa::Program& program_;
   const std::vector<bool>& placed_;
-  std::vector<std::vector<std::uint32_t>> users_;  // by tensor: instructions
-  std::vector<bool> plain_;                        // by tensor: its uses can be moved
+  TileMoves moves_;
   std::optional<Gather> gather_;
   std::vector<TransferGroup> groups_;
-  std::unordered_map<std::uint32_t, TilePlace> moved_;
 };
 
 }  // namespace
