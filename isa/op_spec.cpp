@@ -6,13 +6,18 @@
 
 namespace nkisim::isa {
 
-#define NKISIM_OP(op_name) extern const OpSpec spec_##op_name;
+namespace ops {
+#define NKISIM_OP(op_name)   \
+  namespace op_name {        \
+  extern const OpSpec kSpec; \
+  }
 #include "isa/ops/ops.def"
 #undef NKISIM_OP
+}  // namespace ops
 
 namespace detail {
 constexpr std::array<const OpSpec*, kOpCount> kOpTable = {
-#define NKISIM_OP(op_name) &spec_##op_name,
+#define NKISIM_OP(op_name) &ops::op_name::kSpec,
 #include "isa/ops/ops.def"
 #undef NKISIM_OP
 };

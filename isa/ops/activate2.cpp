@@ -1,6 +1,6 @@
 #include "isa/ops/scalar_engine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::activate2 {
 namespace {
 
 enum {
@@ -147,8 +147,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_activate2;
-const OpSpec spec_activate2 = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "activate2",
     .doc = "Activation function after two scalar operations, with an optional reduction per row.",
     .semantics =
@@ -169,4 +169,4 @@ const OpSpec spec_activate2 = {
     .state = OpSpec::State::kIfReducing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::activate2

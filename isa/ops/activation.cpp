@@ -1,6 +1,6 @@
 #include "isa/ops/scalar_engine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::activation {
 namespace {
 
 enum { kDst, kOp, kData, kBias, kScale, kReduceOp, kReduceRes, kReduceCmd };
@@ -54,8 +54,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_activation;
-const OpSpec spec_activation = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "activation",
     .doc = "Activation function of a scaled and biased tile, with an optional running sum per row.",
     .semantics =
@@ -75,4 +75,4 @@ const OpSpec spec_activation = {
     .state = OpSpec::State::kIfReducing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::activation

@@ -1,6 +1,6 @@
 #include "isa/ops/scalar_engine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::activation_reduce {
 namespace {
 
 enum { kDst, kOp, kData, kReduceOp, kReduceRes, kBias, kScale };
@@ -57,8 +57,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_activation_reduce;
-const OpSpec spec_activation_reduce = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "activation_reduce",
     .doc = "Activation function of a scaled and biased tile and its reduction along each row.",
     .semantics =
@@ -77,4 +77,4 @@ const OpSpec spec_activation_reduce = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::activation_reduce

@@ -2,7 +2,7 @@
 
 #include "isa/ops/affine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::affine_select {
 namespace {
 
 enum { kDst, kPattern, kChannelMultiplier, kOnTrueTile, kOnFalseValue, kCmpOp, kOffset };
@@ -87,8 +87,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_affine_select;
-const OpSpec spec_affine_select = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "affine_select",
     .doc = "Keeps elements where an affine function of their index compares with 0.",
     .semantics =
@@ -104,4 +104,4 @@ const OpSpec spec_affine_select = {
     .eval = eval,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::affine_select

@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::all_gather {
 namespace {
 
 enum { kSrcs, kDsts, kGroup, kDim, kPriority };
@@ -56,8 +56,8 @@ void combine(Exchange& ex) {
 
 }  // namespace
 
-extern const OpSpec spec_all_gather;
-const OpSpec spec_all_gather = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "all_gather",
     .doc = "Every rank of a group gets the tensors of all of them, one behind the other.",
     .semantics =
@@ -74,4 +74,4 @@ const OpSpec spec_all_gather = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::all_gather

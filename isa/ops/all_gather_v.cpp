@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::all_gather_v {
 namespace {
 
 enum { kSrcs, kDsts, kGroup, kMetadata, kKnown, kDispls, kPriority };
@@ -45,8 +45,8 @@ void combine(Exchange& ex) { combine_counted(ex, kCounted, true); }
 
 }  // namespace
 
-extern const OpSpec spec_all_gather_v;
-const OpSpec spec_all_gather_v = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "all_gather_v",
     .doc =
         "Every rank of a group gets a block of elements from all of them, each of its own length.",
@@ -67,4 +67,4 @@ const OpSpec spec_all_gather_v = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::all_gather_v

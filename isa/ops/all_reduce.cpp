@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::all_reduce {
 namespace {
 
 enum { kSrcs, kDsts, kGroup, kOp, kPriority };
@@ -39,8 +39,8 @@ void combine(Exchange& ex) {
 
 }  // namespace
 
-extern const OpSpec spec_all_reduce;
-const OpSpec spec_all_reduce = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "all_reduce",
     .doc = "Reduces tensors over the ranks of a group; every rank gets the result.",
     .semantics =
@@ -59,4 +59,4 @@ const OpSpec spec_all_reduce = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::all_reduce

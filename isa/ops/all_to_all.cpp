@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::all_to_all {
 namespace {
 
 enum { kSrcs, kDsts, kGroup, kDim, kPriority };
@@ -52,8 +52,8 @@ void combine(Exchange& ex) {
 
 }  // namespace
 
-extern const OpSpec spec_all_to_all;
-const OpSpec spec_all_to_all = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "all_to_all",
     .doc = "Every rank of a group sends one part of its tensors to each of them.",
     .semantics = "part i, along dimension 0, of dst of the j-th rank = part j of src of the i-th",
@@ -69,4 +69,4 @@ const OpSpec spec_all_to_all = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::all_to_all

@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::all_to_all_v {
 namespace {
 
 enum { kSrcs, kDsts, kGroup, kMetadata, kKnown, kDispls, kPriority };
@@ -46,8 +46,8 @@ void combine(Exchange& ex) { combine_counted(ex, kCounted, false); }
 
 }  // namespace
 
-extern const OpSpec spec_all_to_all_v;
-const OpSpec spec_all_to_all_v = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "all_to_all_v",
     .doc = "Every rank of a group sends a block of elements of its own length to each of them.",
     .semantics =
@@ -67,4 +67,4 @@ const OpSpec spec_all_to_all_v = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::all_to_all_v

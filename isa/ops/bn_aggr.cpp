@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::bn_aggr {
 namespace {
 
 enum { kDst, kData };
@@ -45,8 +45,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_bn_aggr;
-const OpSpec spec_bn_aggr = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "bn_aggr",
     .doc = "Mean and variance from the results of bn_stats.",
     .semantics =
@@ -61,4 +61,4 @@ const OpSpec spec_bn_aggr = {
     .eval = eval,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::bn_aggr

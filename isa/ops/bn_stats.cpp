@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::bn_stats {
 namespace {
 
 enum { kDst, kData };
@@ -49,8 +49,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_bn_stats;
-const OpSpec spec_bn_stats = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "bn_stats",
     .doc = "Count, mean and squared deviations of the even and odd elements.",
     .semantics =
@@ -65,4 +65,4 @@ const OpSpec spec_bn_stats = {
     .eval = eval,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::bn_stats

@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::collective_permute {
 namespace {
 
 enum { kSrcs, kDsts, kPairs, kPriority };
@@ -41,8 +41,8 @@ void combine(Exchange& ex) {
 
 }  // namespace
 
-extern const OpSpec spec_collective_permute;
-const OpSpec spec_collective_permute = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "collective_permute",
     .doc = "Sends tensors from ranks to ranks that the program names.",
     .semantics =
@@ -62,4 +62,4 @@ const OpSpec spec_collective_permute = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::collective_permute

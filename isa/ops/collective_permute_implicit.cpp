@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::collective_permute_implicit {
 namespace {
 
 enum { kSrcs, kDsts, kGroup, kChannels, kPriority };
@@ -39,8 +39,8 @@ void combine(Exchange& ex) {
 
 }  // namespace
 
-extern const OpSpec spec_collective_permute_implicit;
-const OpSpec spec_collective_permute_implicit = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "collective_permute_implicit",
     .doc =
         "Sends tensors to the next rank of a ring, which the runtime chose, and receives from the "
@@ -59,4 +59,4 @@ const OpSpec spec_collective_permute_implicit = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::collective_permute_implicit

@@ -2,7 +2,7 @@
 
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::collective_permute_implicit_current_processing_rank_id {
 namespace {
 
 enum { kDst, kIteration, kGroup, kChannel };
@@ -38,8 +38,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_collective_permute_implicit_current_processing_rank_id;
-const OpSpec spec_collective_permute_implicit_current_processing_rank_id = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "collective_permute_implicit_current_processing_rank_id",
     .doc = "Puts into a register whose data this rank holds after some steps round the ring.",
     .semantics =
@@ -56,4 +56,4 @@ const OpSpec spec_collective_permute_implicit_current_processing_rank_id = {
     .on_sequencer = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::collective_permute_implicit_current_processing_rank_id

@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::collective_permute_implicit_reduce {
 namespace {
 
 enum { kSrcs0, kSrcs1, kDsts, kGroup, kOp, kChannels, kPriority };
@@ -52,8 +52,8 @@ void combine(Exchange& ex) {
 
 }  // namespace
 
-extern const OpSpec spec_collective_permute_implicit_reduce;
-const OpSpec spec_collective_permute_implicit_reduce = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "collective_permute_implicit_reduce",
     .doc =
         "Sends the reduction of two tensors to the next rank of a ring, which the runtime chose.",
@@ -74,4 +74,4 @@ const OpSpec spec_collective_permute_implicit_reduce = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::collective_permute_implicit_reduce

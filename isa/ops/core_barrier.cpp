@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::core_barrier {
 namespace {
 
 enum { kData, kCores };
@@ -35,8 +35,8 @@ void expand_parts(const Inst& inst, const Machine& /*machine*/, Expansion& out) 
 
 }  // namespace
 
-extern const OpSpec spec_core_barrier;
-const OpSpec spec_core_barrier = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "core_barrier",
     .doc = "Waits until both cores of a logical core have come here.",
     .semantics = "no data effect; a program of one core passes at once",
@@ -52,4 +52,4 @@ const OpSpec spec_core_barrier = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::core_barrier

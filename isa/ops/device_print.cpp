@@ -4,7 +4,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::device_print {
 namespace {
 
 enum { kPrintPrefix, kTensor };
@@ -65,8 +65,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_device_print;
-const OpSpec spec_device_print = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "device_print",
     .doc = "Prints a tensor while the kernel runs.",
     .semantics = "prints print_prefix and the values of tensor at this point of the program",
@@ -79,4 +79,4 @@ const OpSpec spec_device_print = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::device_print

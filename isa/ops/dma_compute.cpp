@@ -2,7 +2,7 @@
 
 #include "isa/ops/dma.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::dma_compute {
 namespace {
 
 enum { kDst, kSrcs, kReduceOp, kScales, kUniqueIndices, kOobMode };
@@ -168,8 +168,8 @@ void expand_parts(const Inst& inst, const Machine& /*machine*/, Expansion& out) 
 
 }  // namespace
 
-extern const OpSpec spec_dma_compute;
-const OpSpec spec_dma_compute = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "dma_compute",
     .doc = "Adds tensors element by element inside the DMA engines.",
     .semantics =
@@ -189,4 +189,4 @@ const OpSpec spec_dma_compute = {
     .pick_engine = pick_engine,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::dma_compute

@@ -1,6 +1,6 @@
 #include "isa/ops/dma.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::dma_copy {
 namespace {
 
 enum { kDst, kSrc, kPriority, kOobMode, kDgeMode };
@@ -66,8 +66,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_dma_copy;
-const OpSpec spec_dma_copy = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "dma_copy",
     .doc = "Copies between HBM and SBUF with the DMA engines, casting, gathering or scattering.",
     .semantics =
@@ -89,4 +89,4 @@ const OpSpec spec_dma_copy = {
     .pick_engine = pick_engine,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::dma_copy

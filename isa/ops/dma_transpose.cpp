@@ -3,7 +3,7 @@
 
 #include "isa/ops/dma.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::dma_transpose {
 namespace {
 
 enum { kDst, kSrc, kAxes, kPriority, kDgeMode, kOobMode };
@@ -208,8 +208,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_dma_transpose;
-const OpSpec spec_dma_transpose = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "dma_transpose",
     .doc = "Swaps the first and last axes of a tensor with the DMA engines.",
     .semantics =
@@ -231,4 +231,4 @@ const OpSpec spec_dma_transpose = {
     .pick_engine = pick_engine,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::dma_transpose

@@ -2,7 +2,7 @@
 
 #include "isa/ops/random.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::dropout {
 namespace {
 
 enum { kDst, kData, kProb };
@@ -50,8 +50,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_dropout;
-const OpSpec spec_dropout = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "dropout",
     .doc = "Replaces elements with zero at random.",
     .semantics =
@@ -67,4 +67,4 @@ const OpSpec spec_dropout = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::dropout

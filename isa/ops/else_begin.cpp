@@ -1,10 +1,10 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::else_begin {
 namespace {}  // namespace
 
-extern const OpSpec spec_else_begin;
-const OpSpec spec_else_begin = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "else_begin",
     .doc = "Starts the part of a branch that runs when the comparison fails.",
     .semantics = "else",
@@ -16,4 +16,4 @@ const OpSpec spec_else_begin = {
     .control = OpSpec::Control::kElseBegin,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::else_begin

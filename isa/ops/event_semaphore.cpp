@@ -1,10 +1,10 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::event_semaphore {
 namespace {}  // namespace
 
-extern const OpSpec spec_event_semaphore;
-const OpSpec spec_event_semaphore = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "event_semaphore",
     .doc = "Waits for and updates semaphores without touching data.",
     .semantics = "wait for its conditions, then apply its updates",
@@ -15,4 +15,4 @@ const OpSpec spec_event_semaphore = {
     .opcode = Opcode::kEVENT_SEMAPHORE,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::event_semaphore

@@ -1,6 +1,6 @@
 #include "isa/ops/accumulate.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::exponential {
 namespace {
 
 enum { kDst, kSrc, kMaxValue, kReduceRes, kReduceCmd, kReduceInit };
@@ -84,8 +84,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_exponential;
-const OpSpec spec_exponential = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "exponential",
     .doc = "Exponential of a tile after subtracting a maximum, with an optional running sum.",
     .semantics =
@@ -106,4 +106,4 @@ const OpSpec spec_exponential = {
     .state = OpSpec::State::kIfReducing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::exponential

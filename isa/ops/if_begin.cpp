@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::if_begin {
 namespace {
 
 constexpr std::array<Param, 3> kParams = {{
@@ -11,8 +11,8 @@ constexpr std::array<Param, 3> kParams = {{
 
 }  // namespace
 
-extern const OpSpec spec_if_begin;
-const OpSpec spec_if_begin = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "if_begin",
     .doc = "Opens a branch taken when a comparison holds.",
     .semantics = "if (lhs compare rhs)",
@@ -24,4 +24,4 @@ const OpSpec spec_if_begin = {
     .control = OpSpec::Control::kIfBegin,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::if_begin

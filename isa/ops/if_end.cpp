@@ -1,10 +1,10 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::if_end {
 namespace {}  // namespace
 
-extern const OpSpec spec_if_end;
-const OpSpec spec_if_end = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "if_end",
     .doc = "Closes the innermost if_begin.",
     .semantics = "join",
@@ -16,4 +16,4 @@ const OpSpec spec_if_end = {
     .control = OpSpec::Control::kIfEnd,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::if_end

@@ -2,7 +2,7 @@
 
 #include "isa/ops/affine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::iota {
 namespace {
 
 enum { kDst, kPattern, kOffset, kChannelMultiplier };
@@ -44,8 +44,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_iota;
-const OpSpec spec_iota = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "iota",
     .doc = "Writes an affine pattern of integers.",
     .semantics =
@@ -62,4 +62,4 @@ const OpSpec spec_iota = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::iota

@@ -4,7 +4,7 @@
 #include "isa/names.hpp"
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::isa {
 namespace {
 
 enum {
@@ -193,8 +193,8 @@ void check(const Inst& inst, const Machine& /*machine*/) {
 
 }  // namespace
 
-extern const OpSpec spec_isa;
-const OpSpec spec_isa = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "isa",
     .doc = "One instruction of the hardware, as a device profile shows it; timing only.",
     .semantics = "none: it has quantities, addresses and semaphores but no values",
@@ -207,4 +207,4 @@ const OpSpec spec_isa = {
     .expand = expand_part,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::isa

@@ -3,7 +3,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::local_gather {
 namespace {
 
 enum { kDst, kSrcBuffer, kIndex, kNumElemPerIdx, kNumValidIndices };
@@ -96,8 +96,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_local_gather;
-const OpSpec spec_local_gather = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "local_gather",
     .doc = "Gathers elements with one list of indices per 16 partitions.",
     .semantics =
@@ -117,4 +117,4 @@ const OpSpec spec_local_gather = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::local_gather

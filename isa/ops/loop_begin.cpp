@@ -2,7 +2,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::loop_begin {
 namespace {
 
 constexpr std::array<Param, 4> kParams = {{
@@ -31,8 +31,8 @@ void check(const Inst& inst, const Machine& /*machine*/) {
 
 }  // namespace
 
-extern const OpSpec spec_loop_begin;
-const OpSpec spec_loop_begin = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "loop_begin",
     .doc = "Opens a counted loop that every sequencer runs.",
     .semantics = "for (reg = start; reg < stop; reg += step)",
@@ -45,4 +45,4 @@ const OpSpec spec_loop_begin = {
     .control = OpSpec::Control::kLoopBegin,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::loop_begin

@@ -1,10 +1,10 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::loop_end {
 namespace {}  // namespace
 
-extern const OpSpec spec_loop_end;
-const OpSpec spec_loop_end = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "loop_end",
     .doc = "Closes the innermost loop_begin.",
     .semantics = "next iteration or fall through",
@@ -16,4 +16,4 @@ const OpSpec spec_loop_end = {
     .control = OpSpec::Control::kLoopEnd,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::loop_end

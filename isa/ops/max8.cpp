@@ -2,7 +2,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::max8 {
 namespace {
 
 enum { kDst, kSrc };
@@ -42,8 +42,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_max8;
-const OpSpec spec_max8 = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "max8",
     .doc = "The eight largest values of each partition.",
     .semantics =
@@ -58,4 +58,4 @@ const OpSpec spec_max8 = {
     .eval = eval,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::max8

@@ -2,7 +2,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::memset {
 namespace {
 
 enum { kDst, kValue };
@@ -54,8 +54,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_memset;
-const OpSpec spec_memset = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "memset",
     .doc = "Fills a tile with a constant.",
     .semantics = "dst[p,i] = value",
@@ -69,4 +69,4 @@ const OpSpec spec_memset = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::memset

@@ -1,6 +1,6 @@
 #include "isa/ops/match8.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nc_find_index8 {
 namespace {
 
 enum { kDst, kData, kVals };
@@ -40,8 +40,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nc_find_index8;
-const OpSpec spec_nc_find_index8 = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nc_find_index8",
     .doc = "Positions of eight values in each partition.",
     .semantics =
@@ -58,4 +58,4 @@ const OpSpec spec_nc_find_index8 = {
     .undefined = OpSpec::Undefined::kRows,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nc_find_index8

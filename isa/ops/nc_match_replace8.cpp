@@ -2,7 +2,7 @@
 
 #include "isa/ops/match8.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nc_match_replace8 {
 namespace {
 
 enum { kDst, kData, kVals, kImm, kDstIdx };
@@ -61,8 +61,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nc_match_replace8;
-const OpSpec spec_nc_match_replace8 = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nc_match_replace8",
     .doc = "Replaces eight values in each partition and tells where they were.",
     .semantics =
@@ -79,4 +79,4 @@ const OpSpec spec_nc_match_replace8 = {
     .undefined = OpSpec::Undefined::kRows,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nc_match_replace8

@@ -1,7 +1,7 @@
 #include "isa/gemm.hpp"
 #include "isa/ops/tensor_engine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nc_matmul {
 namespace {
 
 enum {
@@ -314,8 +314,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nc_matmul;
-const OpSpec spec_nc_matmul = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nc_matmul",
     .doc = "Matrix product stationary.T @ moving on the tensor engine, accumulated in PSUM.",
     .semantics =
@@ -337,4 +337,4 @@ const OpSpec spec_nc_matmul = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nc_matmul

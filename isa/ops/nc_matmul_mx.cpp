@@ -2,7 +2,7 @@
 #include "isa/ops/mx.hpp"
 #include "isa/ops/tensor_engine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nc_matmul_mx {
 namespace {
 
 enum {
@@ -177,8 +177,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nc_matmul_mx;
-const OpSpec spec_nc_matmul_mx = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nc_matmul_mx",
     .doc = "Matrix product of microscaled operands, dequantised on the way into the array.",
     .semantics =
@@ -199,4 +199,4 @@ const OpSpec spec_nc_matmul_mx = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nc_matmul_mx

@@ -3,7 +3,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nc_n_gather {
 namespace {
 
 enum { kDst, kData, kIndices };
@@ -65,8 +65,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nc_n_gather;
-const OpSpec spec_nc_n_gather = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nc_n_gather",
     .doc = "Gathers elements within each partition.",
     .semantics =
@@ -82,4 +82,4 @@ const OpSpec spec_nc_n_gather = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nc_n_gather

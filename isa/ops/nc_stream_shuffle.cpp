@@ -3,7 +3,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nc_stream_shuffle {
 namespace {
 
 enum { kDst, kSrc, kShuffleMask };
@@ -88,8 +88,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nc_stream_shuffle;
-const OpSpec spec_nc_stream_shuffle = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nc_stream_shuffle",
     .doc = "Moves partitions within each quadrant of 32.",
     .semantics =
@@ -105,4 +105,4 @@ const OpSpec spec_nc_stream_shuffle = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nc_stream_shuffle

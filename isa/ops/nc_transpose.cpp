@@ -4,7 +4,7 @@
 #include "isa/gemm.hpp"
 #include "isa/ops/tensor_engine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nc_transpose {
 namespace {
 
 enum { kDst, kData };
@@ -121,8 +121,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nc_transpose;
-const OpSpec spec_nc_transpose = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nc_transpose",
     .doc = "Swaps the partition axis and the flattened free axis of a tile.",
     .semantics =
@@ -143,4 +143,4 @@ const OpSpec spec_nc_transpose = {
     .pick_engine = pick_engine,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nc_transpose

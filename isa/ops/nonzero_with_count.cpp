@@ -3,7 +3,7 @@
 
 #include "isa/ops/affine.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nonzero_with_count {
 namespace {
 
 enum { kDst, kSrc, kIndexOffset, kPaddingVal };
@@ -76,8 +76,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_nonzero_with_count;
-const OpSpec spec_nonzero_with_count = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nonzero_with_count",
     .doc = "Positions and number of the nonzero elements of every 16th partition.",
     .semantics =
@@ -95,4 +95,4 @@ const OpSpec spec_nonzero_with_count = {
     .undefined = OpSpec::Undefined::kRows,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nonzero_with_count

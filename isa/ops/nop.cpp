@@ -1,9 +1,9 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::nop {
 
-extern const OpSpec spec_nop;
-const OpSpec spec_nop = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "nop",
     .doc = "Occupies its engine's sequencer and touches nothing.",
     .semantics = "no effect; its semaphore waits and posts hold as on any instruction",
@@ -14,4 +14,4 @@ const OpSpec spec_nop = {
     .opcode = Opcode::kNOP,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::nop

@@ -3,7 +3,7 @@
 
 #include "isa/ops/mx.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::quantize_mx {
 namespace {
 
 enum { kDst, kSrc, kDstScale };
@@ -88,8 +88,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_quantize_mx;
-const OpSpec spec_quantize_mx = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "quantize_mx",
     .doc = "Quantises 16-bit floats to MXFP8: values and one scale per 8 partitions x 4 columns.",
     .semantics =
@@ -109,4 +109,4 @@ const OpSpec spec_quantize_mx = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::quantize_mx

@@ -2,7 +2,7 @@
 
 #include "isa/ops/random.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::rand2 {
 namespace {
 
 enum { kDst, kMin, kMax };
@@ -63,8 +63,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_rand2;
-const OpSpec spec_rand2 = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "rand2",
     .doc = "Uniform random numbers.",
     .semantics =
@@ -82,4 +82,4 @@ const OpSpec spec_rand2 = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::rand2

@@ -2,7 +2,7 @@
 
 #include "isa/ops/random.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::rand_get_state {
 namespace {
 
 enum { kDst };
@@ -52,8 +52,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_rand_get_state;
-const OpSpec spec_rand_get_state = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "rand_get_state",
     .doc = "Stores an engine's XORWOW generators, one partition per lane.",
     .semantics = "dst[p,:] = state of lane p (four states of six words on VectorE)",
@@ -69,4 +69,4 @@ const OpSpec spec_rand_get_state = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::rand_get_state

@@ -2,7 +2,7 @@
 
 #include "isa/ops/random.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::rand_set_state {
 namespace {
 
 enum { kSrcSeeds };
@@ -49,8 +49,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_rand_set_state;
-const OpSpec spec_rand_set_state = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "rand_set_state",
     .doc = "Sets an engine's XORWOW generators, one partition per lane.",
     .semantics = "state of lane p = src_seeds[p,:] (four states of six words on VectorE)",
@@ -65,4 +65,4 @@ const OpSpec spec_rand_set_state = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::rand_set_state

@@ -2,7 +2,7 @@
 
 #include "isa/ops/accumulate.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::range_select {
 namespace {
 
 enum {
@@ -118,8 +118,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_range_select;
-const OpSpec spec_range_select = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "range_select",
     .doc = "Keeps the elements whose index lies in a range per partition, and reduces.",
     .semantics =
@@ -137,4 +137,4 @@ const OpSpec spec_range_select = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::range_select

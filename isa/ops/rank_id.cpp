@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::rank_id {
 namespace {
 
 constexpr std::array<Param, 1> kParams = {{
@@ -13,8 +13,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_rank_id;
-const OpSpec spec_rank_id = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "rank_id",
     .doc = "Puts the number of this rank in the world into a register.",
     .semantics = "dst = rank, from 0",
@@ -27,4 +27,4 @@ const OpSpec spec_rank_id = {
     .on_sequencer = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::rank_id

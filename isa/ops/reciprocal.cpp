@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::reciprocal {
 namespace {
 
 enum { kDst, kData };
@@ -23,8 +23,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_reciprocal;
-const OpSpec spec_reciprocal = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "reciprocal",
     .doc = "Element-wise 1/x.",
     .semantics = "dst[p,i] = 1 / data[p,i] in FP32, correctly rounded (accuracy assumed)",
@@ -37,4 +37,4 @@ const OpSpec spec_reciprocal = {
     .eval = eval,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::reciprocal

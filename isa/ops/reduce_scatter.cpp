@@ -1,6 +1,6 @@
 #include "isa/ops/collective.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::reduce_scatter {
 namespace {
 
 enum { kSrcs, kDsts, kGroup, kDim, kOp, kPriority };
@@ -51,8 +51,8 @@ void combine(Exchange& ex) {
 
 }  // namespace
 
-extern const OpSpec spec_reduce_scatter;
-const OpSpec spec_reduce_scatter = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "reduce_scatter",
     .doc = "Reduces tensors over the ranks of a group; every rank gets its part of the result.",
     .semantics = "dst of the i-th rank = part i, along dimension 0, of what all_reduce gives",
@@ -68,4 +68,4 @@ const OpSpec spec_reduce_scatter = {
     .dma = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::reduce_scatter

@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::register_alloc {
 namespace {
 
 constexpr std::array<Param, 2> kParams = {{
@@ -16,8 +16,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_register_alloc;
-const OpSpec spec_register_alloc = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "register_alloc",
     .doc = "Names a sequencer register and optionally sets it.",
     .semantics =
@@ -31,4 +31,4 @@ const OpSpec spec_register_alloc = {
     .on_sequencer = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::register_alloc

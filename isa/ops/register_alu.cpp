@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::register_alu {
 namespace {
 
 constexpr std::array<std::string_view, 8> kAluChoices = {"add",         "subtract",   "multiply",
@@ -48,8 +48,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_register_alu;
-const OpSpec spec_register_alu = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "register_alu",
     .doc = "Integer arithmetic on sequencer registers.",
     .semantics = "dst = lhs op rhs, 32-bit two's complement",
@@ -62,4 +62,4 @@ const OpSpec spec_register_alu = {
     .on_sequencer = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::register_alu

@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::register_load {
 namespace {
 
 constexpr std::array<Param, 2> kParams = {{
@@ -20,8 +20,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_register_load;
-const OpSpec spec_register_load = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "register_load",
     .doc = "Reads one element of memory into a register.",
     .semantics = "dst = src (up to 32 bits)",
@@ -35,4 +35,4 @@ const OpSpec spec_register_load = {
     .loads_register = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::register_load

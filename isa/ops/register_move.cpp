@@ -2,7 +2,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::register_move {
 namespace {
 
 constexpr std::array<Param, 2> kParams = {{
@@ -26,8 +26,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_register_move;
-const OpSpec spec_register_move = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "register_move",
     .doc = "Copies an integer or a register into a register.",
     .semantics = "dst = src, 32 bits",
@@ -41,4 +41,4 @@ const OpSpec spec_register_move = {
     .on_sequencer = true,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::register_move

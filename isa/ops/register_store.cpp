@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::register_store {
 namespace {
 
 constexpr std::array<Param, 2> kParams = {{
@@ -21,8 +21,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_register_store;
-const OpSpec spec_register_store = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "register_store",
     .doc = "Writes a register to one element of memory.",
     .semantics = "dst = src (low bits of the register)",
@@ -35,4 +35,4 @@ const OpSpec spec_register_store = {
     .eval = eval,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::register_store

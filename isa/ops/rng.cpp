@@ -1,6 +1,6 @@
 #include "isa/ops/random.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::rng {
 namespace {
 
 enum { kDst };
@@ -32,8 +32,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_rng;
-const OpSpec spec_rng = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "rng",
     .doc = "Random bits.",
     .semantics =
@@ -49,4 +49,4 @@ const OpSpec spec_rng = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::rng

@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::scalar_tensor_tensor {
 namespace {
 
 enum { kDst, kData, kOp0, kOperand0, kOp1, kOperand1, kReverse0, kReverse1 };
@@ -56,8 +56,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_scalar_tensor_tensor;
-const OpSpec spec_scalar_tensor_tensor = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "scalar_tensor_tensor",
     .doc = "A scalar operation and then an element-wise one, in one pass.",
     .semantics =
@@ -74,4 +74,4 @@ const OpSpec spec_scalar_tensor_tensor = {
     .undefined = OpSpec::Undefined::kIfComparing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::scalar_tensor_tensor

@@ -1,6 +1,6 @@
 #include "isa/ops/accumulate.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::select_reduce {
 namespace {
 
 enum { kDst, kPredicate, kOnTrue, kOnFalse, kReduceRes, kReduceCmd, kReduceOp, kReversePred };
@@ -77,8 +77,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_select_reduce;
-const OpSpec spec_select_reduce = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "select_reduce",
     .doc = "Selects by a predicate between a tile and one value per partition, and reduces.",
     .semantics =
@@ -96,4 +96,4 @@ const OpSpec spec_select_reduce = {
     .state = OpSpec::State::kIfReducing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::select_reduce

@@ -2,7 +2,7 @@
 
 #include "isa/ops/dma.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::sendrecv {
 namespace {
 
 enum { kSrc, kDst, kSendTo, kRecvFrom, kPipeId, kDmaEngine };
@@ -104,8 +104,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_sendrecv;
-const OpSpec spec_sendrecv = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "sendrecv",
     .doc = "Exchanges SBUF tiles between the two cores of a logical core.",
     .semantics =
@@ -127,4 +127,4 @@ const OpSpec spec_sendrecv = {
     .pick_engine = pick_engine,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::sendrecv

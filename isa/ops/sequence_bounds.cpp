@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::sequence_bounds {
 namespace {
 
 enum { kDst, kSegmentIds };
@@ -51,8 +51,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_sequence_bounds;
-const OpSpec spec_sequence_bounds = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "sequence_bounds",
     .doc = "Where the segment of each element begins and ends.",
     .semantics =
@@ -68,4 +68,4 @@ const OpSpec spec_sequence_bounds = {
     .undefined = OpSpec::Undefined::kRows,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::sequence_bounds

@@ -1,6 +1,6 @@
 #include "isa/ops/random.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::set_rng_seed {
 namespace {
 
 enum { kSrcSeeds };
@@ -25,8 +25,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_set_rng_seed;
-const OpSpec spec_set_rng_seed = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "set_rng_seed",
     .doc = "Seeds VectorE's random number generator.",
     .semantics =
@@ -42,4 +42,4 @@ const OpSpec spec_set_rng_seed = {
     .state = OpSpec::State::kAlways,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::set_rng_seed

@@ -1,9 +1,9 @@
 #include "isa/ops/copy.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_copy {
 
-extern const OpSpec spec_tensor_copy;
-const OpSpec spec_tensor_copy = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_copy",
     .doc = "Copies a tile on chip, casting if the dtypes differ.",
     .semantics = "dst[p,i] = src[p,i]: the same bits if the dtypes match, else through FP32",
@@ -21,4 +21,4 @@ const OpSpec spec_tensor_copy = {
     .expand = expand_copy,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_copy

@@ -1,6 +1,6 @@
 #include "isa/ops/copy.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_copy_dynamic_dst {
 namespace {
 
 void check(const Inst& inst, const Machine& machine) {
@@ -10,8 +10,8 @@ void check(const Inst& inst, const Machine& machine) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_copy_dynamic_dst;
-const OpSpec spec_tensor_copy_dynamic_dst = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_copy_dynamic_dst",
     .doc = "Legacy tensor_copy to an address known only at run time.",
     .semantics = "as tensor_copy; dst starts at a dynamic offset",
@@ -27,4 +27,4 @@ const OpSpec spec_tensor_copy_dynamic_dst = {
     .expand = expand_copy,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_copy_dynamic_dst

@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_copy_predicated {
 namespace {
 
 enum { kDst, kSrc, kPredicate, kReversePred };
@@ -78,8 +78,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_copy_predicated;
-const OpSpec spec_tensor_copy_predicated = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_copy_predicated",
     .doc = "Copies the elements that a predicate selects and leaves the others.",
     .semantics = "if ((predicate[p,i] != 0) xor reverse_pred) dst[p,i] = src[p,i]",
@@ -94,4 +94,4 @@ const OpSpec spec_tensor_copy_predicated = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_copy_predicated

@@ -2,7 +2,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_partition_reduce {
 namespace {
 
 enum { kDst, kOp, kData };
@@ -70,8 +70,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_partition_reduce;
-const OpSpec spec_tensor_partition_reduce = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_partition_reduce",
     .doc = "Reduces a tile across its partitions.",
     .semantics =
@@ -86,4 +86,4 @@ const OpSpec spec_tensor_partition_reduce = {
     .eval = eval,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_partition_reduce

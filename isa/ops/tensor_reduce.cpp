@@ -2,7 +2,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_reduce {
 namespace {
 
 enum { kDst, kOp, kData, kAxis, kNegate, kKeepdims };
@@ -110,8 +110,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_reduce;
-const OpSpec spec_tensor_reduce = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_reduce",
     .doc = "Reduces the last free dimensions of a tile.",
     .semantics =
@@ -127,4 +127,4 @@ const OpSpec spec_tensor_reduce = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_reduce

@@ -2,7 +2,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_scalar {
 namespace {
 
 enum { kDst, kData, kOp0, kOperand0, kReverse0, kOp1, kOperand1, kReverse1 };
@@ -193,8 +193,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_scalar;
-const OpSpec spec_tensor_scalar = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_scalar",
     .doc = "One or two operators between a tile and constants or one value per partition.",
     .semantics =
@@ -216,4 +216,4 @@ const OpSpec spec_tensor_scalar = {
     .pick_engine = pick_engine,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_scalar

@@ -2,7 +2,7 @@
 
 #include "isa/ops/accumulate.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_scalar_cumulative {
 namespace {
 
 enum { kDst, kSrc, kOp0, kOp1, kImm0, kImm1, kReduceCmd };
@@ -87,8 +87,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_scalar_cumulative;
-const OpSpec spec_tensor_scalar_cumulative = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_scalar_cumulative",
     .doc = "A scalar operation and a running reduction along the free dimension.",
     .semantics =
@@ -106,4 +106,4 @@ const OpSpec spec_tensor_scalar_cumulative = {
     .undefined = OpSpec::Undefined::kIfComparing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_scalar_cumulative

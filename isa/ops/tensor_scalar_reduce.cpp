@@ -1,6 +1,6 @@
 #include "isa/ops/accumulate.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_scalar_reduce {
 namespace {
 
 enum {
@@ -101,8 +101,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_scalar_reduce;
-const OpSpec spec_tensor_scalar_reduce = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_scalar_reduce",
     .doc = "A scalar operation and the reduction of its result along the free dimensions.",
     .semantics =
@@ -121,4 +121,4 @@ const OpSpec spec_tensor_scalar_reduce = {
     .undefined = OpSpec::Undefined::kIfComparing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_scalar_reduce

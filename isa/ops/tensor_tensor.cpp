@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_tensor {
 namespace {
 
 enum { kDst, kData1, kData2, kOp };
@@ -79,8 +79,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_tensor;
-const OpSpec spec_tensor_tensor = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_tensor",
     .doc = "Element-wise binary operation on two tiles.",
     .semantics =
@@ -101,4 +101,4 @@ const OpSpec spec_tensor_tensor = {
     .pick_engine = pick_engine,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_tensor

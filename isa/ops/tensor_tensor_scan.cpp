@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::tensor_tensor_scan {
 namespace {
 
 enum { kDst, kData0, kData1, kInitial, kOp0, kOp1, kReverse0, kReverse1 };
@@ -48,8 +48,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 
 }  // namespace
 
-extern const OpSpec spec_tensor_tensor_scan;
-const OpSpec spec_tensor_tensor_scan = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "tensor_tensor_scan",
     .doc = "A running recurrence along the free dimension of two tiles.",
     .semantics =
@@ -65,4 +65,4 @@ const OpSpec spec_tensor_tensor_scan = {
     .undefined = OpSpec::Undefined::kIfComparing,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::tensor_tensor_scan

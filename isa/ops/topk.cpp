@@ -4,7 +4,7 @@
 
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::topk {
 namespace {
 
 enum { kValDst, kIdxDst, kSrc, kN };
@@ -95,8 +95,8 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 
 }  // namespace
 
-extern const OpSpec spec_topk;
-const OpSpec spec_topk = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "topk",
     .doc = "The K largest values, with their positions, of each 16-partition snake.",
     .semantics =
@@ -113,4 +113,4 @@ const OpSpec spec_topk = {
     .expand = expand_parts,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::topk

@@ -1,6 +1,6 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::while_begin {
 namespace {
 
 constexpr std::array<Param, 1> kParams = {{
@@ -9,8 +9,8 @@ constexpr std::array<Param, 1> kParams = {{
 
 }  // namespace
 
-extern const OpSpec spec_while_begin;
-const OpSpec spec_while_begin = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "while_begin",
     .doc = "Opens a loop that runs while a register is not zero.",
     .semantics = "while (register != 0)",
@@ -22,4 +22,4 @@ const OpSpec spec_while_begin = {
     .control = OpSpec::Control::kWhileBegin,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::while_begin

@@ -1,10 +1,10 @@
 #include "isa/ops/common.hpp"
 
-namespace nkisim::isa {
+namespace nkisim::isa::ops::while_end {
 namespace {}  // namespace
 
-extern const OpSpec spec_while_end;
-const OpSpec spec_while_end = {
+extern const OpSpec kSpec;
+const OpSpec kSpec = {
     .name = "while_end",
     .doc = "Closes the innermost while_begin.",
     .semantics = "back to the condition",
@@ -16,4 +16,4 @@ const OpSpec spec_while_end = {
     .control = OpSpec::Control::kWhileEnd,
 };
 
-}  // namespace nkisim::isa
+}  // namespace nkisim::isa::ops::while_end
