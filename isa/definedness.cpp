@@ -106,6 +106,13 @@ std::uint32_t Origins::computed(const Inst& inst, std::uint32_t from) {
   return at->second;
 }
 
+void Origins::times_zero(const Inst& inst, std::uint32_t origin) {
+  const SourceLoc& loc = inst.loc;
+  const Line line = loc.kernel_line != 0 ? Line{loc.kernel_file, loc.kernel_line}
+                                         : Line{0, static_cast<std::uint32_t>(loc.trace_line)};
+  times_zero_.try_emplace(line, TimesZero{&inst, origin});
+}
+
 const Inst* Origins::last(std::uint32_t origin) const {
   if (origin == 0) return nullptr;
   const Origin& o = all_.at(origin - 1);

@@ -53,11 +53,21 @@ class Origins {
   [[nodiscard]] std::string describe(std::uint32_t origin, const Program& program) const;
   /// The last instruction on the way; null for a root.
   [[nodiscard]] const Inst* last(std::uint32_t origin) const;
+  /// `inst` multiplies undefined elements by zeros: its result is right unless they, of which one
+  /// comes from `origin`, are NaN or infinite. The first instruction of each line is kept.
+  void times_zero(const Inst& inst, std::uint32_t origin);
+  struct TimesZero {
+    const Inst* inst;
+    std::uint32_t origin;
+  };
+  using Line = std::pair<std::uint32_t, std::uint32_t>;  // of a kernel; or 0 and that of the trace
+  [[nodiscard]] const std::map<Line, TimesZero>& times_zero() const { return times_zero_; }
   /// Where the way begins.
   [[nodiscard]] const Origin& root_of(std::uint32_t origin) const;
 
  private:
   std::vector<Origin> all_;
+  std::map<Line, TimesZero> times_zero_;
   std::map<std::pair<const void*, std::uint64_t>, std::uint32_t> known_;
 };
 

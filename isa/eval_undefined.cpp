@@ -6,8 +6,10 @@
 // for it, and what a select, a mask or a bitwise operation shuts out is not undefined. Two kinds
 // of results can agree by chance and are taken to be undefined wherever an undefined value goes in:
 // comparisons (no few values meet the one that makes a difference) and searches for equal values
-// (OpSpec::undefined). What stays in memory is the first evaluation's, in which bytes that nobody
-// wrote read as AWS's simulator fills them: NaN, or 4 in integers (nki_simulator.rst).
+// (OpSpec::undefined). MX products are evaluated with finite values, so that padding that meets
+// zeros does no harm; those that it would harm are noted. What stays in memory is the first
+// evaluation's, in which bytes that nobody wrote read as AWS's simulator fills them: NaN, or 4 in
+// integers (nki_simulator.rst).
 #include <algorithm>
 #include <cstring>
 
@@ -51,6 +53,7 @@ void EvalContext::Replay::collect_holes(EvalContext& context, const TensorRef& r
                                         const Placement& place, const Run& run, std::int64_t first,
                                         std::int64_t count) {
   const std::int64_t size = size_bytes(ref.dtype);
+  const bool scales = param != nullptr && param->mx_scale;
   const std::uint64_t space = static_cast<std::uint64_t>(ref.space) << 48U;
   const std::size_t begin = holes.size();
   std::uint32_t last = 0;
@@ -61,7 +64,9 @@ void EvalContext::Replay::collect_holes(EvalContext& context, const TensorRef& r
     const std::int64_t bit = place.bit(byte, run.row);
     const std::int64_t hole = place.bits->find_undefined(bit, size);
     const std::uint32_t from = place.bits->origin(hole);
-    if (origin == 0) origin = context.origin_of(ref, place, byte + hole - bit, run.row);
+    const auto here = [&] { return context.origin_of(ref, place, byte + hole - bit, run.row); };
+    if (origin == 0) origin = here();
+    if (finite && !is_written(param->kind)) last_origin = here();
     if (i == first || from != last) {
       stored = context.memory_.origins().last(from) != nullptr;
     }
@@ -69,7 +74,7 @@ void EvalContext::Replay::collect_holes(EvalContext& context, const TensorRef& r
     if (holes.size() > begin && holes.back().stored == stored) {
       ++holes.back().count;
     } else {
-      holes.push_back({at, 1, run.step_bytes, ref.dtype, stored,
+      holes.push_back({at, 1, run.step_bytes, scales ? Dtype::kFloat8E8m0fnu : ref.dtype, stored,
                        space + static_cast<std::uint64_t>(byte), hole_bytes.size()});
     }
     hole_bytes.insert(hole_bytes.end(), at, at + size);
@@ -92,6 +97,7 @@ void EvalContext::collect(const TensorRef& ref, bool written, Replay& replay) {
                                columns, replay.piece_bytes});
       replay.piece_bytes += static_cast<std::size_t>(run.count * size);
     }
+    if (replay.param != nullptr && !reads_row(*replay.running, *replay.param, row)) return;
     const std::int64_t bit = place.bit(run.data - place.region->data(), row);
     const bool once = run.step_bytes == 0;  // one element, read over and over
     for_each_undefined(
@@ -102,7 +108,7 @@ void EvalContext::collect(const TensorRef& ref, bool written, Replay& replay) {
           if (notes) {
             Replay::note_reach(replay.reach, ref.rows(), columns, row, column + first, width);
           }
-          if (replay.selecting) {
+          if (replay.param != nullptr && selects(*replay.param)) {
             Replay::note_reach(replay.selects, ref.rows(), columns, row, column + first, width);
           }
         });
@@ -151,7 +157,7 @@ void EvalContext::collect(const Inst& inst, Replay& replay) {
   set_skip_out_of_bounds(oob >= 0 && inst.integer(oob) == 1);
   for (const bool written : {false, true}) {
     for_each_operand(inst, [&](const TensorRef& ref, const Param& param) {
-      replay.selecting = selects(param);
+      replay.param = &param;
       if (is_written(param.kind) == written) collect(ref, written, replay);
     });
   }
@@ -210,13 +216,16 @@ bool EvalContext::Replay::evaluate(EvalContext& context, const Inst& inst, int f
 void EvalContext::evaluate_undefined(const Inst& inst) {
   Replay replay;
   check_steering(inst);
+  replay.running = &inst;
+  replay.finite = pads_with_zeros(inst);
   replay.spread = spread_of(inst);
   replay.depends = depends_of(inst);
   collect(inst, replay);
   if (replay.origin == 0 && state_undefined(inst)) replay.origin = state_.undefined_origin;
   if (replay.origin == 0) throw Error(ErrorCode::kInternal, "internal error: nothing is undefined");
   const bool moves = only_moves(inst), stateful = uses_state(inst);
-  for (int fill = 0; fill < (moves ? 2 : Replay::kFills); ++fill) {
+  const int fills = moves ? 2 : replay.finite ? Replay::kFinite : Replay::kFills;
+  for (int fill = 0; fill < fills; ++fill) {
     if (!replay.evaluate(*this, inst, moves && fill > 0 ? Replay::kInverse : fill)) {
       replay.unsure = true;
       break;
@@ -226,6 +235,8 @@ void EvalContext::evaluate_undefined(const Inst& inst) {
       replay.copy_to(replay.actual);
       replay.differs.resize(replay.actual.size());
       replay.state_actual = state_;
+    } else if (fill == 1 && replay.finite) {
+      replay.copy_to(replay.zeros);
     } else {
       replay.copy_to(replay.now);
       replay.compare();
@@ -234,6 +245,9 @@ void EvalContext::evaluate_undefined(const Inst& inst) {
     replay.put_back();
     state_ = replay.state;
     if (!stateful && replay.settled()) break;
+  }
+  if (replay.finite && !replay.unsure && replay.keep_finite()) {
+    memory_.origins().times_zero(inst, replay.last_origin);
   }
   conclude(inst, replay);
 }

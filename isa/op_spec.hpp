@@ -89,6 +89,8 @@ enum class ParamKind : std::uint8_t {
   return kind == ParamKind::kOut || kind == ParamKind::kInOut || kind == ParamKind::kOutList;
 }
 
+inline constexpr int kScaleRows = 4;  // of MX scales, per quadrant of 32 data partitions
+
 /// One parameter, named as in nki.isa.
 struct Param {
   std::string_view name;
@@ -101,7 +103,7 @@ struct Param {
   bool indirect = false;  // may be a v4 indirect view (gather or scatter along the free dimension)
   bool gather = false;    // may be addressed row by row through an index tensor (kVector, DMA only)
   bool one_bank = false;  // written by the tensor engine: within one PSUM bank before v4
-  bool mx_scale = false;  // may also start 4, 8 or 12 partitions into a quadrant
+  bool mx_scale = false;  // MX scales: may also start 4, 8 or 12 partitions into a quadrant
   bool steers = false;    // an index, a register, a seed: an undefined value is an error at once
 };
 

@@ -127,6 +127,12 @@ class Program {
   /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
   void locate(Error& error) const;
 
+  /// The minor number of the SDK release, 2.28 to 2.32, whose values instructions have where
+  /// AWS's documents say that a release changed them; see isa/ops/quantize_mx.cpp.
+  void set_sdk(int minor) { sdk_ = minor; }
+  [[nodiscard]] int sdk() const { return sdk_; }
+  static constexpr int kOldestSdk = 28, kNewestSdk = 32;
+
   /// To be called once after the last instruction: throws Error if a loop or branch is still open.
   void finish() const;
 
@@ -141,6 +147,7 @@ class Program {
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
   bool accumulates_onto_any_ = false;
+  int sdk_ = kNewestSdk;
   std::string trace_file_;
   std::pmr::monotonic_buffer_resource arena_;
   std::deque<Tensor> tensors_;

@@ -88,6 +88,35 @@ void fill_element(Dtype dtype, int fill, std::uint64_t place, std::byte* out) {
   std::memcpy(out, &bits, static_cast<std::size_t>(size_bytes(dtype)));
 }
 
+// A byte of a packed element, changed where it would be NaN or infinity.
+std::uint32_t finite_byte(Dtype dtype, std::uint32_t byte) {
+  if (dtype == Dtype::kFloat8E4m3fnX4 && (byte & 0x7fU) == 0x7fU) return byte ^ 1U;
+  if (dtype == Dtype::kFloat8E5m2X4 && (byte & 0x7cU) == 0x7cU) return byte ^ 0x40U;
+  return byte;
+}
+
+// As fill_element, for evaluations 1 (zeros), 2, 3 and 4 (near the largest), without NaN and
+// infinity; scales make neither of any packed value.
+void fill_finite(Dtype dtype, int fill, std::uint64_t place, std::byte* out) {
+  constexpr std::uint32_t kOne = 127, kSpread = 32, kLargest = 110;  // exponents of scales
+  constexpr float kHuge = 1e38F;
+  const auto size = static_cast<std::size_t>(size_bytes(dtype));
+  const std::uint32_t h = mix(place + static_cast<std::uint64_t>(fill));
+  std::uint32_t bits = 0;
+  if (fill > 1 && kFloats.contains(dtype)) {
+    const float value = fill < 4 ? float_fill(fill, h) : (h % 2 == 0 ? kHuge : -kHuge);
+    return encode_one(dtype, value, out);
+  }
+  if (fill > 1 && dtype == Dtype::kFloat8E8m0fnu) {
+    bits = fill < 4 ? kOne - kSpread + h % (2 * kSpread) : kOne + kLargest;
+  } else if (fill > 1) {
+    for (std::size_t i = 0; i < size; ++i) {
+      bits |= finite_byte(dtype, (h >> (8 * i)) & 0xffU) << (8 * i);
+    }
+  }
+  std::memcpy(out, &bits, size);
+}
+
 // Whether evaluation `fill` has one value for all elements.
 bool is_constant(int fill) { return fill == 0 || fill == 1 || fill == 4 || fill == 5; }
 
@@ -119,6 +148,9 @@ void EvalContext::Replay::fill_holes(int fill) const {
       if (fill == kInverse) invert(value.data(), size);
     }
     for_each_element(h, [&](std::int64_t i, std::byte* at) {
+      if (finite && fill > 0) {
+        return fill_finite(h.dtype, fill, h.where + static_cast<std::uint64_t>(i * h.step), at);
+      }
       if (fill == kInverse && h.stored) {
         std::memcpy(at, &hole_bytes[h.saved + static_cast<std::size_t>(i) * size], size);
         invert(at, size);
@@ -185,18 +217,35 @@ void EvalContext::Replay::restore(const std::vector<std::byte>& bytes) const {
   }
 }
 
+bool EvalContext::Replay::keep_finite() {
+  bool any = false;
+  for (const Piece& p : pieces) {
+    const auto size = static_cast<std::size_t>(p.size);
+    for (std::size_t at = p.saved; at < p.saved + static_cast<std::size_t>(p.count) * size;
+         at += size) {
+      if (any_bit(&differs[at], p.size) || std::memcmp(&actual[at], &zeros[at], size) == 0) {
+        continue;
+      }
+      std::memcpy(&actual[at], &zeros[at], size);
+      any = true;
+    }
+  }
+  return any;
+}
+
 void EvalContext::Replay::compare() {
   using Word = std::uint64_t;
+  const std::vector<std::byte>& first = finite ? zeros : actual;
   std::size_t i = 0;
   for (; i + sizeof(Word) <= now.size(); i += sizeof(Word)) {
     Word a, b, d;
     std::memcpy(&a, &now[i], sizeof a);
-    std::memcpy(&b, &actual[i], sizeof b);
+    std::memcpy(&b, &first[i], sizeof b);
     std::memcpy(&d, &differs[i], sizeof d);
     d |= a ^ b;
     std::memcpy(&differs[i], &d, sizeof d);
   }
-  for (; i < now.size(); ++i) differs[i] |= now[i] ^ actual[i];
+  for (; i < now.size(); ++i) differs[i] |= now[i] ^ first[i];
 }
 
 void EvalContext::Replay::note_reach(Reaches& reach, std::int64_t rows, std::int64_t columns,

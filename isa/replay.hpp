@@ -16,7 +16,7 @@ struct EvalContext::Replay {
   struct Holes {
     std::byte* data;
     std::int64_t count, step;
-    Dtype dtype;
+    Dtype dtype;          // of MX scales kFloat8E8m0fnu
     bool stored;          // an instruction computed their values
     std::uint64_t where;  // of the first on the device, whatever the host's addresses
     std::size_t saved;    // where their bytes are in `hole_bytes`
@@ -49,6 +49,7 @@ struct EvalContext::Replay {
   };
 
   static constexpr int kFills = 12;    // evaluations: 0 is what stays
+  static constexpr int kFinite = 5;    // ... where the others are of finite values
   static constexpr int kInverse = -1;  // every bit other than in evaluation 0
 
   Depends depends = Depends::kAll;
@@ -57,19 +58,22 @@ struct EvalContext::Replay {
   std::vector<std::byte> hole_bytes;  // as they were
   std::vector<Piece> pieces;
   std::size_t piece_bytes = 0;
-  bool selecting = false;        // the operand being collected selects
-  Reaches selects;               // of operands that select
-  Reaches reach;                 // of operands that are read
-  std::vector<Write> writes;     // of any evaluation; merged by merge_writes
-  std::size_t first_writes = 0;  // how many of them are those of evaluation 0
-  std::vector<std::byte> before, actual, now;
+  bool finite = false;  // all evaluations but 0 are of finite values
+  const Inst* running = nullptr;
+  const Param* param = nullptr;                       // of the operand being collected
+  Reaches selects;                                    // of operands that select
+  Reaches reach;                                      // of operands that are read
+  std::vector<Write> writes;                          // of any evaluation; merged by merge_writes
+  std::size_t first_writes = 0;                       // how many of them are those of evaluation 0
+  std::vector<std::byte> before, actual, zeros, now;  // zeros: evaluation 1, if they are finite
   std::vector<std::byte> differs;  // bits of `actual` that differ in some evaluation
   CoreState state, state_actual;
   std::bitset<kPartitions> vector_differs, scalar_differs;
   Parcel parcel;
   const Parcel* received = nullptr;
-  std::uint32_t origin = 0;
-  bool unsure = false;  // an evaluation failed: everything it writes is undefined
+  std::uint32_t origin = 0;       // of the first hole
+  std::uint32_t last_origin = 0;  // of the last
+  bool unsure = false;            // an evaluation failed: everything it writes is undefined
 
   /// Undefined elements of an operand's run: those with values that an instruction computed apart
   /// from those that nobody wrote.
@@ -87,6 +91,9 @@ struct EvalContext::Replay {
   void copy_to(std::vector<std::byte>& bytes) const;
   void restore(const std::vector<std::byte>& bytes) const;
   void compare();
+  /// Gives elements that are the same for all finite values, but not for NaN, their value for
+  /// zeros. Returns whether there are any.
+  bool keep_finite();
   [[nodiscard]] static bool any_bit(const std::byte* element, std::int64_t size);
   /// Elements `first` to `first + count` of a row are undefined in an operand of that shape.
   static void note_reach(Reaches& reach, std::int64_t rows, std::int64_t columns, std::int64_t row,

@@ -72,6 +72,16 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
   return error;
 }
 
+Error describe(const Program& program, const Origins& origins, const Origins::TimesZero& found) {
+  Error error(ErrorCode::kBadInput,
+              "multiplies undefined elements by zeros, which is right unless they hold NaN or "
+              "infinity: " +
+                  origins.describe(found.origin, program));
+  error.at(spec(*found.inst).name, found.inst->loc);
+  program.locate(error);
+  return error;
+}
+
 }  // namespace
 
 void check_outputs(const Program& program, Memory& memory, const UndefinedSink& sink) {
@@ -86,6 +96,9 @@ void check_outputs(const Program& program, Memory& memory, const UndefinedSink& 
     const Finding found = look(t, memory.hbm(id), memory.bits(id), memory.origins());
     if (found.elements == 0) continue;
     reports.push_back({describe(program, id, found, memory), found.order_only});
+  }
+  for (const auto& [line, found] : memory.origins().times_zero()) {
+    reports.push_back({describe(program, memory.origins(), found), true});
   }
   for (const Report& report : reports) {
     if (sink) sink(report.error, report.warning);

@@ -62,6 +62,17 @@ inline bool selects(const Param& param) {
   return param.name == "predicate" || param.name == "bound0" || param.name == "bound1";
 }
 
+// Whether the op reads row `row` of an operand: of MX scales kScaleRows per quadrant of the data.
+inline bool reads_row(const Inst& inst, const Param& param, std::int64_t row) {
+  if (!param.mx_scale || is_written(param.kind)) return true;
+  const std::int64_t rows = inst.tensor(param_index(spec(inst), "stationary")).rows();
+  return row % kQuadrant < kScaleRows && row < rows;
+}
+
+// MX products have whole quadrants of partitions, so that kernels multiply padding that nobody
+// wrote by zeros: what only NaN or infinity there would change is not undefined.
+inline bool pads_with_zeros(const Inst& inst) { return inst.op == Op::k_nc_matmul_mx; }
+
 // On which elements of its operands one of the result can depend: those at its place (of operands
 // of another width: in its row), those in its row, any. kAll is always right; the others save
 // evaluations.

@@ -5,9 +5,9 @@ namespace nkisim::isa {
 void check_scale(std::string_view operand, const TensorRef& scale, std::int64_t rows,
                  std::int64_t columns) {
   const std::int64_t least = (rows / kQuadrant - 1) * kQuadrant + kScaleRows;
-  if (scale.rows() < least || scale.rows() > rows) {
+  if (scale.rows() < least) {
     fail(operand, describe(scale),
-         std::to_string(least) + " to " + std::to_string(rows) + " partitions (4 per quadrant of " +
+         "at least " + std::to_string(least) + " partitions (4 per quadrant of " +
              std::to_string(rows) + " data partitions)");
   }
   if (scale.columns() < columns) {

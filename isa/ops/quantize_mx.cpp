@@ -55,10 +55,22 @@ int group_exponent(const Tile<float>& x, std::int64_t row, std::int64_t column) 
   return top;
 }
 
+// How a destination is filled: with the scale of SDK 2.31 no value of a group is too large.
+struct Range {
+  int exponent;  // of the largest magnitude, once it is scaled
+  float largest;
+};
+
+Range range_of(Dtype dtype, const Program& program) {
+  constexpr int kDoubledSince = 31;
+  const Range range = dtype == Dtype::kFloat8E5m2X4 ? Range{15, 57344.0F} : Range{8, 448.0F};
+  return {range.exponent - (program.sdk() >= kDoubledSince ? 1 : 0), range.largest};
+}
+
 void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &scale = inst.tensor(kDstScale);
   const Tile<float> x = ctx.load(inst.tensor(kSrc));
-  const int reserve = (dst.dtype == Dtype::kFloat8E5m2X4 ? 15 : 8) - 1;  // Emax - 1
+  const Range range = range_of(dst.dtype, ctx.program());
   for (std::int64_t quadrant = 0; quadrant < x.rows / kQuadrant; ++quadrant) {
     TensorRef rows = scale_quadrant(scale, quadrant);
     const Tile<std::byte> bytes = ctx.make<std::byte>(kScaleRows, scale.columns());
@@ -66,11 +78,13 @@ void eval(const Inst& inst, EvalContext& ctx) {
     for (std::int64_t g = 0; g < kScaleRows; ++g) {
       const std::int64_t row = quadrant * kQuadrant + g * 8;
       for (std::int64_t c = 0; c < x.columns; c += 4) {
-        const int exponent = std::clamp(group_exponent(x, row, c) - reserve, -127, 127);
+        const int exponent = std::clamp(group_exponent(x, row, c) - range.exponent, -127, 127);
         bytes.row(g)[c / 4] = static_cast<std::byte>(exponent + 127);
         for (std::int64_t r = row; r < row + 8; ++r) {
           for (std::int64_t i = c; i < c + 4; ++i) {
-            x.row(r)[i] = std::ldexp(x.row(r)[i], -exponent);
+            float& v = x.row(r)[i];
+            const float scaled = std::ldexp(v, -exponent);
+            v = std::isfinite(v) ? std::clamp(scaled, -range.largest, range.largest) : scaled;
           }
         }
       }
@@ -95,10 +109,12 @@ const OpSpec kSpec = {
     .semantics =
         "a = largest magnitude of the group; X = 2^(floor(log2 a) - (Emax - 1)), Emax 8 (e4m3fn) "
         "or 15 (e5m2), 2^-127 for zeros; dst = fp8(src / X); scale byte = log2 X + 127, at row "
-        "(p // 32) * 32 + (p % 32) // 8, column f // 4",
+        "(p // 32) * 32 + (p % 32) // 8, column f // 4. Before SDK 2.31 Emax in place of Emax - 1; "
+        "dst saturates",
     .cost = "VectorE: 4 values per partition and cycle",
     .sources =
-        "nki.isa.quantize_mx; trainium3_arch; mxfp-matmul guide (scale layout). Assumed: scales "
+        "nki.isa.quantize_mx; release notes of NKI 0.5.0 (the scale, and that values were clamped "
+        "before); trainium3_arch; mxfp-matmul guide (scale layout). Assumed: scales "
         "clamp to 2^-127..2^127, infinity and NaN count as 2^128",
     .engines = kVectorOnly,
     .params = kParams,

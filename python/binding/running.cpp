@@ -132,20 +132,31 @@ bool evaluate(Recorder& r, int core, int cores, bool complete,
   return done;
 }
 
-using Inputs = std::map<std::uint32_t, std::vector<std::byte>>;
+using Inputs = std::map<std::uint32_t, std::unique_ptr<SharedBytes>>;
 
-// The bytes a run starts from, to run again.
-Inputs copy_inputs(Recorder& r) {
+// The bytes a run starts from, to run again: the host's memory has them once, and what each run
+// writes.
+Inputs share_inputs(Recorder& r) {
   Inputs inputs;
   std::uint32_t id = 0;
   for (const Tensor& t : r.program.tensors()) {
     using enum TensorRole;
     if (t.role == kInput || t.role == kInputOutput || t.role == kConstant) {
-      inputs[id] = r.live_memory().read(id);
+      const Region& region = r.live_memory().hbm(id);
+      const auto size = static_cast<std::size_t>(region.size());
+      auto& shared = inputs[id];
+      shared = std::make_unique<SharedBytes>(std::span(region.data(), size));
+      r.live_memory().load(id, *shared);
     }
     ++id;
   }
   return inputs;
+}
+
+std::unique_ptr<Memory> memory_with(const Program& program, const Inputs& inputs) {
+  auto memory = std::make_unique<Memory>(program);
+  for (const auto& [id, bytes] : inputs) memory->load(id, *bytes);
+  return memory;
 }
 
 // What the compiler's switches would change, into the program's origin.
@@ -179,12 +190,8 @@ py::dict simulate(Recorder& r, const std::string& config_name,
   options.progress = [&](std::uint64_t n, nkisim::models::Fs) { return services.progress(n); };
   Memory& memory = r.live_memory();
   const std::string session = report_files(files).session;
-  const Inputs inputs = explain ? copy_inputs(r) : Inputs();
-  const auto fresh = [&] {
-    auto copy = std::make_unique<Memory>(r.program);
-    for (const auto& [id, bytes] : inputs) copy->load(id, bytes);
-    return copy;
-  };
+  const Inputs inputs = explain ? share_inputs(r) : Inputs();
+  const auto fresh = [&] { return memory_with(r.program, inputs); };
   nkisim::SimResult result;
   std::vector<nkisim::WhatIf> changes;
   {
@@ -227,12 +234,7 @@ std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values)
   }
   if (!nkisim::checks::may_race(r.program)) return lines;
   InterpretOptions options = options_for(r, py::bool_(false), py::none());
-  const Inputs inputs = values ? copy_inputs(r) : Inputs();
-  const auto load = [&] {
-    auto memory = std::make_unique<Memory>(r.program);
-    for (const auto& [id, bytes] : inputs) memory->load(id, bytes);
-    return memory;
-  };
+  const auto load = [&] { return memory_with(r.program, share_inputs(r)); };
   nkisim::checks::RaceReport found;
   {
     const py::gil_scoped_release release;
@@ -276,6 +278,9 @@ void bind_running(py::class_<Recorder>& program) {
            })
       .def("evaluate", &evaluate)
       .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)
+      .def_property(
+          "sdk", [](const Recorder& r) { return r.program.sdk(); },
+          [](Recorder& r, int minor) { r.program.set_sdk(minor); })
       .def("may_race", [](const Recorder& r) { return nkisim::checks::may_race(r.program); })
       .def("check_races", &check_races)
       .def("simulate", &simulate)

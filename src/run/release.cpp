@@ -14,8 +14,6 @@ namespace {
 using isa::Dtype;
 using isa::Inst;
 
-constexpr int kFirst = 28;
-
 // One sentence of the release notes of NKI: what an instruction must not be, `from` a release on or
 // `before` one (0: no bound). `found` is empty where the instruction is none of it.
 struct Rule {
@@ -142,7 +140,7 @@ Release parse_release(std::string_view text) {
   const std::string_view digits = text.starts_with("2.") ? text.substr(2) : std::string_view{};
   const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), minor);
   if (digits.empty() || ec != std::errc{} || end != digits.data() + digits.size() ||
-      minor < kFirst || minor > kNewestRelease.minor) {
+      minor < isa::Program::kOldestSdk || minor > kNewestRelease.minor) {
     isa::fail("the SDK release", std::string(text), "2.28 to 2.32");
   }
   return {minor};

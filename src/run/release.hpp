@@ -13,7 +13,7 @@ namespace nkisim {
 struct Release {
   int minor = 0;
 };
-inline constexpr Release kNewestRelease{32};
+inline constexpr Release kNewestRelease{isa::Program::kNewestSdk};
 /// "2.29"; an Error unless it is one of 2.28 to 2.32, whose release notes say what NKI takes.
 [[nodiscard]] Release parse_release(std::string_view text);
 

@@ -263,7 +263,7 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
   check_version(header);
   check_keys("header", header,
              {"nisa", "target", "name", "about", "stream", "semaphores", "timing_only", "cores",
-              "ranks", "addresses", "api", "semaphore_names", "files", "tensors"});
+              "ranks", "addresses", "api", "sdk", "semaphore_names", "files", "tensors"});
   trace.program = std::make_unique<isa::Program>(read_machine(header, options.target), trace_name);
   trace.name = text_member("header", header, "name");
   trace.about = text_member("header", header, "about");
@@ -283,6 +283,8 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
   if (trace.open && program.explicit_semaphores()) {
     isa::fail("header.semaphores", "explicit in a program with open addresses", "derived");
   }
+  program.set_sdk(isa::Program::kOldestSdk +
+                  static_cast<int>(name_member("header", header, "sdk", kSdks, kSdks.size() - 1)));
   program.set_allow_over_capacity(options.allow_over_capacity);
   read_semaphore_names(header, trace);
   if (const auto files = header.find("files")) {
@@ -443,6 +445,9 @@ std::string format_header(const TraceFile& trace) {
   }
   if (program.virtual_addresses()) w.text("addresses", kAddressModes.at(trace.open ? 2 : 1));
   if (trace.recorded) w.text("api", kApiNames.at(trace.legacy ? 1 : 0));
+  if (program.sdk() != isa::Program::kNewestSdk) {
+    w.text("sdk", kSdks.at(static_cast<std::size_t>(program.sdk() - isa::Program::kOldestSdk)));
+  }
   w.integer("cores", std::max(trace.cores, program.cores()));
   if (program.ranks() != 1) w.integer("ranks", program.ranks());
   if (!trace.semaphore_names.empty()) {

@@ -57,6 +57,9 @@ template <std::size_t N>
 [[nodiscard]] std::string_view choice_name(const isa::Program& program, const isa::Param& param,
                                            std::int64_t value);
 [[nodiscard]] bool is_choice(isa::ParamKind kind);
+/// The releases of the SDK that a header may name, from Program::kOldestSdk to kNewestSdk.
+inline constexpr std::array<std::string_view, 5> kSdks = {"2.28", "2.29", "2.30", "2.31", "2.32"};
+static_assert(kSdks.size() == isa::Program::kNewestSdk - isa::Program::kOldestSdk + 1);
 /// How an Arg holds such a value.
 [[nodiscard]] inline isa::Arg::Kind choice_kind(isa::ParamKind kind) {
   const bool integer = kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kOpcode;

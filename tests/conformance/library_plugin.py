@@ -195,11 +195,22 @@ def _check_size(inputs, most):
         raise _TooLarge("over the limit of arguments")
 
 
+class _Packed:
+    """An output of packed MX values, which the checkout wants as numbers of the dtype of its reference:
+    on the device these are the same bits, and so they are here."""
+
+    def __init__(self, array):
+        self.array = np.ascontiguousarray(array)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array if dtype is None else self.array.view(dtype)
+
+
 def _limited(simulate, most):
     """The checkout's simulate_kernel, for kernels with at most so many bytes to take."""
     def simulate_kernel(kernel, inputs, lnc):
         _check_size([inputs], most)
-        return simulate(kernel, inputs, lnc)
+        return [_Packed(v) if v.dtype.names else v for v in simulate(kernel, inputs, lnc)]
     return simulate_kernel
 
 

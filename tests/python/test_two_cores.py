@@ -158,8 +158,7 @@ def test_a_barrier_on_a_tile_is_a_hint(monkeypatch):
         return out
 
     x = np.random.default_rng(0).random((2, 64, 8), np.float32)
-    with pytest.warns(UserWarning, match="data in shared HBM is required"):
-        np.testing.assert_array_equal(nkisim.run(kernel, x, grid=2).outputs, x[::-1])
-    monkeypatch.setenv("NKISIM_STRICT", "1")
-    with pytest.raises(nkisim.Error, match="data in shared HBM is required"):
-        nkisim.run(kernel, x, grid=2)
+    for strict in ("0", "1"):  # nki-library compiles
+        monkeypatch.setenv("NKISIM_STRICT", strict)
+        with pytest.warns(UserWarning, match="data in shared HBM is required"):
+            np.testing.assert_array_equal(nkisim.run(kernel, x, grid=2).outputs, x[::-1])

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from ..values import dtypes
 from ..values.errors import (Error, KernelTypeError, KernelValueError, fail,
-                             kernel_frame)
+                             kernel_frame, sdk)
 from ..values.register import VirtualRegister
 from ..values.storage import (HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, psum,
                               row_major, sbuf)
@@ -82,6 +82,7 @@ class Recorder:
         self.generation = self.machine["generation"]
         self.program = _core.Program(target)
         self.program.stochastic_rounding = options and options.stochastic_rounding
+        self.program.sdk = sdk()
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self._append = self.program.append
         self.options = options

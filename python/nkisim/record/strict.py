@@ -33,6 +33,11 @@ _LIBRARIES = tuple({sysconfig.get_path(k) + os.sep for k in ("stdlib", "platstdl
 enabled = is_strict
 
 
+def refuses(since):
+    """Whether a rule of the documents since SDK 2.`since` is to be an error."""
+    return is_strict() and sdk() >= since
+
+
 def check_release(program):
     """Warns of every recorded instruction that the compiler of NKISIM_SDK refuses."""
     for file, line, message in dict.fromkeys(program.refusals(f"2.{sdk()}")):

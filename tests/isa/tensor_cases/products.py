@@ -224,7 +224,7 @@ def nc_matmul_mx():
             ("K of 40", {"s": out("float8_e5m2_x4", 40, 6), "m": out("float8_e5m2_x4", 40, 10)}, {},
              "a multiple of 32 partitions (K)"),
             ("odd M", {"s": out("float8_e5m2_x4", 64, 5), "d": psum("float32", 5, 10)}, {}, "even"),
-            ("too few scale partitions", {"ss": out("uint8", 8, 6)}, {}, "36 to 64 partitions"),
+            ("too few scale partitions", {"ss": out("uint8", 8, 6)}, {}, "at least 36 partitions"),
             ("column tiling", {}, {"tile_size": [64, 64], "tile_position": [0, 0]},
              "row tiling only")):
         case(op, title, {**std, **more}, {**args, **extra}, error=message, **v4)
