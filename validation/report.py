@@ -207,16 +207,19 @@ def public():
 
 
 def other_figures(kernels):
-    """Bytes and engines of the kernels whose profile is published."""
-    lines = ["\nBytes of HBM in MB, active engines in percent of the total; each measured, then "
-             "simulated:\n",
-             "| kernel | read | written | ScalarE | VectorE | GpSimd |\n|---|--:|--:|--:|--:|--:|"]
+    """Bytes, flops and engines of the kernels whose profile is published."""
+    lines = ["\nBytes of HBM in MB, flops of the PE array and those of its transposes in 10^9, active "
+             "engines in percent of the total; each measured, then simulated:\n",
+             "| kernel | read | written | flops | transposes | ScalarE | VectorE | GpSimd |\n|---|"
+             + "--:|" * 7]
     for r in kernels:
         found = r.get("figures", {})
         if "scalar_engine_active_percent" not in found:
             continue
         bytes_ = [f"{m / 1e6:.1f}, {s / 1e6:.1f}" for m, s in (
             found["hbm_read_bytes"], found["hbm_write_bytes"])]
+        bytes_ += [f"{found[f][0] / 1e9:.3f}, {found[f][1] / 1e9:.3f}" if f in found else "-"
+                   for f in ("hardware_flops", "transpose_flops")]
         engines = [f"{m:.1f}, {s:.1f}" for m, s in (
             found[f"{e}_engine_active_percent"] for e in ("scalar", "vector", "gpsimd"))]
         lines.append(f"| `{r['id']}` | " + " | ".join(bytes_ + engines) + " |")

@@ -51,11 +51,11 @@ constexpr std::array<Param, 10> kParams = {{
     {.name = "is_stationary_onezero",
      .kind = ParamKind::kBool,
      .optional = true,
-     .doc = "stationary holds only 0 and 1: a float32 product takes one pass"},
+     .doc = "stationary holds only 0 and 1: a float32 product takes one pass of two"},
     {.name = "is_moving_onezero",
      .kind = ParamKind::kBool,
      .optional = true,
-     .doc = "moving holds only 0 and 1: a float32 product takes one pass"},
+     .doc = "moving holds only 0 and 1: a float32 column takes one cycle of two"},
     {.name = "is_transpose",
      .kind = ParamKind::kBool,
      .optional = true,
@@ -272,13 +272,13 @@ void eval(const Inst& inst, EvalContext& ctx) {
   ctx.store(dst, sum);
 }
 
-// A float32 product takes two passes, LOW then HIGH weights; one where an operand is 0/1 (its low
-// half is zero) or where transpose mode moves bits.
+// A float32 product takes two passes, LOW then HIGH weights; one where the weights are 0/1 (their
+// low half is zero) or where transpose mode moves bits. A moving operand of 0 and 1 saves none: its
+// columns take half the time in each.
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   const Shape s = shape_of(inst);
   const TensorRef &st = inst.tensor(kStationary), &mv = inst.tensor(kMoving);
   const bool fp32 = st.dtype == Dtype::kFloat32 || mv.dtype == Dtype::kFloat32;
-  const bool onezero = inst.flag(kStationaryOneZero) || inst.flag(kMovingOneZero);
   const std::int64_t flops = 2 * s.k * s.m * s.n * (is_double_row(inst) ? 2 : 1);
   Pass pass{.stationary = &st,
             .moving = &mv,
@@ -295,14 +295,14 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   if (size_bytes(st.dtype) == 1 && size_bytes(mv.dtype) == 1) pass.features |= kFeatFp8;
   if (inst.flag(kIsTranspose)) pass.features |= kFeatTranspose;
   if (is_double_row(inst)) pass.features |= kFeatDoubleRow;
-  if (onezero) pass.features |= kFeatOneZero;
+  if (inst.flag(kMovingOneZero)) pass.features |= kFeatOneZero;
   const std::array<const TensorRef*, 3> refs = {&st, &mv, pass.dst};
   for (const TensorRef* ref : refs) {
     if (find_dynamic(*ref, DynamicOffset::Kind::kIndirect) != nullptr) {
       pass.features |= kFeatIndirect;
     }
   }
-  const bool two_passes = fp32 && !onezero && !moves_bits(inst, machine);
+  const bool two_passes = fp32 && !inst.flag(kStationaryOneZero) && !moves_bits(inst, machine);
   if (two_passes) {
     pass.features |= kFeatFp32LowPass;
     add_pass(pass, out);
@@ -323,12 +323,14 @@ const OpSpec kSpec = {
         "in FP32, k in order (assumed); double_row sums both halves of [K, 2, .]; transpose mode "
         "(trn2 and later) moves bits: dst[m,n] = stationary[k,m] where moving[k,n] = 1",
     .cost =
-        "LDWEIGHTS, then MATMUL: max(min(64, M), N) cycles; float32: twice two passes, four times "
-        "that; one pass with a 0/1 operand or in transpose mode; double_row: as bfloat16",
+        "LDWEIGHTS, then MATMUL: max(min(64, M), N) cycles; float32: twice that in each of two "
+        "passes; one pass if stationary is 0/1 or in transpose mode, once if moving is 0/1; "
+        "double_row: as bfloat16",
     .sources =
         "nki.isa.nc_matmul; trainium_inferentia2_arch and trainium2_arch (tensor engine); 2.26 "
-        "cost notes; profiler FP32 passes. Assumed: order of the sum, one rounding per addition, "
-        "exact FP32 products, a 0/1 selection as moving operand in transpose mode",
+        "cost notes; profiler FP32 passes; 0/1 operands: flops and PSUM bytes of NKIBench's "
+        "profiles (trn1). Assumed: order of the sum, one rounding per addition, exact FP32 "
+        "products, a 0/1 selection as moving operand in transpose mode",
     .engines = kTensorOnly,
     .params = kParams,
     .opcode = Opcode::kMATMUL,

@@ -114,8 +114,13 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   const bool wide = size_bytes(data.dtype) == 4 && data.dtype != Dtype::kTfloat32;
   if (wide) pass.features |= kFeatFp32;
   if (size_bytes(data.dtype) == 1) pass.features |= kFeatFp8;
-  // Trn1 multiplies by an identity: a 0/1 operand, for which nc_matmul, too, makes one pass.
-  if (wide && machine.generation < Generation::kV3) pass.features |= kFeatOneZero;
+  // Trn1 multiplies by an identity, a moving operand of 0 and 1: two passes, as by nc_matmul.
+  if (wide && machine.generation < Generation::kV3) {
+    pass.features |= kFeatOneZero | kFeatFp32LowPass;
+    add_pass(pass, out);
+    pass.features &= ~static_cast<std::uint32_t>(kFeatFp32LowPass);
+    pass.accumulate = true;
+  }
   add_pass(pass, out);
 }
 
@@ -129,10 +134,12 @@ const OpSpec kSpec = {
         "dst[f,p] = data[p,f], bit exact; trn1's tensor engine multiplies by an identity, so a NaN "
         "or infinity spoils its output row; trn2's tensor engine widens 8-bit data to 16 bits with "
         "a zero upper byte",
-    .cost = "tensor engine: LDWEIGHTS, then MATMUL: max(P, min(64, F)); vector engine: max(64, N)",
+    .cost =
+        "tensor engine: LDWEIGHTS, then MATMUL: max(P, min(64, F)), float32 on trn1 twice; vector "
+        "engine: max(64, N)",
     .sources =
-        "nki.isa.nc_transpose; trainium2_arch transpose mode; 2.26 cost notes, which name no "
-        "second pass of float32; trn1: an identity is a 0/1 operand. Assumed: the engine chosen "
+        "nki.isa.nc_transpose; trainium2_arch transpose mode; 2.26 cost notes; two passes of "
+        "float32 on trn1: flops and PSUM bytes of NKIBench's profiles. Assumed: the engine chosen "
         "when none is given, 8-bit data into its own dtype with a step of 2",
     .engines = kEngines,
     .params = kParams,

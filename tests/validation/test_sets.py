@@ -129,3 +129,16 @@ def test_kernels_from_source_are_reported_whole():
     for name in wanted[:7]:
         assert {"hbm_read_bytes", "hbm_write_bytes", "scalar_engine_active_percent",
                 "vector_engine_active_percent"} <= set(rows[name]["figures"])
+
+
+def test_flops_are_the_profiles():
+    """Every pass counts: two of an FP32 product and of a transpose on trn1, one of a row repeated."""
+    rows = {r["id"].split("-")[2]: r["figures"] for r in stored("public.json")["kernels"]
+            if r["id"].startswith("trn1-nkibench-")}
+    exact = {"swiglu", "add_rmsnorm_matmul", "matmul", "rmsnorm_matmul", "bmm"}
+    for name in exact:
+        for figure in ("hardware_flops", "transpose_flops"):
+            measured, simulated = rows[name][figure]
+            assert simulated == measured, (name, figure)
+    measured, simulated = rows["lora"]["hardware_flops"]  # nine passes that are not explained
+    assert simulated == measured - 9 * 2 * 128 ** 3

@@ -41,8 +41,16 @@ def nc_matmul():
                 {"opcode": "MATMUL", "flops": 2 * 40 * 6 * 12},
                 {"opcode": "LDWEIGHTS", "lacks": ["fp32_low_pass"]},
                 {"opcode": "MATMUL", "flops": 2 * 40 * 6 * 12, "psum_read_bytes": 6 * 12 * 4}])
-    case(op, "a 0/1 operand takes one float32 pass", wide, {**args, "is_moving_onezero": True},
-         parts=[{"opcode": "LDWEIGHTS", "has": ["onezero"]}, {"opcode": "MATMUL"}])
+    case(op, "weights of 0 and 1 take one float32 pass", wide,
+         {**args, "is_stationary_onezero": True},
+         parts=[{"opcode": "LDWEIGHTS", "lacks": ["fp32_low_pass"]},
+                {"opcode": "MATMUL", "lacks": ["onezero"]}])
+    case(op, "a moving operand of 0 and 1 takes two float32 passes", wide,
+         {**args, "is_moving_onezero": True},
+         parts=[{"opcode": "LDWEIGHTS", "has": ["fp32_low_pass"]},
+                {"opcode": "MATMUL", "has": ["onezero"], "flops": 2 * 40 * 6 * 12},
+                {"opcode": "LDWEIGHTS", "lacks": ["fp32_low_pass"]},
+                {"opcode": "MATMUL", "has": ["onezero"], "flops": 2 * 40 * 6 * 12}])
     s8, v8 = tile(307, 16, 2 * 6, "float8_e4m3"), tile(308, 16, 2 * 10, "float8_e4m3")
     double = {"s": T("float8_e4m3", s8.reshape(16, 2, 6)), "m": T("float8_e4m3",
               v8.reshape(16, 2, 10)), "d": psum("float32", 6, 10)}
@@ -137,6 +145,14 @@ def nc_transpose():
                 {"opcode": "MATMUL", "elements": 64, "flops": 2 * 64 * 40 * 64}])
     case(op, "trn1's tensor engine spreads NaN", std, args, target="trn1",
          expect={"d": product(x, np.eye(64)).astype(ml_dtypes.bfloat16)})
+    wide = {"x": out("float32", 64, 40), "d": psum("float32", 40, 64)}
+    case(op, "transpose mode takes one float32 pass", wide, args,
+         parts=[{"opcode": "LDWEIGHTS"}, {"opcode": "MATMUL", "flops": 2 * 64 * 40 * 64}])
+    case(op, "trn1's float32 transpose takes two passes", wide, args, target="trn1",
+         parts=[{"opcode": "LDWEIGHTS", "has": ["fp32_low_pass"]},
+                {"opcode": "MATMUL", "flops": 2 * 64 * 40 * 64},
+                {"opcode": "LDWEIGHTS", "lacks": ["fp32_low_pass"]},
+                {"opcode": "MATMUL", "flops": 2 * 64 * 40 * 64, "has": ["transpose"]}])
     i = rng(322).integers(-2**31, 2**31, (32, 17)).astype(np.int32)
     case(op, "vector engine", {"x": T("int32", i), "d": out("int32", 17, 32)}, args,
          expect={"d": i.T}, parts=[{"opcode": "TRANSPOSE", "unit": "Vector"}])
