@@ -166,8 +166,8 @@ struct OpSpec {
   /// Executed by the sequencer itself, in program order, with no memory operand (register moves).
   bool on_sequencer = false;
   /// Whether it uses what its engine remembers besides memory (reduce registers, random generators)
-  /// or prints: such instructions keep their order. kIfReducing: if it names reduce_cmd or
-  /// reduce_res.
+  /// or prints: such instructions keep their order. kIfReducing: if it names reduce_res or
+  /// a reduce_cmd other than idle.
   enum class State : std::uint8_t { kNone, kIfReducing, kAlways };
   State state = State::kNone;
   /// How far an undefined element of an operand spreads in the result even where the result is the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "isa/engine_state.hpp"
 #include "isa/world.hpp"
 #include "models/footprint.hpp"
 
@@ -24,7 +25,7 @@ bool depends_on_operands_alone(const isa::Inst& inst) {
   const isa::OpSpec& op = isa::spec(inst);
   return inst.op != isa::Op::k_nc_transpose && op.control == isa::OpSpec::Control::kNone &&
          !op.rendezvous && !op.on_sequencer && !op.loads_register && op.eval != nullptr &&
-         op.state == isa::OpSpec::State::kNone && !inst.pinned() && inst.dma == nullptr;
+         !isa::uses_state(inst) && !inst.pinned() && inst.dma == nullptr;
 }
 
 }  // namespace

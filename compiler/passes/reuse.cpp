@@ -6,6 +6,7 @@
 
 #include "compiler/analysis/room.hpp"
 #include "compiler/analysis/uses.hpp"
+#include "isa/engine_state.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -57,8 +58,8 @@ class Reuser {
   bool pure(const isa::Inst& inst, std::uint32_t& result) {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.dma || op.rendezvous || op.on_sequencer || op.loads_register || op.eval == nullptr ||
-        op.state != isa::OpSpec::State::kNone || inst.pinned() ||
-        inst.engine == isa::Engine::kTensor || inst.engine == isa::Engine::kSync) {
+        isa::uses_state(inst) || inst.pinned() || inst.engine == isa::Engine::kTensor ||
+        inst.engine == isa::Engine::kSync) {
       return false;
     }
     key_ = {static_cast<std::int64_t>(inst.op), static_cast<std::int64_t>(inst.engine), inst.core};

@@ -69,6 +69,22 @@ TEST_CASE("the same computation of the same operand is done once", "[reuse]") {
   CHECK(s.reused() == std::tuple(std::size_t{1}, 7.0F, 7.0F));
 }
 
+TEST_CASE("an activation is done once unless it uses the reduce registers", "[reuse]") {
+  const auto reused = [](int command) {
+    Sample s([&](Sample& t) {
+      for (const auto dst : {t.first, t.second}) {
+        t.b.op("activation", {{"dst", PB::arg(t.b.all(dst))},
+                              {"op", PB::arg(isa::ActFn::kSquare)},
+                              {"data", PB::arg(t.half(32))},
+                              {"reduce_cmd", PB::choice(command)}});
+      }
+    });
+    return s.reused();
+  };
+  CHECK(reused(0) == std::tuple(std::size_t{1}, 9.0F, 9.0F));  // idle
+  CHECK(reused(3) == std::tuple(std::size_t{0}, 9.0F, 9.0F));  // reset_reduce
+}
+
 TEST_CASE("operands, constants and operators tell computations apart", "[reuse]") {
   Sample partition([](Sample& t) {
     t.add(t.first, t.half(0), 5);

@@ -114,6 +114,38 @@ TEST_CASE("with one buffer there is nothing to move", "[schedule]") {
   CHECK(at(4) < at(6));
 }
 
+TEST_CASE("only what uses the reduce registers keeps its order", "[schedule]") {
+  // ScalarE's first activation waits for a load, the second for a short memset.
+  const auto order = [](int command, bool result) {
+    PB b;
+    const auto x = b.hbm("x", Dtype::kFloat32, {128, 512});
+    const auto late = b.sbuf("late", Dtype::kFloat32, {128, 512});
+    const auto soon = b.sbuf("soon", Dtype::kFloat32, {128, 512});
+    const auto sum = b.sbuf("sum", Dtype::kFloat32, {128, 2});
+    b.op("memset", {{"dst", PB::arg(b.all(soon))}, {"value", PB::arg(1.0)}}, Engine::kVector);
+    b.op("dma_copy", {{"dst", PB::arg(b.all(late))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
+    for (const auto t : {late, soon}) {
+      const auto dst = PB::arg(b.all(t));
+      const auto into = PB::arg(b.view(sum, {{1, 1}}, t == late ? 0 : 1));
+      const auto op = PB::arg(isa::ActFn::kExp), cmd = PB::choice(command);
+      if (result) {
+        b.op("activation", {{"dst", dst}, {"op", op}, {"data", dst}, {"reduce_res", into}},
+             Engine::kScalar);
+      } else {
+        b.op("activation", {{"dst", dst}, {"op", op}, {"data", dst}, {"reduce_cmd", cmd}},
+             Engine::kScalar);
+      }
+    }
+    return schedule(b.program(), trn2()).order;
+  };
+  constexpr int kIdle = 0, kReset = 1, kReduce = 2, kResetReduce = 3;
+  CHECK(order(kIdle, false) == Order{0, 1, 3, 2});
+  for (const int command : {kReset, kReduce, kResetReduce}) {
+    CHECK(order(command, false) == in_order(4));
+  }
+  CHECK(order(kIdle, true) == in_order(4));
+}
+
 TEST_CASE("tiles without an address may fill SBUF and no more", "[schedule]") {
   // 8 steps of tiles of 64 KiB per partition, each with storage of its own: SBUF of trn2 (224 KiB)
   // holds 3, so load 3 must follow the last use of tile 0.

@@ -172,6 +172,30 @@ def kept_alive(make):
     return kernel
 
 
+@nki.jit
+def weighted(x, g):
+    """Four tiles, each times a row that is repeated over the partitions in every turn."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    row = nl.load(g)
+    for i in nl.affine_range(4):
+        tile = nl.load(x[i * P:(i + 1) * P])
+        nl.store(out[i * P:(i + 1) * P], nl.multiply(tile, row.broadcast_to((P, 1024))))
+    return out
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_a_row_is_repeated_over_the_partitions_once(target):
+    """Of 2 products and 2 copies (ACTIVATE on trn1) in each of 4 turns, those of the first are left."""
+    x, g = values(4 * P, 1024), values(1, 1024)
+    shared = nkisim.run(weighted, x, g, target=target)
+    assert steps(shared)["share"] == 3 * 4
+    assert core(shared)["hardware_flops"] == 2 * 1 * P * 1024
+    assert np.array_equal(shared.outputs, x * g)
+    each = nkisim.run(weighted, x, g, target=target, compiler={"share": "none"})
+    assert core(each)["hardware_flops"] == 4 * 2 * P * 1024
+
+
+
 @pytest.mark.parametrize("loads", [True, False])
 def test_what_does_not_fit_is_loaded_again_or_spilled(loads):
     kernel = kept_alive(nl.load if loads else lambda rows: nl.add(nl.load(rows), 1.0))
