@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "isa/alu.hpp"
+#include "isa/check.hpp"
 #include "isa/op_spec.hpp"
 
 namespace nkisim {
@@ -13,6 +14,8 @@ namespace {
 
 using isa::Dtype;
 using isa::Inst;
+
+constexpr int kAny = isa::Program::kOldestSdk;
 
 // One sentence of the release notes of NKI: what an instruction must not be, `from` a release on or
 // `before` one (0: no bound). `found` is empty where the instruction is none of it.
@@ -73,13 +76,37 @@ std::string newer_operator(const Inst& inst) {
   return is_operator(inst, "op0", {find("abs_max"), find("abs_min"), find("square"), find("relu")});
 }
 
-std::string partial_rows(const Inst& inst) {
-  const int src = param(inst, "src");
-  const std::int64_t rows = inst.is_tensor(src) ? inst.tensor(src).rows() : 0;
-  return rows % 16 == 0 ? "" : "src of " + std::to_string(rows) + " partitions";
+// A transpose by the hardware's descriptor generator of another block than 16 rows x 128 columns.
+std::string small_block(const Inst& inst) {
+  const int mode = param(inst, "dge_mode"), src = param(inst, "src");
+  if (inst.choice(mode, isa::DgeMode::kUnknown) != isa::DgeMode::kHwdge) return {};
+  const std::vector<std::int64_t> shape = inst.tensor(src).shape();
+  if (shape.front() == 16 && shape.back() == 128) return {};
+  return "dge_mode hwdge of " + std::to_string(shape.front()) + " rows and " +
+         std::to_string(shape.back()) + " columns";
 }
 
-constexpr std::array<Rule, 12> kRules = {{
+std::string integer_operand(const Inst& inst, int least_bytes) {
+  std::string found;
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& p, bool) {
+    const bool counts = p.dtypes.contains(Dtype::kFloat32) && isa::is_integer(ref.dtype);
+    if (counts && isa::size_bytes(ref.dtype) >= least_bytes) found = isa::name(ref.dtype);
+  });
+  return found.empty() ? "" : "a sum of " + found;
+}
+
+std::string wide_integers(const Inst& inst) {
+  const bool adds = !is_operator(inst, "op", {isa::AluOp::kAdd}).empty();
+  return adds ? integer_operand(inst, 4) : "";
+}
+
+std::string scattered_integers(const Inst& inst) {
+  const isa::TensorRef& dst = inst.tensor(param(inst, "dst"));
+  const bool scatters = isa::find_dynamic(dst, isa::DynamicOffset::Kind::kVector) != nullptr;
+  return scatters && isa::is_integer(dst.dtype) ? integer_operand(inst, 1) : "";
+}
+
+constexpr std::array<Rule, 15> kRules = {{
     {"topk", 32, 0, "SDK 2.32 (NKI 0.6.0 adds it)", itself},
     {"activate2", 30, 0, "SDK 2.30 (NKI 0.4.0 adds it)", itself},
     {"exponential", 29, 0, "SDK 2.29 (NKI 0.3.0 adds it)", itself},
@@ -94,7 +121,11 @@ constexpr std::array<Rule, 12> kRules = {{
     {"nc_matmul", 30, 0, "SDK 2.30 for float8_e4m3fn in nc_matmul (NKI 0.4.0)", e4m3fn},
     {"tensor_scalar", 30, 0, "SDK 2.30 for this operator (NKI 0.4.0)", newer_operator},
     {"tensor_scalar_reduce", 30, 0, "SDK 2.30 for this operator (NKI 0.4.0)", newer_operator},
-    {"sendrecv", 30, 0, "a multiple of 16 partitions before SDK 2.30 (NKI 0.4.0)", partial_rows},
+    {"dma_transpose", 32, 0, "16 rows and 128 columns before SDK 2.32 (NKI 0.6.0)", small_block},
+    {"dma_compute", 0, kAny, "floats, which a scatter that adds computes in (NCC_EVRF060)",
+     scattered_integers},
+    {"all_reduce", 0, kAny, "floats, which it adds in (NCC_EVRF061)", wide_integers},
+    {"reduce_scatter", 0, kAny, "floats, which it adds in (NCC_EVRF063)", wide_integers},
 }};
 
 isa::Error refusal(const isa::Program& program, const Inst& inst, Release release,
@@ -124,6 +155,24 @@ const Inst* carried_through_nested(const isa::Program& program) {
     if (older.size() <= reg) older.resize(reg + 1);
     if (open == 0) older[reg] = true;
     if (open > 1 && older[reg]) return &inst;
+  }
+  return nullptr;
+}
+
+// An instruction from which on the loops and branches of two cores are not the same (known issue of
+// NKI 0.3.0: they may deadlock or be wrong, and the compiler does not tell).
+const Inst* first_difference(const isa::Program& program) {
+  std::vector<std::vector<const Inst*>> of_core(static_cast<std::size_t>(program.cores()));
+  for (const std::size_t i : program.control_flow()) {
+    const Inst& inst = program.insts()[i];
+    of_core.at(inst.core).push_back(&inst);
+  }
+  const auto same = [](const Inst* a, const Inst* b) { return a->op == b->op; };
+  const auto& first = of_core.front();
+  for (const auto& other : of_core) {
+    const auto [a, b] = std::mismatch(first.begin(), first.end(), other.begin(), other.end(), same);
+    if (a != first.end()) return *a;
+    if (b != other.end()) return *b;
   }
   return nullptr;
 }
@@ -162,6 +211,12 @@ std::vector<isa::Error> refusals(const isa::Program& program, Release release) {
                             std::to_string(program.cores()) + " cores as one on " +
                                 std::string(target) + " (NCC_EARG001)",
                             "one core, or trn2"));
+  }
+  const Inst* differs = release.minor >= 29 ? first_difference(program) : nullptr;
+  if (differs != nullptr) {
+    found.push_back(refusal(program, *differs, release,
+                            "loops and branches that differ between the cores",
+                            "the same ones on each core (known issue)"));
   }
   const Inst* carried = release.minor >= 30 ? carried_through_nested(program) : nullptr;
   if (carried != nullptr) {

@@ -34,6 +34,30 @@ FN = sbuf("f", [128, 64], "float8_e4m3fn", 8192)
 PSUM = {"tensor": {"name": "p", "space": "psum", "dtype": "float32", "shape": [64, 64],
                    "address": 0}}
 
+
+def hbm(name, shape, dtype):
+    return {"tensor": {"name": name, "dtype": dtype, "shape": shape, "role": "input",
+                       "data": {"generator": "arange"}}}
+
+
+def reduction(op, dtype, operator="add"):
+    rows = 8 if op == "reduce_scatter" else 16
+    return ([hbm("s", [16, 4], dtype), hbm("d", [rows, 4], dtype)],
+            {"i": op, "srcs": ["s"], "dsts": ["d"], "replica_group": [[0, 1]], "op": operator,
+             **({"collective_dim": 0} if op == "reduce_scatter" else {})})
+
+
+def transpose(columns, mode="hwdge"):
+    return ([hbm("s", [16, columns], "bfloat16"), sbuf("t", [columns, 16], "bfloat16")],
+            {"i": "dma_transpose", "dst": "t", "src": "s", "dge_mode": mode})
+
+
+def scatter(dtype):
+    rows = {"tensor": "d", "ap": [[4, 16], [1, 4]], "dynamic": [{"vector": "x"}]}
+    return ([hbm("d", [64, 4], dtype), sbuf("b", [16, 4], dtype), sbuf("x", [16, 1], "uint32", 4096)],
+            {"i": "dma_compute", "dst": rows, "srcs": [rows, "b"], "reduce_op": "add"})
+
+
 #: Of trn3: (tensors, instruction, releases that refuse it)
 CASES = {
     "activate2": ([A, B], {"i": "activate2", "dst": "a", "op": "relu", "data": "b", "imm0": 1.0,
@@ -46,15 +70,29 @@ CASES = {
     "e4m3fn product": ([FN, PSUM], {"i": "nc_matmul", "dst": "p", "stationary": "f",
                                     "moving": "f"}, SDKS[:2]),
     "e4m3fn copy": ([FN, A], {"i": "tensor_copy", "dst": "f", "src": "a"}, []),
+    "integers over ranks": (*reduction("all_reduce", "int32"), SDKS),
+    "floats over ranks": (*reduction("all_reduce", "float32"), []),
+    "scattered integers over ranks": (*reduction("reduce_scatter", "uint32"), SDKS),
+    "narrow integers over ranks": (*reduction("all_reduce", "int8"), []),
+    "largest integers over ranks": (*reduction("all_reduce", "int32", "maximum"), []),
+    "scatter that adds integers": (*scatter("int32"), SDKS),
+    "scatter that adds floats": (*scatter("float32"), []),
+    "sendrecv of one row": ([sbuf("a", [1, 4]), sbuf("b", [1, 4], address=1024)],
+                            {"i": "sendrecv", "src": "a", "dst": "b", "send_to_rank": 0,
+                             "recv_from_rank": 0, "pipe_id": 0}, []),
+    "transpose of 64 columns": (*transpose(64), SDKS[:4]),
+    "transpose of 128 columns": (*transpose(128), []),
+    "transpose without the generator": (*transpose(64, "none"), []),
     "no result": ([A, B], {"i": "tensor_scalar_reduce", "dst": "a", "data": "b", "op0": "add",
                            "operand0": 1.0, "reduce_op": "add"}, SDKS[:4]),
 }
 
 
 def check(folder, tensors, instruction, sdk, target="trn3"):
-    lines = [{"nisa": 1, "target": target, "name": "k"}, *tensors,
+    lines = [{"nisa": 1, "target": target, "name": "k", "ranks": 2 if "op" in instruction and
+              "replica_group" in instruction else 1}, *tensors,
              *({"i": "memset", "dst": t["tensor"]["name"], "value": 0} for t in tensors
-               if t["tensor"]["space"] == "sbuf" and "float8" not in t["tensor"]["dtype"]),
+               if t["tensor"].get("space") == "sbuf" and "float8" not in t["tensor"]["dtype"]),
              {**instruction, "loc": "k.py:7"}]
     trace = folder / "k.jsonl"
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -82,6 +120,20 @@ def test_a_run_time_column_was_an_instruction_until_2_30(tmp_path):
     for sdk, code in zip(SDKS, (0, 0, 3, 3, 3)):
         done = check(tmp_path, [A, B, I32], instruction, sdk, "trn2")
         assert done.returncode == code, (sdk, done.stderr)
+
+
+@pytest.mark.parametrize("cores, code", [((), 0), ((1,), 3), ((0, 1), 0)])
+def test_cores_have_the_same_loops(tmp_path, cores, code):
+    loop = [{"i": "loop_begin", "register": "r0", "start": 0, "stop": 2}, {"i": "loop_end"}]
+    lines = [{"nisa": 1, "target": "trn2", "name": "k", "cores": 2},
+             *({**line, "core": core} for core in cores for line in loop)]
+    trace = tmp_path / "k.jsonl"
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for sdk in SDKS:
+        done = subprocess.run([PROGRAM, "check", str(trace), "--strict", "--sdk", sdk],
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == (code if sdk != "2.28" else 0), (sdk, done.stderr)
+        assert done.returncode == 0 or "differ between the cores" in done.stderr
 
 
 def test_the_release_is_one_that_is_known(tmp_path):
@@ -142,13 +194,19 @@ def float_for_integers(x):
     return stored(tile)
 
 
+def zero_for_integers(x):
+    tile = nl.ndarray((128, 128), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.memset(tile, value=0.0)
+    return stored(tile)
+
+
 X = np.random.default_rng(1).random((128, 128), np.float32) + 1
 
 
 @pytest.mark.parametrize("kernel, word", [
     (divided, "divide"), (remainder, "fmod"), (power_of_number, "exponent"),
     (broadcast, "broadcast"), (multiplied, "transpose_x"), (seeded, "random_seed"),
-    (float_for_integers, "memset"),
+    (float_for_integers, "memset"), (zero_for_integers, None),
     (clean, None)], ids=lambda v: getattr(v, "__name__", ""))
 @pytest.mark.parametrize("sdk", ["", "2.28", "2.29", "2.32"])
 def test_kernels(kernel, word, sdk, monkeypatch):

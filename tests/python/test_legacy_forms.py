@@ -361,3 +361,15 @@ def test_a_tile_is_assigned_what_another_part_of_it_holds(source):
     expected = x.copy()
     expected[:, 0:4] = x[:, source]
     np.testing.assert_array_equal(run(kernel, x), expected)
+
+
+def test_a_reduction_over_programs_is_refused_once_and_says_what_to_do():
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nl.store(out, nl.all_reduce(tile, op=np.add, program_axes=[0]))
+        return out
+
+    with pytest.raises(nkisim.Error, match="all_reduce: .*add the parts in another kernel") as found:
+        nki.simulate_kernel(nki.jit(kernel)[4], np.ones((16, 16), np.float32))
+    assert "test_legacy_forms.py" in str(found.value)

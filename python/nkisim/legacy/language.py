@@ -237,8 +237,9 @@ def random_seed(seed, mask=None, **_ignored):
 
 def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
                asynchronous=False, **_ignored):
-    """A reduction over SPMD programs; not simulated, an error."""
-    fail("a reduction over SPMD programs is not supported", "all_reduce")
+    """A reduction over SPMD programs, which run one after the other here: an error."""
+    fail("a reduction over SPMD programs is not simulated (in AWS's documents until SDK 2.26); let "
+         "each program store its part, and add the parts in another kernel", "all_reduce")
 
 
 def rand(shape, dtype=float32, **_ignored):
