@@ -91,6 +91,7 @@ class Unread {
     std::uint64_t number = 0;  // of its values
     bool certain = true;       // whether that is exact
     bool counts = false;
+    bool fill = true;  // of fills alone, so far
   };
 
   // HBM that more than one core touches: which of them comes first, the text does not say.
@@ -121,16 +122,23 @@ class Unread {
       if (write && !reads_too(inst, param)) return;
       const isa::TensorRole role = program_.tensor(ref).role;
       reads = reads || !write;
+      if (role != isa::TensorRole::kInternal || !copies(inst)) results_[step].fill = false;
       defined = defined && (wrote_[ref.tensor] || role != isa::TensorRole::kInternal);
       read(ref, step);
     });
     results_[step].number = numbers_.number(inst, results_[step].number);
-    results_[step].counts = reads && defined && op.combine == nullptr && !keeps(inst);
+    results_[step].counts =
+        !results_[step].fill && reads && defined && op.combine == nullptr && !keeps(inst);
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       if (!write) return;
       overwrite(inst, ref, step);
       wrote_[ref.tensor] = true;
     });
+  }
+
+  // A copy of what was filled is a fill: kernels clear outputs so.
+  static bool copies(const isa::Inst& inst) {
+    return inst.op == isa::Op::k_dma_copy || inst.op == isa::Op::k_tensor_copy;
   }
 
   // What it leaves in registers of its engine may be read, too. Activations without an operator to
@@ -159,6 +167,7 @@ class Unread {
         [&](const Access& earlier) {
           Result& source = results_[earlier.step];
           source.counts = false;
+          results_[step].fill = results_[step].fill && source.fill;
           results_[step].number += source.number;
           results_[step].certain = results_[step].certain && source.certain;
           return false;

@@ -9,10 +9,11 @@ namespace nkisim::checks {
 /// before anything has read them, by one instruction or by several in parts: a sum that is begun
 /// anew (accumulate=False), a tile loaded again before its use, an output stored twice at the same
 /// place. In program order, the bodies of loops taken twice. Fills (instructions without operands
-/// to read) may be overwritten; so may what depends on bytes that nobody wrote, and what computes
-/// the same again from the same values (value_numbers.hpp). Operands with run-time addresses read
-/// their whole tensor and overwrite nothing; what only happens in a branch overwrites nothing; HBM
-/// that several cores touch is left out. Each pair of lines is named once.
+/// to read, and copies of what they wrote) may be overwritten; so may what depends on bytes that
+/// nobody wrote, and what computes the same again from the same values (value_numbers.hpp).
+/// Operands with run-time addresses read their whole tensor and overwrite nothing; what only
+/// happens in a branch overwrites nothing; HBM that several cores touch is left out. Each pair of
+/// lines is named once.
 [[nodiscard]] std::vector<Remark> unread_remarks(const isa::Program& program);
 
 }  // namespace nkisim::checks

@@ -150,6 +150,20 @@ def overwritten_by_rows(right):
     return t
 
 
+def cleared_through_a_tile(right):
+    """An output that is cleared by a copy of zeros before it is written."""
+    t = _two_inputs("tu")
+    if right:
+        t.op("memset", dst="t", value=0.0)
+    else:
+        t.dma("t", "z")
+    t.copy("u", "t")
+    t.dma("y", "u")
+    t.dma("t", "x")
+    t.dma("y", "t")
+    return t
+
+
 def overwritten_in_a_branch(right):
     t = _two_inputs("tu")
     t.op("register_alloc", dst="r1", x=1)
@@ -321,6 +335,7 @@ CASES = {
     stored_twice: LOST, stored_again: LOST, stored_in_turns: LOST, loaded_in_turns: LOST,
     stored_by_a_counter: LOST, overwritten_in_halves: LOST, stored_over_in_columns: LOST, loaded_again: LOST, computed_again: LOST,
     filled_too_late: LOST, begun_anew: LOST, begun_anew_in_a_loop: LOST, overwritten_by_rows: LOST,
+    cleared_through_a_tile: LOST,
     overwritten_in_a_branch: LOST, only_the_sum_is_wanted: LOST,
     computed_the_same_again: LOST, nothing_was_lost: LOST,
     shifted_right: CROSSES, shifted_left: CROSSES, reversed_in_place: CROSSES,
