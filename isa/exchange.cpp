@@ -12,13 +12,13 @@ namespace {
 [[noreturn]] void fail_at(const Member& member, const std::string& message) {
   Error e(ErrorCode::kBadInput, message);
   e.at(spec(*member.inst).name, member.inst->loc);
-  member.context->program().locate(e);
+  member.code().locate(e);
   throw e;
 }
 
 std::string rank_call(const Member& member) {
   return "rank " + std::to_string(member.rank) + " calls " +
-         describe_call(member.context->program(), *member.inst);
+         describe_call(member.code(), *member.inst);
 }
 
 bool same_value(const Arg& a, const Arg& b) {
@@ -128,17 +128,19 @@ const TensorRef& Exchange::operand(std::size_t member, int param, std::size_t at
 }
 
 Parcel Exchange::take(std::size_t member, int param, std::size_t at) const {
-  return members_[member].context->take(inst(member), operand(member, param, at));
+  const Member& m = members_[member];
+  if (m.sources != nullptr) return m.sources->at({param, at});
+  return m.context->take(inst(member), operand(member, param, at));
 }
 
 void Exchange::give(std::size_t member, int param, std::size_t at, const Parcel& parcel) const {
-  if (only_ && *only_ != member) return;
+  if (!gives_to(member)) return;
   members_[member].context->give(inst(member), operand(member, param, at), parcel);
 }
 
 void Exchange::give_part(std::size_t member, int param, const Parcel& parcel,
                          std::int64_t first) const {
-  if (only_ && *only_ != member) return;
+  if (!gives_to(member)) return;
   members_[member].context->give(inst(member), operand(member, param), parcel, first);
 }
 
@@ -266,8 +268,7 @@ void check_cores(std::span<const Member> cores) {
   for (const Member& other : cores.subspan(1)) {
     const std::string lead = "both cores of a rank make the same call: core 0 of " +
                              rank_call(first) + ", and core " + std::to_string(other.inst->core) +
-                             " calls " + describe_call(other.context->program(), *other.inst) +
-                             ": ";
+                             " calls " + describe_call(other.code(), *other.inst) + ": ";
     if (first.inst->op != other.inst->op) fail_at(first, lead + "another instruction");
     const std::string what = difference(*first.inst, *other.inst, OpSpec::Alike::kAll);
     if (!what.empty()) fail_at(first, lead + what);
@@ -306,32 +307,61 @@ void run_collective(std::span<const RankCalls> group, const World& world,
       spec(inst).combine(exchange);
     } catch (Error& e) {
       e.at(spec(inst).name, inst.loc);
-      members.front().context->program().locate(e);
+      members.front().code().locate(e);
       throw;
     }
   }
   for (const RankCalls& calls : group) {
     if (only && &calls != &group[*only]) continue;
-    for (const Member& member : calls) member.context->done(*member.inst);
+    for (const Member& member : calls) {
+      if (member.context != nullptr) member.context->done(*member.inst);
+    }
   }
 }
 
-std::vector<std::vector<std::int64_t>> lengths_of(std::span<const RankCalls> group) {
-  const Inst& inst = *group.front().front().inst;
+RankSources read_sources(const RankCalls& calls) {
+  RankSources sources;
+  const std::size_t cores = in_hbm(*calls.front().inst) ? 1 : calls.size();
+  for (std::size_t c = 0; c < cores; ++c) {
+    const Inst& inst = *calls[c].inst;
+    CoreSources& core = sources.emplace_back();
+    const auto params = spec(inst).params;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      const ParamKind kind = params[i].kind;
+      if (is_written(kind) && kind != ParamKind::kInOut) continue;
+      const RefList refs = tensors_of(inst.args[i]);
+      for (std::size_t t = 0; t < refs.size(); ++t) {
+        core.emplace(std::pair{static_cast<std::int32_t>(i), t},
+                     calls[c].context->take(inst, *refs[t]));
+      }
+    }
+  }
+  return sources;
+}
+
+std::vector<std::int64_t> lengths_from(const Member& member, std::size_t group_size) {
+  const Inst& inst = *member.inst;
   const int metadata = param_index(spec(inst), "metadata_tensor");
   if (metadata < 0) return {};
   const std::int64_t size =
       size_bytes(inst.arg(param_index(spec(inst), "srcs")).tensors->at(0)->dtype);
+  const Parcel words = member.sources != nullptr
+                           ? member.sources->at({metadata, 0})
+                           : member.context->take(inst, inst.tensor(metadata));
+  std::vector<std::uint32_t> counts(group_size);
+  decode_bits(Dtype::kUint32, words.bytes.data(), counts.size(), counts.data());
+  std::vector<std::int64_t> row;
+  for (std::size_t target = 0; target < group_size; ++target) {
+    row.push_back(size * counts[inst.op == Op::k_all_gather_v ? 0 : target]);
+  }
+  return row;
+}
+
+std::vector<std::vector<std::int64_t>> lengths_of(std::span<const RankCalls> group) {
+  if (param_index(spec(*group.front().front().inst), "metadata_tensor") < 0) return {};
   std::vector<std::vector<std::int64_t>> lengths;
   for (const RankCalls& calls : group) {
-    const Member& member = calls.front();
-    const Parcel words = member.context->take(*member.inst, member.inst->tensor(metadata));
-    std::vector<std::uint32_t> counts(group.size());
-    decode_bits(Dtype::kUint32, words.bytes.data(), counts.size(), counts.data());
-    std::vector<std::int64_t>& row = lengths.emplace_back();
-    for (std::size_t target = 0; target < group.size(); ++target) {
-      row.push_back(size * counts[inst.op == Op::k_all_gather_v ? 0 : target]);
-    }
+    lengths.push_back(lengths_from(calls.front(), group.size()));
   }
   return lengths;
 }

@@ -1,9 +1,11 @@
 // What happens when the ranks of a group have all come to a collective instruction.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "isa/alu.hpp"
@@ -11,12 +13,22 @@
 
 namespace nkisim::isa {
 
+/// What one core's call reads, by parameter and place in its list.
+using CoreSources = std::map<std::pair<std::int32_t, std::uint64_t>, Parcel>;
+/// The same of the cores of a rank whose sources count: all, or core 0 for tensors in HBM.
+using RankSources = std::vector<CoreSources>;
+
 /// One rank at a collective: its instruction, as one of its cores calls it, and that core's view of
-/// its memory.
+/// its memory. A rank of another process has no memory here but what it has sent.
 struct Member {
   std::int64_t rank = 0;
   const Inst* inst = nullptr;
-  EvalContext* context = nullptr;
+  EvalContext* context = nullptr;        // null: the rank is of another process
+  const Program* program = nullptr;      // of such a rank; else null
+  const CoreSources* sources = nullptr;  // null: they are read from memory
+  [[nodiscard]] const Program& code() const {
+    return context != nullptr ? context->program() : *program;
+  }
 };
 
 /// What an op's `combine` works with: the members of one group in the group's order. Everything is
@@ -47,6 +59,9 @@ class Exchange {
   [[noreturn]] void refuse(std::size_t member, const std::string& message) const;
 
  private:
+  [[nodiscard]] bool gives_to(std::size_t member) const {
+    return (!only_ || *only_ == member) && members_[member].context != nullptr;
+  }
   std::span<const Member> members_;
   const World& world_;
   std::optional<std::size_t> only_;
@@ -91,9 +106,14 @@ void run_collective(std::span<const RankCalls> group, const World& world,
 /// check_alike of all members, without values.
 void check_collective(std::span<const RankCalls> group);
 
+/// What the cores of a rank read in a call, as it is now.
+[[nodiscard]] RankSources read_sources(const RankCalls& calls);
+
 /// Bytes that the ranks of a group send to each other in an operation of variable lengths, [source]
 /// [target], by what their metadata say now; empty for any other operation.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> lengths_of(std::span<const RankCalls> group);
+/// The same of one rank's call, by target.
+[[nodiscard]] std::vector<std::int64_t> lengths_from(const Member& member, std::size_t group_size);
 
 /// A rank that cannot go on: at `inst`, or ended if that is null.
 struct WaitingRank {

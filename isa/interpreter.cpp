@@ -1,12 +1,15 @@
 #include "isa/interpreter.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "isa/exchange.hpp"
 #include "isa/rounding.hpp"
+#include "isa/spread.hpp"
 #include "isa/walker.hpp"
 
 namespace nkisim::isa {
@@ -174,62 +177,212 @@ struct Rank {
   }
 };
 
-using Ranks = std::vector<std::unique_ptr<Rank>>;
-
-// Completes the collectives whose ranks have all come; true if there was one.
-bool complete_some(Ranks& ranks, std::vector<WaitingRank>& waiting, const World& world) {
-  bool any = false;
-  for (WaitingRank& w : waiting) {
-    if (w.inst == nullptr) continue;
-    if (w.group.empty()) {  // takes no part
-      go_on(ranks[static_cast<std::size_t>(w.rank)]->cores);
-      w.inst = nullptr;
-      any = true;
-      continue;
+// A world being interpreted, or one part's ranks of it: of the others it knows where they wait, and
+// what they have sent.
+class WorldRuns {
+ public:
+  WorldRuns(std::span<const RankRun> runs, const World& world, const Spread& spread)
+      : runs_(runs), world_(world), spread_(spread), at_(runs.size()), sources_(runs.size()) {
+    std::map<const Program*, std::shared_ptr<CollectiveTable>> known;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const bool own = spread.owns(static_cast<std::int64_t>(r));
+      ranks_.push_back(own ? std::make_unique<Rank>(runs[r], static_cast<int>(r), world) : nullptr);
+      waiting_.push_back({.rank = static_cast<std::int64_t>(r), .program = runs[r].program});
+      if (spread.link == nullptr) continue;
+      auto& table = known[runs[r].program];
+      if (table == nullptr) table = std::make_shared<CollectiveTable>(*runs[r].program);
+      tables_.push_back(table);
     }
-    if (!complete(w, waiting)) continue;
-    std::vector<RankCalls> calls;
-    const std::vector<std::int64_t> group = w.group;
-    for (const std::int64_t rank : group) {
-      calls.push_back(calls_of(ranks[static_cast<std::size_t>(rank)]->cores, rank));
-    }
-    run_collective(calls, world);
-    for (const std::int64_t rank : group) {
-      go_on(ranks[static_cast<std::size_t>(rank)]->cores);
-      waiting[static_cast<std::size_t>(rank)].inst = nullptr;
-    }
-    any = true;
   }
-  return any;
-}
+
+  std::uint64_t run() {
+    for (;; ++phase_) {
+      if (!attempt(2 * phase_, [&](std::int64_t& rank) { return advance(rank); })) return count_;
+      if (spread_.link != nullptr) tell_others();
+      if (std::none_of(waiting_.begin(), waiting_.end(),
+                       [](const WaitingRank& w) { return w.inst != nullptr; })) {
+        break;
+      }
+      bool any = false;
+      (void)attempt(2 * phase_ + 1, [&](std::int64_t& at) {
+        any = complete_some(at);
+        return true;
+      });
+      if (!any && !failure_) fail_deadlock(waiting_);
+    }
+    (void)attempt(2 * phase_ + 1, [&](std::int64_t& rank) { return check(rank); });
+    if (spread_.link != nullptr) agree(spread_, failure_);
+    return count_;
+  }
+
+ private:
+  // What fn(order) does or throws; an error waits for those of the other parts.
+  template <typename Fn>
+  bool attempt(std::int64_t time, Fn&& fn) {
+    if (failure_) return true;
+    std::int64_t order = 0;
+    try {
+      const bool whole = fn(order);
+      if (whole || spread_.link == nullptr) return whole;
+      failure_ = Failure{time, order, Error(ErrorCode::kBadInput, "the run was interrupted")};
+    } catch (const Error& e) {
+      if (spread_.link == nullptr) throw;
+      failure_ = Failure{time, order, e};
+    }
+    return true;
+  }
+
+  // All ranks that can, up to their next collective. False if progress asked to stop.
+  bool advance(std::int64_t& rank) {
+    for (WaitingRank& w : waiting_) {
+      const auto r = static_cast<std::size_t>(w.rank);
+      if (w.inst != nullptr || ranks_[r] == nullptr) continue;
+      rank = w.rank;
+      if (!ranks_[r]->advance(count_)) return false;
+      if (!ranks_[r]->waits()) continue;
+      for (const auto& core : ranks_[r]->cores) at_[r].push_back(core->waiting);
+      w.come_to(*at_[r].front());
+      if (spread_.link == nullptr || w.group.empty()) continue;
+      if (ranks_[r]->options.values) sources_[r] = read_sources(calls_of(r));
+      come_.push_back(w.rank);
+    }
+    return true;
+  }
+
+  void tell_others() {
+    Words all;
+    std::vector<Words> each(static_cast<std::size_t>(spread_.parts));
+    put_failure(all, failure_);
+    for (const WaitingRank& w : waiting_) {
+      const auto r = static_cast<std::size_t>(w.rank);
+      if (at_[r].empty() || ranks_[r] == nullptr || told_.count(w.rank) != 0) continue;
+      told_.insert(w.rank);
+      all.put(w.rank);
+      for (const Inst* inst : at_[r]) all.put(tables_[r]->number(*inst));
+    }
+    for (const std::int64_t rank : come_) {
+      const auto r = static_cast<std::size_t>(rank);
+      for (const int part : parts_of(waiting_[r].group, spread_)) {
+        Words& to = each[static_cast<std::size_t>(part)];
+        to.put(rank);
+        put_sources(to, sources_[r], *runs_[r].program);
+      }
+    }
+    come_.clear();
+    std::vector<std::string> bytes;
+    for (Words& words : each) bytes.push_back(words.take());
+    std::optional<Failure> first;
+    const std::vector<Told> told = spread_.link->meet(all.bytes(), bytes);
+    for (int part = 0; part < spread_.parts; ++part) {
+      hear(told[static_cast<std::size_t>(part)], part == spread_.part, first);
+    }
+    if (first) throw Error(first->error);
+  }
+
+  void hear(const Told& told, bool mine, std::optional<Failure>& first) {
+    WordReader in(told.all);
+    if (auto failure = get_failure(in); failure && failure->before(first)) first = failure;
+    if (mine) return;
+    while (!in.at_end()) {
+      const auto rank = in.get<std::int64_t>();
+      const auto r = static_cast<std::size_t>(rank);
+      for (int c = 0; c < runs_[r].program->cores(); ++c) {
+        at_[r].push_back(&tables_[r]->inst(in.get<std::uint32_t>()));
+      }
+      waiting_[r].come_to(*at_[r].front());
+    }
+    WordReader sent(told.mine);
+    while (!sent.at_end()) {
+      const auto r = static_cast<std::size_t>(sent.get<std::int64_t>());
+      sources_[r] = get_sources(sent, *runs_[r].program);
+    }
+  }
+
+  RankCalls calls_of(std::size_t r) {
+    RankCalls calls;
+    for (std::size_t c = 0; c < at_[r].size(); ++c) {
+      Member member{.rank = static_cast<std::int64_t>(r), .inst = at_[r][c]};
+      if (ranks_[r] != nullptr) member.context = &ranks_[r]->cores[c]->context;
+      if (ranks_[r] == nullptr) member.program = runs_[r].program;
+      if (c < sources_[r].size()) member.sources = &sources_[r][c];
+      calls.push_back(member);
+    }
+    return calls;
+  }
+
+  void go_on(std::int64_t rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (ranks_[r] != nullptr) isa::go_on(ranks_[r]->cores);
+    waiting_[r].inst = nullptr;
+    at_[r].clear();
+    sources_[r].clear();
+    told_.erase(rank);
+  }
+
+  // Completes the collectives whose ranks have all come; true if there was one.
+  bool complete_some(std::int64_t& at) {
+    bool any = false;
+    for (WaitingRank& w : waiting_) {
+      at = w.rank;
+      if (w.inst == nullptr) continue;
+      if (w.group.empty()) {  // takes no part
+        go_on(w.rank);
+        any = true;
+        continue;
+      }
+      if (!complete(w, waiting_)) continue;
+      std::vector<RankCalls> calls;
+      const std::vector<std::int64_t> group = w.group;
+      bool here = false;
+      for (const std::int64_t rank : group) {
+        calls.push_back(calls_of(static_cast<std::size_t>(rank)));
+        here = here || spread_.owns(rank);
+      }
+      if (here) {
+        run_collective(calls, world_);
+      } else {
+        check_collective(calls);
+      }
+      for (const std::int64_t rank : group) go_on(rank);
+      any = true;
+    }
+    return any;
+  }
+
+  bool check(std::int64_t& rank) {
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      rank = static_cast<std::int64_t>(r);
+      const InterpretOptions& options = runs_[r].options;
+      if (ranks_[r] == nullptr || options.unwritten != Unwritten::kError) continue;
+      check_outputs(*runs_[r].program, *runs_[r].memory, options.undefined_output);
+    }
+    return true;
+  }
+
+  std::span<const RankRun> runs_;
+  const World& world_;
+  const Spread& spread_;
+  std::vector<std::unique_ptr<Rank>> ranks_;  // null: of another part
+  std::vector<WaitingRank> waiting_;
+  std::vector<std::vector<const Inst*>> at_;  // per rank and core: where it waits
+  std::vector<RankSources> sources_;          // per rank; empty: they are read from memory
+  std::vector<std::int64_t> come_;            // whose sources other parts do not know yet
+  std::set<std::int64_t> told_;               // own ranks of which the others know where they wait
+  std::vector<std::shared_ptr<CollectiveTable>> tables_;  // per rank, if there are other parts
+  std::optional<Failure> failure_;
+  std::uint64_t count_ = 0;
+  std::int64_t phase_ = 0;
+};
 
 }  // namespace
 
+std::uint64_t interpret_world(std::span<const RankRun> runs, const World& world,
+                              const Spread& spread) {
+  return WorldRuns(runs, world, spread).run();
+}
+
 std::uint64_t interpret_world(std::span<const RankRun> runs, const World& world) {
-  Ranks ranks;
-  std::vector<WaitingRank> waiting;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    ranks.push_back(std::make_unique<Rank>(runs[r], static_cast<int>(r), world));
-    waiting.push_back({.rank = static_cast<std::int64_t>(r), .program = runs[r].program});
-  }
-  std::uint64_t count = 0;
-  for (;;) {
-    bool left = false;
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
-      if (waiting[r].inst != nullptr) continue;
-      if (!ranks[r]->advance(count)) return count;
-      if (!ranks[r]->waits()) continue;
-      waiting[r].come_to(*ranks[r]->cores.front()->waiting);
-    }
-    for (const WaitingRank& w : waiting) left |= w.inst != nullptr;
-    if (!left) break;
-    if (!complete_some(ranks, waiting, world)) fail_deadlock(waiting);
-  }
-  for (const RankRun& run : runs) {
-    if (run.options.unwritten != Unwritten::kError) continue;
-    check_outputs(*run.program, *run.memory, run.options.undefined_output);
-  }
-  return count;
+  return interpret_world(runs, world, {});
 }
 
 struct Evaluation::Cores {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/world.hpp"
+#include "models/world_run.hpp"
 
 namespace nkisim::models {
 namespace {

@@ -12,6 +12,10 @@
 #include "models/config.hpp"
 #include "models/observer.hpp"
 
+namespace nkisim::isa {
+struct Spread;
+}  // namespace nkisim::isa
+
 namespace nkisim::models {
 
 struct RunOptions {
@@ -52,6 +56,13 @@ struct NotAlike {};
 /// collective or wait for each other for ever; NotAlike if there are twins and they differ.
 std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
                                  const isa::World& world);
+
+/// The part of a world that `spread` gives this process; the other parts make the same call at the
+/// same time. `ranks` are all of the world, without twins: those of other parts need a program
+/// only, and their results are empty. Values and times are those of run_world, and so is the error,
+/// which every part throws. Throws Error as well where the config lets a collective take no time.
+std::vector<RunResult> run_part(std::span<const RankSetup> ranks, const Config& config,
+                                const isa::World& world, const isa::Spread& spread);
 
 /// Simulates all cores of `program` on the chip described by `config`. `memory` null: timing only,
 /// nothing is computed. Throws Error located in the program: bad data, a rule broken at run time,

@@ -51,6 +51,19 @@ void SimSession::run() {
   if (error_) std::rethrow_exception(error_);
 }
 
+// Of its last moment SystemC runs nothing.
+void SimSession::run_until(Fs limit) {
+  const Fs span = limit == kNever ? kNever : limit - now();
+  if (span <= 0) return;
+  sc_core::sc_start(time(span), sc_core::SC_EXIT_ON_STARVATION);
+  if (error_) std::rethrow_exception(error_);
+}
+
+Fs SimSession::next() {
+  if (!sc_core::sc_pending_activity()) return kNever;
+  return now() + static_cast<Fs>(sc_core::sc_time_to_pending_activity().value());
+}
+
 void SimSession::fail(std::exception_ptr error) {
   if (!error_) error_ = std::move(error);
   stopped_ = true;

@@ -20,6 +20,12 @@ class SimSession {
 
   /// Runs until no event is left; rethrows what a process passed to fail().
   void run();
+  /// Runs what happens before `limit`, or before a process calls pause(); rethrows as run() does.
+  void run_until(Fs limit);
+  /// Ends run_until() when the present moment is over.
+  static void pause() { sc_core::sc_pause(); }
+  /// When the next event is; kNever if none is left.
+  [[nodiscard]] static Fs next();
   /// Ends the simulation: every process returns at once from now on.
   void fail(std::exception_ptr error);
   /// Ends the simulation early without an error.

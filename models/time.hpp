@@ -9,6 +9,8 @@ namespace nkisim::models {
 
 using Fs = std::int64_t;
 inline constexpr Fs kNever = std::numeric_limits<Fs>::max();
+/// a + b, both at least 0, where never plus anything is never.
+[[nodiscard]] constexpr Fs plus(Fs a, Fs b) { return a >= kNever - b ? kNever : a + b; }
 inline constexpr double kFsPerNs = 1e6;
 
 [[nodiscard]] inline Fs from_ns(double ns) { return static_cast<Fs>(std::llround(ns * kFsPerNs)); }

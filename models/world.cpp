@@ -2,21 +2,34 @@
 
 #include <algorithm>
 
+#include "models/collective/call.hpp"
+
 namespace nkisim::models {
 
 WorldRun::WorldRun(sc_core::sc_module_name name, const isa::World& world, const Config& config,
                    SimSession& session)
-    : sc_module(name),
-      world_(world),
-      config_(config),
-      session_(session),
+    : sc_module(name), world_(world), config_(config), session_(session) {}
+
+Hbm& WorldRun::stack(int rank, int cores) {
+  const int share = ranks_per_stack(config_, cores), number = rank / share;
+  const auto found = stacks_.find(number);
+  if (found != stacks_.end()) return found->second;
+  const int present = std::min(share, world_.ranks - number * share);
+  const int engines = present * cores * config_.dma.engines;
+  const double demand = engines * config_.dma.bytes_per_ns;
+  return stacks_.try_emplace(number, config_.hbm, demand, engines).first->second;
+}
+
+WholeWorld::WholeWorld(sc_core::sc_module_name name, const isa::World& world, const Config& config,
+                       SimSession& session)
+    : WorldRun(name, world, config, session),
       owner_(static_cast<std::size_t>(world.ranks)),
       waiting_(static_cast<std::size_t>(world.ranks)) {
-  SC_HAS_PROCESS(WorldRun);
+  SC_HAS_PROCESS(WholeWorld);
   SC_METHOD(step);
 }
 
-void WorldRun::add(Device& device, const std::vector<int>& twins) {
+void WholeWorld::add(Device& device, const std::vector<int>& twins) {
   Rank rank{.device = &device, .calls = {}, .next = {}, .represents = {device.rank()}};
   rank.next.resize(device.cores());
   for (const int twin : twins) rank.represents.push_back(twin);
@@ -31,28 +44,18 @@ int ranks_per_stack(const Config& config, int cores) {
   return std::max(1, config.topology.cores_per_stack / std::max(1, cores));
 }
 
-Hbm& WorldRun::stack(int rank, int cores) {
-  const int share = ranks_per_stack(config_, cores), number = rank / share;
-  const auto found = stacks_.find(number);
-  if (found != stacks_.end()) return found->second;
-  const int present = std::min(share, world_.ranks - number * share);
-  const int engines = present * cores * config_.dma.engines;
-  const double demand = engines * config_.dma.bytes_per_ns;
-  return stacks_.try_emplace(number, config_.hbm, demand, engines).first->second;
-}
-
-void WorldRun::put(Later later) {
+void WholeWorld::put(Later later) {
   later.number = scheduled_++;
   later_.push(std::move(later));
   wake_.notify(sc_core::SC_ZERO_TIME);
 }
 
-void WorldRun::trigger(Device& device, std::size_t core, Operation& op, Fs at) {
+void WholeWorld::trigger(Device& device, std::size_t core, Operation& op, Fs at) {
   const std::size_t rank = owner_.at(static_cast<std::size_t>(device.rank()));
   put({at, 0, rank, core, {.operations = {&op}, .arrived = 1, .triggered = at}, false});
 }
 
-void WorldRun::step() {
+void WholeWorld::step() {
   if (session_.stopped()) return;
   try {
     const Fs now = SimSession::now();
@@ -80,7 +83,7 @@ void WorldRun::step() {
   }
 }
 
-void WorldRun::finish(std::size_t rank, const Call& call, Fs end, const RankPart* part) {
+void WholeWorld::finish(std::size_t rank, const Call& call, Fs end, const RankPart* part) {
   Device& device = *ranks_[rank].device;
   for (std::size_t c = 0; c < device.cores(); ++c) {
     device.core(c).finish_collective(*call.operations[c], end, part);
@@ -89,7 +92,7 @@ void WorldRun::finish(std::size_t rank, const Call& call, Fs end, const RankPart
 
 // Ranks that have finished their parts of operations. What one device stands for must do so at one
 // time.
-void WorldRun::finish_ranks(Fs now) {
+void WholeWorld::finish_ranks(Fs now) {
   if (model_ == nullptr) return;
   std::vector<Collectives::RankDone> done;
   model_->advance(now, done);
@@ -112,7 +115,7 @@ void WorldRun::finish_ranks(Fs now) {
 }
 
 // A kernel's own transfers have what collectives leave of the stack, and of the DMA engines.
-void WorldRun::share_memory(Fs now) {
+void WholeWorld::share_memory(Fs now) {
   for (const Collectives::Moving& m : model_->moving()) {
     Device& device = *ranks_[owner_[static_cast<std::size_t>(m.rank)]].device;
     if (device.rank() != m.rank) continue;  // another one stands for it
@@ -125,7 +128,7 @@ void WorldRun::share_memory(Fs now) {
   }
 }
 
-void WorldRun::arrive(const Later& arrival) {
+void WholeWorld::arrive(const Later& arrival) {
   Rank& rank = ranks_[arrival.rank];
   const std::size_t at = rank.next[arrival.core]++;
   while (rank.calls.size() <= at) rank.calls.push_back({.operations = {}, .arrived = 0});
@@ -138,7 +141,7 @@ void WorldRun::arrive(const Later& arrival) {
 }
 
 // Whether all cores of a rank have come to its oldest call.
-void WorldRun::look(std::size_t at) {
+void WholeWorld::look(std::size_t at) {
   const Rank& rank = ranks_[at];
   const bool there = !rank.calls.empty() && rank.calls.front().arrived == rank.device->cores();
   for (const std::int64_t each : rank.represents) {
@@ -150,7 +153,7 @@ void WorldRun::look(std::size_t at) {
 }
 
 // Starts every operation whose ranks have all come; one may make way for the next.
-void WorldRun::start_ready() {
+void WholeWorld::start_ready() {
   while (changed_) {
     changed_ = false;
     for (std::size_t r = 0; r < waiting_.size(); ++r) {
@@ -161,8 +164,8 @@ void WorldRun::start_ready() {
 
 // What starts together with a rank's oldest call: its group's operation, and those of the ranks
 // that the same devices stand for. False if one of them is not complete.
-bool WorldRun::together(std::size_t rank, std::vector<Group>& groups,
-                        std::set<std::size_t>& devices) const {
+bool WholeWorld::together(std::size_t rank, std::vector<Group>& groups,
+                          std::set<std::size_t>& devices) const {
   std::vector<std::size_t> left = {owner_[rank]};
   std::set<std::int64_t> seen;
   while (!left.empty()) {
@@ -183,7 +186,7 @@ bool WorldRun::together(std::size_t rank, std::vector<Group>& groups,
   return true;
 }
 
-void WorldRun::start(std::size_t rank) {
+void WholeWorld::start(std::size_t rank) {
   std::vector<Group> groups;
   std::set<std::size_t> devices;
   if (!together(rank, groups, devices)) return;
@@ -216,12 +219,12 @@ void WorldRun::start(std::size_t rank) {
   }
 }
 
-const WorldRun::Call& WorldRun::call_of(std::int64_t rank) const {
+const WholeWorld::Call& WholeWorld::call_of(std::int64_t rank) const {
   return ranks_[owner_[static_cast<std::size_t>(rank)]].calls.front();
 }
 
 // Values are exchanged now; lengths that they decide are the result.
-std::vector<std::vector<std::int64_t>> WorldRun::exchange(const Group& group) {
+std::vector<std::vector<std::int64_t>> WholeWorld::exchange(const Group& group) {
   std::vector<isa::RankCalls> calls;
   bool evaluates = true;
   for (const std::int64_t r : group) {
@@ -243,73 +246,14 @@ std::vector<std::vector<std::int64_t>> WorldRun::exchange(const Group& group) {
   return lengths;
 }
 
-namespace {
-
-CollectiveKind kind_of(isa::Op op) {
-  switch (op) {
-    case isa::Op::k_all_reduce:
-      return CollectiveKind::kAllReduce;
-    case isa::Op::k_all_gather:
-    case isa::Op::k_all_gather_v:
-      return CollectiveKind::kAllGather;
-    case isa::Op::k_reduce_scatter:
-      return CollectiveKind::kReduceScatter;
-    case isa::Op::k_all_to_all:
-    case isa::Op::k_all_to_all_v:
-      return CollectiveKind::kAllToAll;
-    default:
-      return CollectiveKind::kPermute;
-  }
-}
-
-using Pairs = std::vector<std::pair<int, int>>;
-
-// Who sends to whom, as positions in the group.
-Pairs pairs_of(const isa::Inst& inst, const std::vector<std::int64_t>& group, int channels,
-               const isa::World& world) {
-  const auto position = [&](std::int64_t rank) {
-    return static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
-  };
-  Pairs pairs;
-  if (inst.op == isa::Op::k_collective_permute) {
-    const int param = isa::param_index(isa::spec(inst), "source_target_pairs");
-    for (const isa::RankGroup pair : isa::groups_in(inst.list(param))) {
-      pairs.emplace_back(position(pair[0]), position(pair[1]));
-    }
-    return pairs;
-  }
-  for (int channel = 0; channel < channels; ++channel) {
-    const auto ring = isa::ring_of(group, channel, world.ring);
-    for (std::size_t i = 0; i < ring.size(); ++i) {
-      pairs.emplace_back(position(ring[i]), position(ring[(i + 1) % ring.size()]));
-    }
-  }
-  return pairs;
-}
-
-}  // namespace
-
-void WorldRun::start(const Group& group, const Lengths& lengths,
-                     const std::shared_ptr<std::map<std::size_t, InFlight>>& flights) {
+void WholeWorld::start(const Group& group, const Lengths& lengths,
+                       const std::shared_ptr<std::map<std::size_t, InFlight>>& flights) {
   const Call& call = call_of(group.front());
-  const isa::Inst& inst = *call.operations.front()->step.inst;
-  const isa::CollectiveWork& work = call.operations.front()->expansion.collective;
-  CollectiveRequest request{.kind = kind_of(inst.op), .dtype = work.dtype, .memory = work.space};
-  for (const std::int64_t r : group) {
-    request.ranks.push_back(static_cast<int>(r));
-    request.triggered.push_back(call_of(r).triggered);
-  }
-  // Tiles in SBUF are each core's own; in HBM the cores of a rank name the same tensors.
-  const bool own = work.space != isa::Space::kHbm;
-  const auto cores = static_cast<std::int64_t>(own ? call.operations.size() : 1);
-  const std::int64_t sources = inst.op == isa::Op::k_collective_permute_implicit_reduce ? 2 : 1;
-  request.bytes = work.src_bytes / sources * cores;
+  const Operation& first = *call.operations.front();
+  CollectiveRequest request = request_of(*first.step.inst, first.expansion.collective,
+                                         call.operations.size(), group, world_);
+  for (const std::int64_t r : group) request.triggered.push_back(call_of(r).triggered);
   request.lengths = lengths;
-  if (request.kind == CollectiveKind::kPermute) {
-    const int channels = std::max(1, work.tensors);
-    request.bytes /= channels;
-    request.pairs = pairs_of(inst, group, channels, world_);
-  }
   if (model_ == nullptr) {
     const auto lnc = static_cast<int>(call.operations.size());
     model_ = std::make_unique<Collectives>(config_, lnc, world_.ranks);
@@ -318,7 +262,7 @@ void WorldRun::start(const Group& group, const Lengths& lengths,
   running_.emplace(id, Running{group, flights, group.size()});
 }
 
-void WorldRun::check_finished() const {
+void WholeWorld::check_finished() const {
   for (const Rank& rank : ranks_) {
     if (rank.calls.empty() || rank.calls.front().arrived == rank.device->cores()) continue;
     for (const Operation* op : rank.calls.front().operations) {
@@ -336,7 +280,7 @@ std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config&
   try {
     SimSession session;
     for (const RankSetup& rank : ranks) rank.observers.start(*rank.program, config);
-    WorldRun run("world", world, config, session);
+    WholeWorld run("world", world, config, session);
     std::vector<std::unique_ptr<Device>> devices;
     for (const RankSetup& rank : ranks) {
       RunOptions options = rank.options;

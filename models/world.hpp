@@ -1,4 +1,4 @@
-// The ranks of a world in time: their devices, and the collectives at which they meet.
+// All ranks of a world in one simulation: their devices, and the collectives at which they meet.
 #pragma once
 
 #include <deque>
@@ -7,19 +7,17 @@
 
 #include "models/collective/collective.hpp"
 #include "models/device.hpp"
+#include "models/world_run.hpp"
 
 namespace nkisim::models {
 
-class WorldRun : public sc_core::sc_module {
+class WholeWorld final : public WorldRun {
  public:
-  WorldRun(sc_core::sc_module_name name, const isa::World& world, const Config& config,
-           SimSession& session);
+  WholeWorld(sc_core::sc_module_name name, const isa::World& world, const Config& config,
+             SimSession& session);
   /// All devices, before the simulation starts; `twins` as in RankSetup.
   void add(Device& device, const std::vector<int>& twins);
-  /// The HBM stack that a rank of so many cores reaches, and those beside it that share it.
-  [[nodiscard]] Hbm& stack(int rank, int cores);
-  /// A core of a rank has triggered a collective; the instruction ends at `at`.
-  void trigger(Device& device, std::size_t core, Operation& op, Fs at);
+  void trigger(Device& device, std::size_t core, Operation& op, Fs at) override;
   /// After the last event: throws Error if a collective is left over.
   void check_finished() const;
 
@@ -79,10 +77,6 @@ class WorldRun : public sc_core::sc_module {
   void finish_ranks(Fs now);
   void share_memory(Fs now);
 
-  isa::World world_;
-  const Config& config_;
-  SimSession& session_;
-  std::map<int, Hbm> stacks_;
   std::vector<Rank> ranks_;                // simulated ones
   std::vector<std::size_t> owner_;         // of every rank of the world: index in ranks_
   std::vector<isa::WaitingRank> waiting_;  // of every rank: at its oldest call, once all cores are

@@ -52,7 +52,34 @@ Collectives::Collectives(const Config& config, int lnc, int ranks)
       flows_(
           topology_.rates(config.hbm.bytes_per_ns, config.dma.engines * config.dma.bytes_per_ns)) {}
 
+Collectives::Collectives(const Collectives& other)
+    : config_(other.config_),
+      topology_(other.topology_),
+      planner_(config_.collectives, topology_),
+      flows_(other.flows_),
+      clock_(other.clock_),
+      next_id_(other.next_id_),
+      operations_(other.operations_),
+      streams_(other.streams_),
+      events_(other.events_),
+      scheduled_(other.scheduled_),
+      flow_of_(other.flow_of_),
+      next_flow_(other.next_flow_),
+      done_(other.done_),
+      moving_(other.moving_) {}
+
 Collectives::~Collectives() = default;
+
+// start_rank() lets a rank wait for the trigger delay, begin() a group for its last rank, and what
+// comes first then is the handshake, or what begin() leaves of it. An operation that starts because
+// another one made way for it waits for that one's end on the rank that both have.
+Fs Collectives::lookahead(const CollectiveConfig& config, CollectiveKind kind) {
+  if (kind == CollectiveKind::kPermute) return 0;
+  if (kind == CollectiveKind::kBarrier) return config.trigger_delay;
+  const auto handshake = static_cast<double>(config.handshake);
+  const auto left = static_cast<Fs>(handshake * (1 - config.handshake_overlap));
+  return config.trigger_delay + std::clamp<Fs>(left, 0, config.handshake);
+}
 
 // Everybody has to come before anybody can finish.
 void Collectives::add_group_leg(Operation& op) const {

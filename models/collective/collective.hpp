@@ -33,7 +33,13 @@ class Collectives {
     double engine_bytes = 0;  // by its DMA engines
   };
   Collectives(const Config& config, int lnc, int ranks);
+  /// The same operations, to see how they go on if nothing is started.
+  Collectives(const Collectives& other);
+  Collectives& operator=(const Collectives&) = delete;
   ~Collectives();
+  /// So long after the last trigger of an operation at least, no rank and no other operation sees
+  /// anything of it. Zero for permutes, whose early pairs begin at once.
+  [[nodiscard]] static Fs lookahead(const CollectiveConfig& config, CollectiveKind kind);
   /// Begins an operation whose last rank has triggered it at or before `now`.
   Id start(CollectiveRequest request, Fs now);
   /// When to call advance() next, if nothing is started before; kNever if nothing is under way.

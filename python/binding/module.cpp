@@ -3,6 +3,7 @@
 #include "python/binding/compile.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/instruction.hpp"
+#include "python/binding/link.hpp"
 
 PYBIND11_MODULE(_core, m) {
   using namespace nkisim::python;  // NOLINT(google-build-using-namespace)
@@ -22,4 +23,5 @@ PYBIND11_MODULE(_core, m) {
   bind_running(program);
   bind_documents(m, program);
   bind_world(m);
+  bind_link(program);
 }

@@ -33,6 +33,8 @@ class Recorder {
     trace.program.reset(&program);
     program.set_virtual_addresses(true);
   }
+  /// One that was recorded elsewhere, to be run.
+  explicit Recorder(nkisim::TraceFile read) : program(*read.program), trace(std::move(read)) {}
 
   Program& program;  // owned by the trace
   nkisim::TraceFile trace;

@@ -1,7 +1,10 @@
 // A world of ranks, as the class World of the module.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "python/binding/bind.hpp"
+#include "python/binding/link.hpp"
 #include "python/binding/running.hpp"
 #include "src/config/config.hpp"
 
@@ -50,9 +53,11 @@ class World {
   }
 
   // Results of the ranks. `undefined` and `prints`: as for a program, with the rank in front.
+  // `spread`: None, or (part, part of every rank, meet) of a world in several processes; the other
+  // parts' ranks have no results then.
   py::dict run(const std::string& config_name, const std::vector<std::string>& overrides,
                const std::vector<py::dict>& files, const py::list& undefined,
-               const py::list& prints, const py::dict& choices) {
+               const py::list& prints, const py::dict& choices, const py::object& spread) {
     const auto config = nkisim::load_config(config_name, overrides);
     const auto chosen = [&](const char* key) { return choices[key].cast<bool>(); };
     const std::size_t n = programs_.size();
@@ -60,6 +65,8 @@ class World {
     std::vector<nkisim::Confidence> confidences(n);
     std::vector<std::unique_ptr<nkisim::Reports>> reports(n);
     std::vector<nkisim::RankInput> ranks(n);
+    std::optional<PythonLink> link;
+    const Spread parts = spread_of(spread, link);
     for (std::size_t r = 0; r < n; ++r) {
       const auto& recorder = programs_[r].cast<Recorder&>();
       const InterpretOptions services = options_for(recorder, undefined[r], prints[r]);
@@ -76,29 +83,22 @@ class World {
         return ask(count);
       };
       if (!chosen("timed")) continue;
-      rank.observe = observer(summaries[r], confidences[r], reports[r], files, r);
+      const bool own = parts.owns(static_cast<std::int64_t>(r));
+      rank.observe = observer(summaries[r], confidences[r], reports[r],
+                              own ? files : std::vector<py::dict>(), r);
     }
     nkisim::WorldResult result;
     {
       const py::gil_scoped_release release;
-      result = nkisim::run_world(ranks, config, {world_, chosen("timed"), chosen("fold")});
+      result = nkisim::run_world(ranks, config, {world_, chosen("timed"), chosen("fold"), parts});
     }
     interrupted(chosen("keep_partial"));
     values_of_ = result.values_of;
-    nlohmann::ordered_json facts = facts_of(reports, result);
+    Found found{result, summaries, confidences, reports, files, chosen("timed")};
     py::list out;
     for (std::size_t r = 0; r < n; ++r) {
-      const auto as = static_cast<std::size_t>(result.timed_as[r]);
-      const auto trust = trust_of(as, confidences[as], summaries[as],
-                                  chosen("timed") && !result.ranks[as].partial);
-      if (reports[r] != nullptr && as == r) {
-        facts["rank"] = r;
-        write(*reports[r], report_files(files[r]).session,
-              {summaries[r], result.ranks[r], trust, &facts});
-      }
-      py::dict rank = result_of(summaries[as], result.ranks[r], chosen("timed"));
-      if (!trust.is_null()) rank["confidence"] = trust.dump();
-      out.append(rank);
+      const bool own = parts.owns(static_cast<std::int64_t>(r));
+      out.append(own ? py::object(rank_result(r, found, parts)) : py::none());
     }
     py::dict all;
     all["ranks"] = out;
@@ -108,6 +108,47 @@ class World {
   }
 
  private:
+  // What a run came to.
+  struct Found {
+    const nkisim::WorldResult& result;
+    const std::vector<nkisim::Summary>& summaries;
+    const std::vector<nkisim::Confidence>& confidences;
+    const std::vector<std::unique_ptr<nkisim::Reports>>& reports;
+    const std::vector<py::dict>& files;
+    bool timed;
+    nlohmann::ordered_json facts = {};  // of all ranks, for their sessions
+  };
+
+  // One rank's; its reports are written.
+  py::dict rank_result(std::size_t r, Found& found, const Spread& spread) const {
+    const nkisim::SimResult& result = found.result.ranks[r];
+    const auto as = static_cast<std::size_t>(found.result.timed_as[r]);
+    const nkisim::Summary& summary = found.summaries[as];
+    const auto trust = trust_of(as, found.confidences[as], summary,
+                                found.timed && !found.result.ranks[as].partial);
+    if (found.reports[r] != nullptr && as == r) {
+      if (found.facts.is_null()) found.facts = facts_of(found.reports, found.result);
+      // It crosses to ranks whose events other processes have.
+      if (spread.link != nullptr) found.facts["path"] = nlohmann::ordered_json::array();
+      found.facts["rank"] = r;
+      write(*found.reports[r], report_files(found.files[r]).session,
+            {summary, result, trust, &found.facts});
+    }
+    py::dict rank = result_of(summary, result, found.timed);
+    if (!trust.is_null()) rank["confidence"] = trust.dump();
+    return rank;
+  }
+
+  static Spread spread_of(const py::object& given, std::optional<PythonLink>& link) {
+    if (given.is_none()) return {};
+    const auto [part, owner, meet] = given.cast<std::tuple<int, std::vector<int>, py::object>>();
+    link.emplace(meet);
+    return {.link = &*link,
+            .part = part,
+            .parts = 1 + *std::max_element(owner.begin(), owner.end()),
+            .owner = owner};
+  }
+
   // How far to trust the time of rank `r`; null unless it ran to its end in time.
   [[nodiscard]] nlohmann::ordered_json trust_of(std::size_t r, const nkisim::Confidence& confidence,
                                                 const nkisim::Summary& summary, bool whole) const {

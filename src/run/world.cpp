@@ -97,6 +97,8 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
     return each;
   };
   std::uint64_t count = 0;
+  const isa::Spread& spread = options.spread;
+  if (folded && !spread.owns(0)) return true;
   if (folded) {
     isa::InterpretOptions one = noting(ranks.front());
     one.world = options.world;
@@ -107,10 +109,14 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
     for (const RankInput& rank : ranks) {
       runs.push_back({rank.program, rank.memory, noting(rank)});
     }
-    count = isa::interpret_world(runs, options.world);
+    count = isa::interpret_world(runs, options.world, spread);
+  }
+  std::size_t own = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (spread.owns(static_cast<std::int64_t>(r))) ++own;
   }
   for (SimResult& r : out.ranks) {
-    r.instructions = count / (folded ? 1 : out.ranks.size());
+    r.instructions = count / (folded ? 1 : own);
     r.partial = r.partial || stopped;
   }
   return !stopped;
@@ -135,6 +141,18 @@ std::vector<models::RankSetup> setups(std::span<const RankInput> ranks, bool tim
   return out;
 }
 
+void check_spread(std::span<const RankInput> ranks, const models::Config& config,
+                  const isa::Spread& spread) {
+  if (spread.link == nullptr) return;
+  const auto share =
+      static_cast<std::size_t>(models::ranks_per_stack(config, ranks.front().program->cores()));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (spread.owner.at(r) == spread.owner[r / share * share]) continue;
+    isa::fail("the part of rank " + std::to_string(r), std::to_string(spread.owner[r]),
+              "that of the ranks on its HBM stack");
+  }
+}
+
 void keep(WorldResult& out, const std::vector<models::RunResult>& results) {
   for (std::size_t r = 0; r < out.ranks.size(); ++r) {
     const models::RunResult& result = results[r % results.size()];
@@ -157,6 +175,7 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
     }
     check_config(*rank.program, config);
   }
+  check_spread(ranks, config, options.spread);
   WorldResult out;
   out.ranks.resize(ranks.size());
   out.timed_as.resize(ranks.size());
@@ -187,7 +206,10 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
   }
   std::iota(out.timed_as.begin(), out.timed_as.end(), 0);
   std::iota(out.values_of.begin(), out.values_of.end(), 0);
-  keep(out, models::run_world(setups(ranks, timing_only, ranks.size()), config, options.world));
+  const auto all = setups(ranks, timing_only, ranks.size());
+  keep(out, options.spread.link == nullptr
+                ? models::run_world(all, config, options.world)
+                : models::run_part(all, config, options.world, options.spread));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "isa/interpreter.hpp"
+#include "isa/spread.hpp"
 #include "src/run/simulation.hpp"
 
 namespace nkisim {
@@ -27,6 +28,9 @@ struct WorldOptions {
   bool timed = true;
   /// Ranks that cannot differ are simulated once (docs/collectives.md says when that is exact).
   bool fold = true;
+  /// With a link: this process runs one part of the world, and the others make the same call. Ranks
+  /// of one HBM stack must be of one part. Results and memories of other parts' ranks are empty.
+  isa::Spread spread = {};
 };
 
 struct WorldResult {

@@ -38,7 +38,8 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
         compiler: Mapping[str, Any] | None = None, ranks: int | None = None, lnc: int | None = None,
         rank_inputs: Any = None, ring_order: str = "group", fold: bool = True,
-        any_world: bool = False, confidence: Literal["quick", "full"] | None = None,
+        any_world: bool = False, processes: int | None = None, client: Any = None,
+        confidence: Literal["quick", "full"] | None = None,
         **kwargs: Any) -> Result | WorldResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
 
@@ -53,14 +54,20 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     ring_order of implicit permutes: "group", "reverse" or "shuffle:SEED". fold=False simulates every
     rank, also those that cannot differ. any_world: takes what the device refuses (groups of one, any
     number of ranks, arguments as operands of collectives).
+    processes: spreads the ranks over so many processes of this machine, or with client=, a
+    dask.distributed.Client, over so many of its workers (all, without processes). Values, times and errors
+    are those of one process.
     """
     if options is None:
         options = Options(target, over_capacity, allow_unwritten, timing, config, overrides,
                           compiler=Choices(_flags(function), **(compiler or {})), allow_races=allow_races,
                           ranks=1 if ranks is None else ranks, ring_order=ring_order, fold=fold,
-                          any_world=any_world, confidence=confidence)
+                          any_world=any_world, confidence=confidence, processes=processes,
+                          client=client)
     else:
         options.ranks = options.ranks if ranks is None else ranks
+        options.processes = options.processes if processes is None else processes
+        options.client = options.client if client is None else client
         options.confidence = confidence or options.confidence
     if lnc is not None:
         if grid not in (None, lnc):
@@ -75,6 +82,8 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
             raise Error("neuronxcc.nki has no collectives; several ranks run kernels of nki",
                         code="usage")
         return run_world(function, args, kwargs, grid, options, rank_inputs)
+    if processes is not None or client is not None:
+        raise Error("processes= and client= spread the ranks of a world; ranks= is required", code="usage")
     return run_function(function, args, kwargs, grid, options, legacy)
 
 

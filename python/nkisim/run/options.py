@@ -21,7 +21,7 @@ class Options:
                  compiler: Choices | None = None,
                  undefined: str = "error", allow_races: bool | None = None,
                  ranks: int = 1, ring_order: str = "group", fold: bool = True,
-                 any_world: bool = False,
+                 any_world: bool = False, processes: int | None = None, client: Any = None,
                  confidence: Literal["quick", "full"] | None = None) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
@@ -54,3 +54,5 @@ class Options:
         self.ring_order = ring_order  # of implicit permutes: group, reverse, shuffle:SEED
         self.fold = fold              # ranks that cannot differ are simulated once
         self.any_world = any_world    # takes what the device refuses but has a clear meaning
+        self.processes = processes    # over which the ranks are spread; None: one, or all of `client`
+        self.client = client          # a dask.distributed.Client, whose workers these are

@@ -1,5 +1,7 @@
 """Runs a kernel on the ranks of a world: recorded once where it can be, with every rank's own data."""
 
+import functools
+import os
 import time
 import warnings
 
@@ -9,8 +11,9 @@ from .. import _core
 from ..record import strict
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT, as_bytes
 from ..values.errors import Error
-from . import hostarrays
+from . import hostarrays, spread
 from .execution import restart
+from .part import taker
 from .recording import Arguments
 from .session import prepare, to_host
 from .worldresult import RankResult, WorldResult
@@ -47,6 +50,7 @@ def run_world(function, args, kwargs, grid, options, rank_inputs=None):
     begin = time.perf_counter()
     if not isinstance(options.ranks, int) or not 1 <= options.ranks <= MOST_RANKS:
         raise Error(f"ranks is {options.ranks!r}; 1 to {MOST_RANKS} is required", code="usage")
+    _check_processes(options)
     world = _World(options)
     for rank in range(options.ranks):
         world.add(function, *_arguments_of(rank, options.ranks, args, kwargs, rank_inputs), grid)
@@ -57,6 +61,21 @@ def run_world(function, args, kwargs, grid, options, rank_inputs=None):
     if not result.partial and options.timing != "only":
         world.give_back(result)
     return result
+
+
+def _check_processes(options):
+    """Sets options.processes of a client."""
+    if options.client is not None and not hasattr(options.client, "nthreads"):
+        raise Error(f"client is {options.client!r}; a dask.distributed.Client is required", code="usage")
+    if options.client is not None and options.processes is None:
+        options.processes = max(1, len(options.client.nthreads()))
+    if options.processes is None:
+        options.processes = 1
+    if not isinstance(options.processes, int) or options.processes < 1:
+        raise Error(f"processes is {options.processes!r}; at least 1 is required", code="usage")
+    if options.keep_partial and (options.processes > 1 or options.client is not None):
+        raise Error("keep_partial keeps what one process has; processes is "
+                    f"{options.processes}, and 1 is required", code="usage")
 
 
 def _arguments_of(rank, ranks, args, kwargs, rank_inputs):
@@ -163,7 +182,6 @@ class _World:
             self._check_races(kernel)
         self.core = _core.World([r.kernel.recorder.program for r in self.ranks],
                                 self.options.ring_order, self.options.any_world)
-        self._load()
         try:
             self._attempt(result)
         except Error as problem:
@@ -173,7 +191,6 @@ class _World:
             for kernel in self.kernels():
                 kernel.recorder.program.accumulate_onto_any()
             self.core.restart()
-            self._load()
             self._attempt(result)
 
     def kernels(self):
@@ -190,8 +207,8 @@ class _World:
             warnings.warn(line, stacklevel=5)
         recorder.program.restart()
 
-    def _load(self):
-        """Inputs into the ranks' memories: what several ranks have in common is kept once."""
+    def _data(self):
+        """(ranks, tensor, bytes) of the inputs: what several ranks have in common comes once."""
         if self.options.timing == "only":
             return
         for kernel in self.kernels():
@@ -203,43 +220,33 @@ class _World:
                     by_array.setdefault(id(self.ranks[r].arrays[i]), []).append(r)
                 for own in by_array.values():
                     array = hostarrays.to_numpy(self.ranks[own[0]].arrays[i])[1]
-                    data = as_bytes(np.ascontiguousarray(array, t.st.dtype.dtype))
-                    if len(own) == 1:
-                        self.core.load(own[0], t.st.id, data)
-                    else:
-                        self.core.load_all(own, t.st.id, data)
+                    yield own, t.st.id, as_bytes(np.ascontiguousarray(array, t.st.dtype.dtype))
             given = {t.st.id for t in tensors}
             for st in kernel.recorder.storages:
                 if st.array is not None and st.id not in given:  # the program's constants
-                    self.core.load_all(ranks, st.id, as_bytes(st.array))
+                    yield ranks, st.id, as_bytes(st.array)
+
+    def _same_inputs(self):
+        """A number for each rank: the same for the same inputs."""
         classes = {}
-        self.core.same_inputs([
-            classes.setdefault((id(r.kernel), *map(id, r.arrays)), 1 + len(classes))
-            for r in self.ranks])
+        return [classes.setdefault((id(r.kernel), *map(id, r.arrays)), 1 + len(classes))
+                for r in self.ranks]
+
+    def _load(self, ranks, tensor, data):
+        if len(ranks) == 1:
+            self.core.load(ranks[0], tensor, data)
+        else:
+            self.core.load_all(ranks, tensor, data)
 
     def _attempt(self, result):
-        options, found = self.options, []
-
-        def taker(rank):
-            def take(text, only_order):
-                """True where this is a warning; else it is raised."""
-                if only_order:
-                    found.append(f"rank {rank}: {text}")
-                elif options.undefined == "warn":
-                    found.append(f"rank {rank}: {text}\nwhat nobody wrote is NaN here, and 4 in integers")
-                return only_order or options.undefined == "warn"
-            return False if options.undefined == "zeros" else take
-
-        def printer(rank):
-            return lambda line: self.ranks[rank].kernel.recorder.print(f"rank {rank}: {line}")
-
-        numbers = range(len(self.ranks))
+        options = self.options
+        choices = {"timed": bool(options.timing), "timing_only": options.timing == "only",
+                   "fold": options.fold, "keep_partial": options.keep_partial}
+        how = options.config or options.target, [f"{k}={v}" for k, v in options.overrides.items()]
+        several = options.processes > 1 or options.client is not None
+        run = self._run_spread if several else self._run_here
         try:
-            out = self.core.run(
-                options.config or options.target, [f"{k}={v}" for k, v in options.overrides.items()],
-                result.rank_files(), [taker(r) for r in numbers], [printer(r) for r in numbers],
-                {"timed": bool(options.timing), "timing_only": options.timing == "only",
-                 "fold": options.fold, "keep_partial": options.keep_partial})
+            out, found = run(result, *how, choices)
         except Error as problem:
             problem.recorder = self.ranks[0].kernel.recorder
             raise problem.with_traceback(None) from None
@@ -248,6 +255,50 @@ class _World:
         result.timed_as, result.values_of = out["timed_as"], out["values_of"]
         result.ranks = [RankResult(r, self.ranks[r].kernel.recorder, each)
                         for r, each in enumerate(out["ranks"])]
+
+    def _print(self, rank, line):
+        self.ranks[rank].kernel.recorder.print(f"rank {rank}: {line}")
+
+    def _run_here(self, result, config, overrides, choices):
+        found, numbers = [], range(len(self.ranks))
+        for data in self._data():
+            self._load(*data)
+        self.core.same_inputs(self._same_inputs())
+        out = self.core.run(config, overrides, result.rank_files(),
+                            [taker(self.options.undefined, r, found) for r in numbers],
+                            [functools.partial(self._print, r) for r in numbers], choices, None)
+        return out, found
+
+    def _run_spread(self, result, config, overrides, choices):
+        """The same in several processes. Outputs come back into the ranks' memories here."""
+        options, kernels = self.options, self.kernels()
+        config = os.fspath(config)
+        programs = [kernel.recorder.program for kernel in kernels]
+        outputs = [[(st.id, st.pitch_bytes)
+                    for st in kernel.recorder.storages if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT)]
+                   for kernel in kernels]
+        if options.timing == "only":
+            outputs = [[] for _ in kernels]
+        files = [{key: path if isinstance(path, bool) else os.path.abspath(path)
+                  for key, path in own.items()} for own in result.rank_files()]
+        share = programs[0].ranks_per_stack(config, overrides)
+        job = {"programs": [program.to_bytes() for program in programs],
+               "ring": options.ring_order, "any_world": options.any_world, "config": config,
+               "config_text": spread.config_text(config), "overrides": overrides,
+               "undefined": options.undefined, "choices": choices, "outputs": outputs,
+               "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
+        parts = spread.Run(options.processes, options.client, share)
+        owner, results = parts.results(job, [kernels.index(r.kernel) for r in self.ranks],
+                                       self._data(), self._print)
+        values_of = results[0]["values_of"]
+        for (rank, tensor), data in (item for part in results for item in part["outputs"].items()):
+            self._load([r for r, of in enumerate(values_of) if of == rank], tensor, data)
+        for part in results:
+            for name, content in part["contents"].items():
+                spread.write(name, content)
+        found = [text for part in results for text in part["found"]]
+        ranks = [results[part]["ranks"][rank] for rank, part in enumerate(owner)]
+        return {"ranks": ranks, "timed_as": results[0]["timed_as"], "values_of": values_of}, found
 
     # ---- results -----------------------------------------------------------------------------
     def give_back(self, result):

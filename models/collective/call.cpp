@@ -1,0 +1,70 @@
+#include "models/collective/call.hpp"
+
+#include <algorithm>
+
+namespace nkisim::models {
+
+CollectiveKind kind_of(isa::Op op) {
+  switch (op) {
+    case isa::Op::k_all_reduce:
+      return CollectiveKind::kAllReduce;
+    case isa::Op::k_all_gather:
+    case isa::Op::k_all_gather_v:
+      return CollectiveKind::kAllGather;
+    case isa::Op::k_reduce_scatter:
+      return CollectiveKind::kReduceScatter;
+    case isa::Op::k_all_to_all:
+    case isa::Op::k_all_to_all_v:
+      return CollectiveKind::kAllToAll;
+    default:
+      return CollectiveKind::kPermute;
+  }
+}
+
+namespace {
+
+using Pairs = std::vector<std::pair<int, int>>;
+
+// Who sends to whom, as positions in the group.
+Pairs pairs_of(const isa::Inst& inst, const std::vector<std::int64_t>& group, int channels,
+               const isa::World& world) {
+  const auto position = [&](std::int64_t rank) {
+    return static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
+  };
+  Pairs pairs;
+  if (inst.op == isa::Op::k_collective_permute) {
+    const int param = isa::param_index(isa::spec(inst), "source_target_pairs");
+    for (const isa::RankGroup pair : isa::groups_in(inst.list(param))) {
+      pairs.emplace_back(position(pair[0]), position(pair[1]));
+    }
+    return pairs;
+  }
+  for (int channel = 0; channel < channels; ++channel) {
+    const auto ring = isa::ring_of(group, channel, world.ring);
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      pairs.emplace_back(position(ring[i]), position(ring[(i + 1) % ring.size()]));
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+CollectiveRequest request_of(const isa::Inst& inst, const isa::CollectiveWork& work,
+                             std::size_t cores, const std::vector<std::int64_t>& group,
+                             const isa::World& world) {
+  CollectiveRequest request{.kind = kind_of(inst.op), .dtype = work.dtype, .memory = work.space};
+  for (const std::int64_t r : group) request.ranks.push_back(static_cast<int>(r));
+  // Tiles in SBUF are each core's own; in HBM the cores of a rank name the same tensors.
+  const bool own = work.space != isa::Space::kHbm;
+  const std::int64_t sources = inst.op == isa::Op::k_collective_permute_implicit_reduce ? 2 : 1;
+  request.bytes = work.src_bytes / sources * static_cast<std::int64_t>(own ? cores : 1);
+  if (request.kind == CollectiveKind::kPermute) {
+    const int channels = std::max(1, work.tensors);
+    request.bytes /= channels;
+    request.pairs = pairs_of(inst, group, channels, world);
+  }
+  return request;
+}
+
+}  // namespace nkisim::models

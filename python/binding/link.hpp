@@ -1,0 +1,22 @@
+// Programs and worlds whose parts run in several processes.
+#pragma once
+
+#include "isa/spread.hpp"
+#include "python/binding/recorder.hpp"
+
+namespace nkisim::python {
+
+/// The way to the other parts, as Python has it: meet(all, [each]) gives [(all, mine)] by part.
+class PythonLink : public Link {
+ public:
+  explicit PythonLink(py::object meet) : meet_(std::move(meet)) {}
+  std::vector<Told> meet(const std::string& all, const std::vector<std::string>& each) override;
+
+ private:
+  py::object meet_;
+};
+
+/// to_bytes, from_bytes and ranks_per_stack of a program that is compiled.
+void bind_link(py::class_<Recorder>& program);
+
+}  // namespace nkisim::python

@@ -1,0 +1,133 @@
+"""One process of a world whose ranks are spread over several: main() in a process of this machine, or
+serve_at() as a task of a Dask worker. It does what it is sent and talks to nobody but the process that sent it.
+
+Messages here are tuples, the first item their kind: ("meet", all, each) is answered with [(all, mine)] by
+part; ("print", rank, line), ("done", result) and ("failed", the parts of an Error) are not.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+from multiprocessing.connection import Client, Connection
+
+from .. import _core
+from ..values.errors import Error
+
+#: The parts of an Error that go from one process to another.
+ERROR_PARTS = ("message", "code", "instruction", "trace_line", "kernel_file", "kernel_line")
+
+
+def taker(mode, rank, found):
+    """What is called with each undefined output of a rank: True where that is a warning, whose text
+    goes into `found`; else it is raised. False for `mode` "zeros": nothing is tracked."""
+    def take(text, only_order):
+        if only_order:
+            found.append(f"rank {rank}: {text}")
+        elif mode == "warn":
+            found.append(f"rank {rank}: {text}\nwhat nobody wrote is NaN here, and 4 in integers")
+        return only_order or mode == "warn"
+    return False if mode == "zeros" else take
+
+
+def serve(connection):
+    """Does jobs until the connection is closed."""
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = "done", _run(job, connection)
+        except Error as problem:
+            answer = "failed", {name: getattr(problem, name) for name in ERROR_PARTS}
+        except (EOFError, OSError):  # nobody is there any more
+            return
+        except Exception as problem:
+            answer = "failed", {"message": f"{type(problem).__name__}: {problem}", "code": "internal"}
+        try:
+            connection.send(answer)
+        except OSError:
+            return
+
+
+def serve_at(address, key):
+    """The same as a task of a Dask worker: calls the process that listens at `address`."""
+    with Client(address, authkey=key) as connection:
+        connection.send(("here", sys.platform, os.uname().nodename, os.getpid()))
+        serve(connection)
+
+
+def _run(job, connection):
+    """Results of this process's ranks."""
+    programs = [_core.Program.from_bytes(*program) for program in job["programs"]]
+    world = _core.World([programs[i] for i in job["program_of"]], job["ring"], job["any_world"])
+    for ranks, tensor, data in job["data"]:
+        if len(ranks) == 1:
+            world.load(ranks[0], tensor, data)
+        else:
+            world.load_all(ranks, tensor, data)
+    world.same_inputs(job["same_inputs"])
+
+    def meet(to_all, each):
+        connection.send(("meet", to_all, each))
+        return connection.recv()
+
+    def printer(rank):
+        return lambda line: connection.send(("print", rank, line))
+
+    numbers, found = range(len(job["program_of"])), []
+    with tempfile.TemporaryDirectory(prefix="nkisim-part-") as folder:
+        files, written = job["files"], {}
+        if job["far"]:  # this machine's files are not the caller's
+            files, written = _in_folder(folder, files)
+        out = world.run(_config(job, folder), job["overrides"], files,
+                        [taker(job["undefined"], r, found) for r in numbers],
+                        [printer(r) for r in numbers], job["choices"],
+                        (job["part"], job["owner"], meet))
+        contents = {}
+        for name, here in written.items():
+            if os.path.exists(here):
+                with open(here, "rb") as file:
+                    contents[name] = file.read()
+    out["outputs"] = _outputs(job, world, out["values_of"])
+    out["found"], out["contents"] = found, contents
+    return out
+
+
+def _config(job, folder):
+    if job["config_text"] is None:
+        return job["config"]
+    path = os.path.join(folder, os.path.basename(job["config"]))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(job["config_text"])
+    return path
+
+
+def _in_folder(folder, files):
+    """Names of reports in a folder of this machine, and {the caller's name: the one here}."""
+    here, names = [], {}
+    for rank, own in enumerate(files):
+        here.append({key: os.path.join(folder, f"{rank}-{os.path.basename(path)}")
+                     for key, path in own.items()})
+        names.update({own[key]: here[-1][key] for key in own})
+    return here, names
+
+
+def _outputs(job, world, values_of):
+    """{(rank, tensor): bytes} of the values that this process has, each once."""
+    found = {}
+    for rank in sorted(set(values_of)):
+        if job["owner"][rank] != job["part"]:
+            continue
+        for tensor, size in job["outputs"][job["program_of"][rank]]:
+            data = bytearray(size)
+            world.read(rank, tensor, data)
+            found[rank, tensor] = data
+    return found
+
+
+def main():
+    """A process of this machine, whose only argument is the descriptor of its connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends this process
+    serve(Connection(int(sys.argv[1])))

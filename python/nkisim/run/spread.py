@@ -1,0 +1,246 @@
+"""Ranks of a world spread over processes of this machine, or over the workers of a Dask scheduler.
+
+Each process runs its part of the ranks (docs/collectives.md); this one sends them their programs and data,
+passes on what they tell each other, and takes the results.
+"""
+
+import atexit
+import os
+import queue
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from multiprocessing import Pipe
+from multiprocessing.connection import Listener, wait
+
+from ..values.errors import Error
+from .part import serve_at
+
+#: Seconds until every Dask worker has called.
+CALL_SECONDS = 120
+_MAIN = "from nkisim.run.part import main; main()"
+
+
+def owners(ranks, processes, share):
+    """The process of each rank: equally many ranks in sequence, those of an HBM stack (`share`) together."""
+    stacks = -(-ranks // share)
+    parts = min(processes, stacks)
+    return [rank // share * parts // stacks for rank in range(ranks)]
+
+
+class Part:
+    """One process: its connection, and what it is called in messages."""
+
+    def __init__(self, connection, name, ended=None, end=None):
+        self.connection, self.name = connection, name
+        self.ended = ended or (lambda: "")  # why it has ended, if that is known
+        self.end = end or connection.close
+
+
+class LocalParts:
+    """Processes of this machine. Those that have done their work wait for the next run."""
+
+    far = False
+    _idle, _process = [], os.getpid()
+
+    def __init__(self, count):
+        if LocalParts._process != os.getpid():  # a fork has no processes of its own
+            LocalParts._idle, LocalParts._process = [], os.getpid()
+        self.parts = [LocalParts._idle.pop() if LocalParts._idle else _start() for _ in range(count)]
+
+    def close(self, whole):
+        """Ends the processes, or keeps them if the run was `whole`."""
+        if whole:
+            LocalParts._idle.extend(self.parts)
+            return
+        for part in self.parts:
+            part.end()
+
+
+def _start():
+    here, there = Pipe()
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
+    process = subprocess.Popen([sys.executable, "-c", _MAIN, str(there.fileno())],
+                               pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=env)
+    there.close()
+
+    def ended():
+        code = process.wait(10)
+        return f" by signal {-code}" if code < 0 else f" with exit code {code}"
+
+    def end():
+        here.close()
+        process.kill()
+        process.wait()
+
+    return Part(here, f"process {process.pid}", ended, end)
+
+
+@atexit.register
+def _end_idle():
+    if LocalParts._process == os.getpid():
+        for part in LocalParts._idle:
+            part.end()
+        LocalParts._idle.clear()
+
+
+class DaskParts:
+    """A task on each of `count` workers of a Dask client's scheduler; they call this process."""
+
+    far = True
+
+    def __init__(self, client, count):
+        workers = sorted(client.nthreads())
+        if len(workers) < count:
+            raise Error(f"the ranks are to run in {count} processes; the Dask scheduler at "
+                        f"{client.scheduler.address} has {len(workers)} workers", code="usage")
+        key = secrets.token_bytes(32)
+        self._listener = Listener((_own_address(client), 0), authkey=key, backlog=count)
+        calls = queue.Queue()
+        threading.Thread(target=_accept, args=(self._listener, count, calls), daemon=True).start()
+        self._client = client
+        self.parts = []
+        self._tasks = [client.submit(serve_at, self._listener.address, key, workers=[worker],
+                                     allow_other_workers=False, pure=False, retries=0)
+                       for worker in workers[:count]]
+        try:
+            self._take(count, calls)
+        except BaseException:
+            self.close(False)
+            raise
+
+    def _take(self, count, calls):
+        seen = set()
+        for _ in range(CALL_SECONDS * 5):
+            if len(self.parts) == count:
+                return
+            for task in self._tasks:
+                if task.status == "error":
+                    raise Error(f"a Dask worker cannot run ranks: {task.exception()!r} (workers need "
+                                "nkisim of this version, and a way to this machine)", code="usage")
+            try:
+                connection, (_, _, host, pid) = calls.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            if (host, pid) in seen:
+                raise Error(f"two Dask workers are in process {pid} of {host}; ranks need workers in "
+                            "processes of their own (LocalCluster(processes=True))", code="usage")
+            seen.add((host, pid))
+            self.parts.append(Part(connection, f"the Dask worker in process {pid} of {host}"))
+        raise Error(f"{len(self.parts)} of {count} Dask workers have called "
+                    f"{self._listener.address} within {CALL_SECONDS} s; all are required at once",
+                    code="usage")
+
+    def close(self, whole):
+        """Ends the tasks."""
+        for part in self.parts:
+            part.end()
+        self._listener.close()
+        if not whole:
+            self._client.cancel(self._tasks)
+
+
+def _own_address(client):
+    """This machine's address on the way to the scheduler."""
+    from distributed.comm import get_address_host
+
+    host = get_address_host(client.scheduler.address)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect((host, 1))
+        return s.getsockname()[0]
+
+
+def _accept(listener, count, calls):
+    for _ in range(count):
+        try:
+            connection = listener.accept()
+            calls.put((connection, connection.recv()))
+        except (OSError, EOFError):
+            return
+
+
+class Run:
+    """One run of a world in several processes."""
+
+    def __init__(self, processes, client, share):
+        self._processes, self._client, self._share = processes, client, share
+
+    def results(self, job, program_of, data, printer):
+        """The parts' results. `job`: what all of them need; `data`: (ranks, tensor, bytes) of the
+        inputs; `printer(rank, line)` is called with what ranks print."""
+        owner = owners(len(program_of), self._processes, self._share)
+        count = 1 + max(owner)
+        where = DaskParts(self._client, count) if self._client is not None else LocalParts(count)
+        whole, data = False, list(data)
+        try:
+            for number, part in enumerate(where.parts):
+                own = [([r for r in ranks if owner[r] == number], tensor, values)
+                       for ranks, tensor, values in data]
+                files = [f if owner[r] == number else {} for r, f in enumerate(job["files"])]
+                self._send(part, dict(job, program_of=program_of, owner=owner, part=number,
+                                      far=where.far, files=files, data=[d for d in own if d[0]]))
+            answers = self._pass_on(where.parts, printer)
+            whole = True
+        finally:
+            where.close(whole)
+        for kind, answer in answers:
+            if kind == "failed":
+                raise Error(**answer)
+        return owner, [answer for _, answer in answers]
+
+    def _send(self, part, message):
+        try:
+            part.connection.send(message)
+        except OSError:
+            raise _gone(part) from None
+
+    def _pass_on(self, parts, printer):
+        """What each part answers in the end."""
+        answers, waiting = {}, {}
+        while len(answers) < len(parts):
+            left = {part.connection: number for number, part in enumerate(parts)
+                    if number not in answers and number not in waiting}
+            for connection in wait(list(left)):
+                number = left[connection]
+                try:
+                    message = connection.recv()
+                except (EOFError, OSError):
+                    raise _gone(parts[number]) from None
+                if message[0] == "print":
+                    printer(*message[1:])
+                elif message[0] == "meet":
+                    waiting[number] = message[1:]
+                else:
+                    answers[number] = message
+            if len(waiting) == len(parts):
+                for to, part in enumerate(parts):
+                    self._send(part, [(waiting[n][0], waiting[n][1][to]) for n in range(len(parts))])
+                waiting.clear()
+            elif waiting and len(waiting) + len(answers) == len(parts):
+                for kind, answer in answers.values():  # the others wait for one that has failed
+                    if kind == "failed":
+                        raise Error(**answer)
+                raise Error("internal error: some processes of the run have ended and others have not",
+                            code="internal")
+        return [answers[number] for number in range(len(parts))]
+
+
+def _gone(part):
+    return Error(f"{part.name} ended{part.ended()} before its ranks did (killed, or out of memory?); the "
+                 "run is given up", code="internal")
+
+
+def write(name, content):
+    """A report that a process on another machine has made."""
+    with open(name, "wb") as file:
+        file.write(content)
+
+
+def config_text(config):
+    """A config file's text for processes that may not see the file; None for a built-in config."""
+    if not os.path.isfile(config):
+        return None
+    with open(config, encoding="utf-8") as file:
+        return file.read()
