@@ -83,6 +83,39 @@ def test_a_run_takes_three_times_its_tensors():
     assert mebibytes < 3 * 2 * 128 * 128 * 2048 * 4 / 2 ** 20 + 200, ratio
 
 
+def test_a_check_of_races_that_needs_values_shares_its_inputs():
+    """Two cores that scatter the rows of indices: the program is executed before the run, on the same
+    host memory (three times 128 MiB before)."""
+    script = textwrap.dedent("""
+        import resource, numpy as np, nkisim
+        nkisim.install()
+        import nki.isa as nisa, nki.language as nl
+
+        def kernel(x, index):
+            out = nl.ndarray((8, 4096), dtype=nl.float32, buffer=nl.shared_hbm)
+            core = nl.program_id(0)
+            tile = nl.zeros((4, 4096), dtype=nl.float32, buffer=nl.sbuf)
+            for i in range(core, 64, 2):
+                part = nl.ndarray((128, 4096), dtype=nl.float32, buffer=nl.sbuf)
+                nisa.dma_copy(dst=part, src=x[128 * i:128 * i + 128])
+                nisa.tensor_tensor(dst=tile, data1=tile, data2=part[0:4], op=nl.add)
+            rows = nl.load(index[core])
+            nisa.dma_copy(dst=out.ap([[4096, 4], [1, 4096]], vector_offset=rows, indirect_dim=0),
+                          src=tile)
+            return out
+
+        x = np.ones((8192, 4096), np.float32)
+        index = np.arange(8, dtype=np.int32).reshape(2, 4, 1)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        out = nkisim.run(kernel, x, index, grid=2, target="trn2", timing=False).outputs
+        assert (np.asarray(out) == 32).all()
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 300
+
+
 def calls_of(run):
     """Calls for an instruction of what `run()` returns."""
     calls = 0
