@@ -41,3 +41,13 @@ def test_case(build, words, tmp_path):
     assert code == 3 or "warning: " in text
     path.write_text(build(True).text())
     assert said(path, *words) == (0, "")
+
+
+def test_on_trn3_groups_may_share_a_bank(tmp_path):
+    for target, warns in (("trn2", True), ("trn3", False)):
+        t = unwritten.two_open_groups(False)
+        t.target = target
+        path = tmp_path / "k.jsonl"
+        path.write_text(t.text())
+        code, text = said(path)
+        assert code == 0 and ("accumulation group is open" in text) == warns, text
