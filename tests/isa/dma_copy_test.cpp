@@ -85,6 +85,21 @@ TEST_CASE("dma_copy gathers rows") {
   }
 }
 
+TEST_CASE("a negative index of a scatter needs oob_mode skip") {
+  for (const float negative : {-1.0F, -7.0F}) {
+    ProgramBuilder b("trn2");
+    const auto h = b.hbm("h", Dtype::kFloat32, {10, 3});
+    const auto idx = b.sbuf("idx", Dtype::kInt32, {4, 1});
+    const auto s = b.sbuf("s", Dtype::kFloat32, {4, 3});
+    const auto* dst = b.view(h, {{3, 4}, {1, 3}}, 0, -1, -1, gather(b, b.all(idx), 3));
+    b.op("dma_copy", {{"dst", PB::arg(dst)}, {"src", PB::arg(b.all(s))}});
+    b.set(s, iota(12));
+    b.set(idx, {9.0F, 0.0F, negative, 1.0F});
+    CHECK_THROWS_WITH(
+        b.run(), Contains("index 2 of tensor h is " + std::to_string(static_cast<int>(negative))));
+  }
+}
+
 TEST_CASE("dma_copy scatters rows") {
   for (bool skip : {false, true}) {
     ProgramBuilder b("trn2");

@@ -243,6 +243,21 @@ TEST_CASE("what an undefined predicate or bound decides is undefined") {
     t.b.run();
     CHECK(undefined(t.b, t.d) == "....|uuuu");
   }
+  SECTION("range_select: the row of a bound that few values meet") {
+    const auto low = t.b.sbuf("low", Dtype::kFloat32, {2, 1}),
+               high = t.b.sbuf("high", Dtype::kFloat32, {2, 1});
+    t.b.set(high, {4, 4});
+    t.b.op("memset", {{"dst", PB::arg(t.b.view(low, {{1, 1}}, 0, 0, 1))}, {"value", PB::arg(0.0)}});
+    t.b.op("range_select", {{"dst", t.all(t.d)},
+                            {"on_true_tile", t.all(t.a)},
+                            {"comp_op0", PB::arg(AluOp::kEqual)},
+                            {"comp_op1", PB::arg(AluOp::kLess)},
+                            {"bound0", t.all(low)},
+                            {"bound1", t.all(high)},
+                            {"on_false_value", PB::arg(-3.4028234663852886e38)}});
+    t.b.run();
+    CHECK(undefined(t.b, t.d) == "....|uuuu");
+  }
 }
 
 TEST_CASE("one DMA that comes to an element twice leaves it undefined if the values differ") {

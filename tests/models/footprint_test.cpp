@@ -4,6 +4,8 @@
 #include <random>
 #include <set>
 
+#include "tests/support/program_builder.hpp"
+
 using namespace nkisim;
 using namespace nkisim::models;
 
@@ -52,6 +54,20 @@ TEST_CASE("halves of a tile do not overlap") {
   // column blocks of a row-major matrix with 8 KiB rows
   CHECK_FALSE(may_overlap(make(0, 2048, {{8192, 128}}), make(2048, 2048, {{8192, 128}})));
   CHECK(may_overlap(make(0, 2049, {{8192, 128}}), make(2048, 2048, {{8192, 128}})));
+}
+
+TEST_CASE("a register moves a footprint by elements") {
+  test::ProgramBuilder b("trn2");
+  const auto t = b.sbuf("t", isa::Dtype::kFloat32, {128, 64});
+  const isa::DynamicOffset offset{.reg = 3, .stride = 8};
+  const isa::TensorRef* ref = b.view(t, {{1, 4}}, 2, 0, 1, b.program().add_dynamic(offset));
+  isa::CoreState state;
+  state.set_reg(3, 5);
+  Footprint f;
+  find_footprint(*ref, b.program(), state, f);
+  const std::int64_t tile = b.program().tensor(*ref).address;
+  CHECK(f.first - tile == (2 + 5 * 8) * 4);
+  CHECK(f.last - f.first == 4 * 4);
 }
 
 TEST_CASE("overlap is never denied where bytes are shared") {

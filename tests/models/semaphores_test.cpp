@@ -30,6 +30,23 @@ TEST_CASE("conditions know since when they hold") {
   CHECK(s.value(3) == -5);
 }
 
+TEST_CASE("every comparison below, at and above its value") {
+  const auto holds = [](Compare compare) {
+    std::string of;
+    for (const std::int32_t value : {1, 2, 3}) {
+      Semaphores s;
+      s.update({.semaphore = 0, .action = Action::kSet, .value = value}, {.time = 1});
+      of += s.satisfied({.semaphore = 0, .compare = compare, .value = 2}) ? '1' : '0';
+    }
+    return of;
+  };
+  CHECK(holds(Compare::kEq) == "010");
+  CHECK(holds(Compare::kGe) == "011");
+  CHECK(holds(Compare::kGt) == "001");
+  CHECK(holds(Compare::kLe) == "110");
+  CHECK(holds(Compare::kLt) == "100");
+}
+
 TEST_CASE("completions number operations per queue and forget those before the horizon") {
   Completions c(2);
   CHECK(c.begin(0, 100, 0) == 1);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "src/trace/inst_reader.hpp"
 #include "src/trace/operand_text.hpp"
 #include "src/trace/trace_names.hpp"
 
@@ -174,6 +175,14 @@ TEST_CASE("malformed traces say what and where") {
                           "\"b\"")),
              Contains("index of data1") && Contains("tensor b"));
   CHECK_THAT(error_of(R"({"i":"tensor_tensor","core":1})"), Contains("core is 1"));
+}
+
+TEST_CASE("registers are r0 to r65535") {
+  CHECK(parse_register("r0") == 0);
+  CHECK(parse_register("r65535") == 65535);
+  for (const char* text : {"r65536", "r99999", "r-1", "r", "R1", "r1x", "r000001"}) {
+    CHECK(parse_register(text) == std::nullopt);
+  }
 }
 
 TEST_CASE("no op has a parameter named like a key of the format") {

@@ -118,6 +118,41 @@ TEST_CASE("semaphore latencies between engines") {
   CHECK(t.parts[2].start == t.parts[1].end + from_ns(10 + 23));  // ScalarE posts, GpSimd wakes
 }
 
+TEST_CASE("TensorE wakes 43 ns after a semaphore") {
+  PB b;
+  const auto x = b.sbuf("x", kBf16, {128, 4800}), s = b.sbuf("s", kBf16, {128, 4800});
+  const auto p = b.psum("p", kFp32, {128, 512});
+  copy(b, s, x, Engine::kVector);
+  b.op("nc_matmul", {{"dst", PB::arg(b.all(p))},
+                     {"stationary", PB::arg(b.view(s, {{1, 128}}))},
+                     {"moving", PB::arg(b.view(x, {{1, 512}}))}});
+  test::Timeline t;
+  test::run(b, t);
+  REQUIRE(t.parts.size() == 3);
+  CHECK(t.parts[1].start == t.parts[0].end + from_ns(12 + 43));
+}
+
+TEST_CASE("a short multiply beside a long one does not announce the long one's result") {
+  // Two products on tiles of the array that share no cell; the second has an eighth of the columns.
+  PB b;
+  const auto s = b.sbuf("s", kBf16, {128, 32}), m = b.sbuf("m", kBf16, {128, 512});
+  const auto y = b.sbuf("y", kFp32, {32, 512});
+  const std::uint32_t p[2] = {b.psum("p0", kFp32, {32, 512}), b.psum("p1", kFp32, {32, 512}, 32)};
+  for (const int i : {0, 1}) {
+    b.op("nc_matmul", {{"dst", PB::arg(b.view(p[i], {{1, i == 0 ? 512 : 64}}))},
+                       {"stationary", PB::arg(b.view(s, {{1, 32}}, 0, 32 * i, 32))},
+                       {"moving", PB::arg(b.view(m, {{1, i == 0 ? 512 : 64}}, 0, 32 * i, 32))},
+                       {"tile_position", b.list({32 * i, 32 * i})},
+                       {"tile_size", b.list({32, 32})}});
+  }
+  copy(b, y, p[0], Engine::kScalar);
+  test::Timeline t;
+  test::run(b, t);
+  REQUIRE(t.parts.size() == 5);
+  REQUIRE(t.parts[3].end < t.parts[1].end);
+  CHECK(t.parts[4].start == t.parts[1].end + from_ns(15 + 22));
+}
+
 TEST_CASE("two bf16 matmuls: load, multiply, background load") {
   PB b;
   const auto s = b.sbuf("s", kBf16, {128, 128}), m = b.sbuf("m", kBf16, {128, 512});

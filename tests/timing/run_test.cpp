@@ -1,4 +1,5 @@
 // Whole runs: deadlocks, stopping, and cores that wait for each other.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/timing/timed.hpp"
@@ -122,16 +123,44 @@ TEST_CASE("nothing that follows a register load starts before the load has ended
   PB b;
   const auto count = b.sbuf("count", Dtype::kInt32, {1, 1});
   const auto x = b.sbuf("x", Dtype::kFloat32, {128, 64}),
-             y = b.sbuf("y", Dtype::kFloat32, {128, 64});
+             y = b.sbuf("y", Dtype::kFloat32, {128, 64}),
+             z = b.sbuf("z", Dtype::kFloat32, {128, 64});
   b.set(count, {3});
   b.set(x, std::vector<float>(128 * 64, 1.0F));
+  b.op("memset", {{"dst", PB::arg(b.all(y))}, {"value", PB::arg(0.0)}}, Engine::kVector);
   b.op("register_load", {{"dst", PB::reg(0)}, {"src", PB::arg(b.all(count))}}, Engine::kSync);
   // Independent of the register, on an engine that has been idle so far.
-  b.op("tensor_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(x))}}, Engine::kScalar);
+  b.op("tensor_copy", {{"dst", PB::arg(b.all(z))}, {"src", PB::arg(b.all(x))}}, Engine::kScalar);
   test::Timeline t;
   simulate(b.program(), load_config("trn2"), &b.memory(), {.observers = {&t}});
-  REQUIRE(t.parts.size() == 2);
-  CHECK(isa::spec(*t.parts[0].inst).name == "register_load");
-  CHECK(t.parts[1].start >= t.parts[0].end);
-  CHECK(t.parts[1].wait.producer_sequence == t.parts[0].sequence);
+  const auto part = [&](std::string_view op) {
+    return *std::find_if(t.parts.begin(), t.parts.end(),
+                         [&](const models::PartEvent& e) { return isa::spec(*e.inst).name == op; });
+  };
+  REQUIRE(t.parts.size() == 3);
+  const models::PartEvent load = part("register_load"), after = part("tensor_copy");
+  REQUIRE(load.sequence == 1);
+  CHECK(after.start >= load.end);
+  CHECK(after.wait.producer_sequence == load.sequence);
+}
+
+TEST_CASE("a DMA moves what is there when it ends") {
+  PB b;
+  b.program().set_explicit_semaphores(true);
+  const auto x = b.sbuf("x", Dtype::kFloat32, {128, 8}),
+             one = b.sbuf("one", Dtype::kFloat32, {128, 8});
+  const auto y = b.hbm("y", Dtype::kFloat32, {128, 8});
+  b.set(x, std::vector<float>(128 * 8, 7.0F));
+  b.set(one, std::vector<float>(128 * 8, 1.0F));
+  // Nothing orders them: VectorE has written x long before the transfer is over.
+  b.op("dma_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
+  copy(b, x, one, Engine::kVector, 2, {});
+  test::Timeline t;
+  simulate(b.program(), load_config("trn2"), &b.memory(), {.observers = {&t}});
+  REQUIRE(t.transfers.size() == 1);
+  const auto written = std::find_if(t.parts.begin(), t.parts.end(), [](const models::PartEvent& e) {
+    return isa::spec(*e.inst).name == "tensor_copy";
+  });
+  REQUIRE(written->end < t.transfers[0].last_packet);
+  CHECK(b.get(y) == std::vector<float>(128 * 8, 1.0F));
 }
