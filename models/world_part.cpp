@@ -36,9 +36,8 @@ WorldPart::WorldPart(sc_core::sc_module_name name, const isa::World& world, cons
   SC_METHOD(step);
 }
 
-// How long after any event of a part an operation that nobody knows of can reach a rank at the
-// earliest: the trigger instruction, and what Collectives::lookahead says. A call that needs nobody
-// ends when the calls before it have started, that is at once.
+// How long after any event of a part a trigger that nobody knows of can reach a rank at the
+// earliest: the trigger instruction, and what Collectives::lookahead says.
 void WorldPart::find_lookahead(const std::vector<const isa::Program*>& programs) {
   std::map<const isa::Program*, CostTable> costs;
   for (std::size_t r = 0; r < programs.size(); ++r) {
@@ -46,7 +45,6 @@ void WorldPart::find_lookahead(const std::vector<const isa::Program*>& programs)
     const bool known = costs.count(&program) != 0;
     const CostTable& table = costs.try_emplace(&program, config_, program).first->second;
     for (const isa::Inst* inst : ranks_[r].table->all()) {
-      if (isa::group_of(*inst, static_cast<std::int64_t>(r)).size() < 2) ahead_ = 0;
       if (known) continue;
       ahead_ = std::min(ahead_, Collectives::lookahead(config_.collectives, kind_of(inst->op)));
       isa::Expansion expansion;
@@ -56,8 +54,8 @@ void WorldPart::find_lookahead(const std::vector<const isa::Program*>& programs)
       }
     }
   }
-  if (plus(trigger_, ahead_) > 1) return;
-  isa::fail("collectives.trigger_delay and the trigger instruction's duration", "0 together",
+  if (trigger_ > 1) return;
+  isa::fail("the duration of the instructions that trigger collectives", "0",
             "some time, without which ranks cannot be spread over processes");
 }
 
@@ -116,12 +114,18 @@ WorldPart::Call& WorldPart::call(Rank& rank, std::uint64_t number) {
   return rank.calls[number - rank.started];
 }
 
+// Whether a call can end when the last rank comes: a permute's early pairs begin then, and a call
+// that needs nobody ends when those before it have started.
+bool WorldPart::at_once(std::int64_t rank, const isa::Inst& inst) {
+  return kind_of(inst.op) == CollectiveKind::kPermute || isa::group_of(inst, rank).size() < 2;
+}
+
 void WorldPart::note(std::int64_t r, std::size_t core, const isa::Inst& inst, Fs at) {
   Rank& rank = ranks_[static_cast<std::size_t>(r)];
   const std::uint64_t number = rank.triggered[core]++;
   Call& c = call(rank, number);
   c.insts[core] = &inst;
-  ++c.known;
+  if (c.known++ == 0 && at_once(r, inst)) ++hasty_;
   arrivals_.push({at, r, number});
 }
 
@@ -145,7 +149,7 @@ void WorldPart::trigger(Device& device, std::size_t core, Operation& op, Fs at) 
   all_.put(rank.table->number(*op.step.inst));
   all_.put(at);
   if (c.known == device.cores()) note_sources(r, number);
-  const Fs until = plus(at, ahead_);
+  const Fs until = plus(at, ahead());
   if (until >= limit_) return;
   limit_ = until;
   SimSession::pause();
@@ -272,7 +276,7 @@ Fs WorldPart::next_activity(std::size_t number) const {
   const Progress& part = parts_[number];
   Fs first = part.next;
   if (!part.effects.empty()) first = std::min(first, part.effects.front());
-  Fs reached = plus(next_arrival(), ahead_);
+  Fs reached = plus(next_arrival(), ahead());
   if (model_ != nullptr) reached = std::min(reached, model_->next());
   if (reached == kNever) return first;
   return std::min(first, std::max(reached, part.done));
@@ -295,8 +299,8 @@ Fs WorldPart::limit() const {
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       if (p != static_cast<std::size_t>(spread_.part)) first = std::min(first, next_activity(p));
     }
-    first = plus(plus(first, trigger_), ahead_);
-    first = std::min(first, plus(next_arrival(), ahead_));
+    first = plus(plus(first, trigger_), ahead());
+    first = std::min(first, plus(next_arrival(), ahead()));
   }
   if (failure_) first = std::min(first, failure_->time);
   return first == kNever ? kNever : std::max(first, done + 1);

@@ -83,6 +83,7 @@ class WorldPart final : public WorldRun {
   void step();
   void apply(const Effect& effect);
   Call& call(Rank& rank, std::uint64_t number);
+  [[nodiscard]] static bool at_once(std::int64_t rank, const isa::Inst& inst);
   void note(std::int64_t rank, std::size_t core, const isa::Inst& inst, Fs at);
   void note_sources(std::int64_t rank, std::uint64_t number);
   void simulate();
@@ -105,6 +106,8 @@ class WorldPart final : public WorldRun {
   [[nodiscard]] Fs next_arrival() const {
     return arrivals_.empty() ? kNever : arrivals_.top().time;
   }
+  // How long after it an unknown trigger can be seen at the earliest.
+  [[nodiscard]] Fs ahead() const { return hasty_ > 0 ? 0 : ahead_; }
   void find_lookahead(const std::vector<const isa::Program*>& programs);
   template <typename Fn>
   void effects_of(Collectives& model, Fs now, const Fn& fn);
@@ -121,6 +124,7 @@ class WorldPart final : public WorldRun {
   std::map<Collectives::Id, Running> running_;
   std::vector<Progress> parts_;
   Fs limit_ = kNever;           // of the present round
+  std::size_t hasty_ = 0;       // calls of all ranks that are known, not started and at_once()
   std::size_t open_ = 0;        // calls of this part's ranks that have not ended
   std::deque<Effect> effects_;  // to come, in order
   std::deque<Effect> early_;    // foreseen ones that have come about, until the model gets there

@@ -103,6 +103,7 @@ void WorldPart::start(std::int64_t r, Fs now) {
   }
   for (const std::int64_t member : group) {
     Rank& rank = ranks_[static_cast<std::size_t>(member)];
+    if (at_once(member, *waiting_[static_cast<std::size_t>(member)].inst)) --hasty_;
     rank.calls.pop_front();
     ++rank.started;
     look(member);

@@ -70,12 +70,12 @@ Collectives::Collectives(const Collectives& other)
 
 Collectives::~Collectives() = default;
 
-// start_rank() lets a rank wait for the trigger delay, begin() a group for its last rank, and what
-// comes first then is the handshake, or what begin() leaves of it. An operation that starts because
-// another one made way for it waits for that one's end on the rank that both have.
+// start_rank() lets a rank wait for the trigger delay, begin() a group or pair for its last rank,
+// and what comes first then is the handshake, or what begin() leaves of it. An operation that
+// starts because another one made way for it waits for that one's end on the rank that both have.
 Fs Collectives::lookahead(const CollectiveConfig& config, CollectiveKind kind) {
-  if (kind == CollectiveKind::kPermute) return 0;
-  if (kind == CollectiveKind::kBarrier) return config.trigger_delay;
+  const bool group = kind != CollectiveKind::kBarrier && kind != CollectiveKind::kPermute;
+  if (!group) return config.trigger_delay;
   const auto handshake = static_cast<double>(config.handshake);
   const auto left = static_cast<Fs>(handshake * (1 - config.handshake_overlap));
   return config.trigger_delay + std::clamp<Fs>(left, 0, config.handshake);

@@ -37,8 +37,9 @@ class Collectives {
   Collectives(const Collectives& other);
   Collectives& operator=(const Collectives&) = delete;
   ~Collectives();
-  /// So long after the last trigger of an operation at least, no rank and no other operation sees
-  /// anything of it. Zero for permutes, whose early pairs begin at once.
+  /// So long after its own trigger at least, no rank sees anything of an operation, nor does
+  /// another operation of what it moves; and, of all but permutes, so long after the last trigger
+  /// of the group. A permute's pairs need each other alone: early ones begin at the last trigger.
   [[nodiscard]] static Fs lookahead(const CollectiveConfig& config, CollectiveKind kind);
   /// Begins an operation whose last rank has triggered it at or before `now`.
   Id start(CollectiveRequest request, Fs now);

@@ -42,7 +42,7 @@ class Skewed:
             groups = [order[i:i + size] for i in range(0, self.ranks, size)]
             self.steps.append((str(rng.choice(kinds)), groups, order))
         # How much each rank does before and beside each step.
-        self.work = [[tuple(int(n) for n in rng.integers(0, 40, 2) * rng.choice([0, 1, 1, 8]))
+        self.work = [[tuple(int(n) for n in rng.integers(0, 20, 2) * rng.choice([0, 1, 1, 6]))
                       for _ in self.steps] for _ in range(self.ranks)]
         self.inputs = [rng.integers(-4, 5, (ROWS, COLUMNS)).astype(np.float32)
                        for _ in range(self.ranks)]
@@ -122,7 +122,7 @@ def assert_same(one, several):
 
 @pytest.mark.filterwarnings("ignore:.*its result is lost")
 @pytest.mark.parametrize("permutes", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_skewed_ranks(seed, permutes):
     drawn = Skewed(seed, permutes)
     options = {"ranks": drawn.ranks, "lnc": drawn.lnc, "any_world": True, "target": "trn2"}
@@ -132,9 +132,8 @@ def test_skewed_ranks(seed, permutes):
         assert one[rank].outputs[0].tobytes() == expected.tobytes()
     assert_same(one, two)
     assert_same(one, three)
-    time = [nkisim.run(drawn.kernel, *arguments, **options, processes=n, timing="only") for n in (1, 2)]
-    assert [r.latency_ns for r in time[0]] == [r.latency_ns for r in time[1]] == [
-        r.latency_ns for r in one]
+    time = nkisim.run(drawn.kernel, *arguments, **options, processes=2, timing="only")
+    assert [r.latency_ns for r in time] == [r.latency_ns for r in one]
     values = nkisim.run(drawn.kernel, *arguments, **options, processes=2, timing=False)
     for a, b in zip(one, values):
         assert a.outputs[0].tobytes() == b.outputs[0].tobytes()
