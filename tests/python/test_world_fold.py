@@ -87,3 +87,23 @@ def test_times_are_those_of_every_rank(seed):
     for rank in range(drawn.ranks):
         assert once[rank].latency_ns == every[rank].latency_ns
         np.testing.assert_array_equal(once[rank].outputs, every[rank].outputs)
+
+
+@pytest.mark.parametrize("gathers", [True, False])
+def test_what_memory_decides_is_simulated_for_every_rank(gathers):
+    """Addresses that memory holds may differ between ranks: none stands for another in time."""
+    def kernel(x, rows):
+        out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+        index, tile = (nl.ndarray(s, dtype=t.dtype, buffer=nl.sbuf) for s, t in (((128, 1), rows), ((128, 64), x)))
+        nisa.dma_copy(dst=index, src=rows)
+        chosen = x.ap(pattern=[[64, 128], [1, 64]], offset=0, vector_offset=index, indirect_dim=0)
+        nisa.dma_copy(dst=tile, src=chosen if gathers else x)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x = np.arange(128 * 64, dtype=np.float32).reshape(128, 64)
+    rows = [np.roll(np.arange(128, dtype=np.int32), r)[:, None] for r in range(4)]
+    r = nkisim.run(kernel, x, nkisim.per_rank(rows), ranks=4, target="trn2")
+    assert r.timed_as == ([0, 1, 2, 3] if gathers else [0, 1, 0, 1])  # two ranks share an HBM stack
+    for rank in range(4):
+        np.testing.assert_array_equal(r[rank].outputs, x[rows[rank][:, 0]] if gathers else x)

@@ -91,6 +91,18 @@ TEST_CASE("arrays round-trip through files") {
   std::filesystem::remove(single);
 }
 
+TEST_CASE("big-endian arrays and other kinds are refused") {
+  for (const char* descr : {">f4", ">i2", "<c8", "<U1", "<f16", "f4"}) {
+    INFO(descr);
+    const auto path = temp("kind.npy");
+    write_npy(path, NpyArray{descr, {1}, std::vector<std::byte>(16)});
+    CHECK_THROWS_WITH(
+        read_npy(path, kAnySize),
+        Contains(descr) && Contains("little-endian numbers or raw bytes are required"));
+    std::filesystem::remove(path);
+  }
+}
+
 TEST_CASE("an archive without arrays round-trips") {
   const auto path = temp("empty.npz");
   write_npz(path, {});
