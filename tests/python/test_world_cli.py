@@ -87,6 +87,7 @@ def test_budgets_of_all_ranks(trace, tmp_path):
     assert [name for name, failed in cases.items() if failed is None] == [f"budget {within}"]
     said = json.loads(call("run", trace, "--json", "--quiet", "--budget", within))
     assert said["budgets"][0]["kept"] is True
+    call("run", trace, "--budget", "total_time<=1us", code=1)  # with no output that differs
 
 
 @pytest.mark.parametrize("fold", [[], ["--no-fold"]])

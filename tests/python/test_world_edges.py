@@ -86,6 +86,10 @@ def test_3_ranks_that_disagree():
          lambda x: staged(x, lambda s, d: ncc.all_to_all([s], [d], PAIR, 0)), "another instruction"),
         (lambda x: staged(x, reduce(PAIR)),
          lambda x: staged(x, reduce(ncc.ReplicaGroup([[1, 0]]))), "replica_group is another"),
+        (lambda x: staged(x, reduce(PAIR)),
+         lambda x: staged(x, lambda s, d: ncc.all_reduce([hbm((4, 8), nl.int32)], [hbm((4, 8), nl.int32)],
+                                                         PAIR, nl.add)),
+         r"srcs is hbm\[4 x 8\] int32, not hbm\[4 x 8\] float32"),
     ]
     for first, second, what in cases:
         for timing in (False, True):
