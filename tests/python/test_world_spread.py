@@ -316,7 +316,7 @@ def test_a_killed_process_ends_the_run(monkeypatch):
     assert nkisim.run(reduced, X, SKEW, ranks=4, processes=2).latency_ns > 0
 
 
-def test_dask_workers(tmp_path):
+def test_dask_workers(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     options = nkisim.Options(target="trn2", files={"chrome": tmp_path / "trace.{rank}.json"})
     one = nkisim.run(reduced, X, SKEW, ranks=4, target="trn2")
@@ -326,6 +326,10 @@ def test_dask_workers(tmp_path):
             two = nkisim.run(reduced, X, SKEW, ranks=4, options=options, client=client)
             assert_same(one, two)
             assert "traceEvents" in pathlib.Path(tmp_path / "trace.3.json").read_text(encoding="utf-8")
+            with monkeypatch.context() as patch:
+                patch.setattr(spread, "build", lambda: "another")
+                with pytest.raises(nkisim.Error, match="has another build of nkisim"):
+                    nkisim.run(reduced, X, SKEW, ranks=4, client=client)
             with pytest.raises(nkisim.Error, match="3 processes; .* has 2 workers"):
                 nkisim.run(reduced, X, ranks=8, processes=3, client=client, any_world=True)
 

@@ -16,7 +16,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Listener, wait
 
 from ..values.errors import Error
-from .part import serve_at
+from .part import build, serve_at
 
 #: Seconds until every Dask worker has called.
 CALL_SECONDS = 120
@@ -119,11 +119,14 @@ class DaskParts:
             for task in self._tasks:
                 if task.status == "error":
                     raise Error(f"a Dask worker cannot run ranks: {task.exception()!r} (workers need "
-                                "nkisim of this version, and a way to this machine)", code="usage")
+                                "this build of nkisim, and a way to this machine)", code="usage")
             try:
-                connection, (_, _, host, pid) = calls.get(timeout=0.2)
+                connection, (its_build, host, pid) = calls.get(timeout=0.2)
             except queue.Empty:
                 continue
+            if its_build != build():
+                raise Error(f"the Dask worker in process {pid} of {host} has another build of nkisim; this "
+                            "one is required", code="usage")
             if (host, pid) in seen:
                 raise Error(f"two Dask workers are in process {pid} of {host}; ranks need workers in "
                             "processes of their own (LocalCluster(processes=True))", code="usage")
