@@ -1,6 +1,7 @@
 #include "models/collective/collective.hpp"
 
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "models/collective/plan.hpp"
 
@@ -272,6 +273,71 @@ TEST_CASE("transfers that want the same server slow down alike") {
   CHECK(ended[0].time == from_ns(3000));  // 60 of the 66.7 B/ns left
   CHECK(ended[1].time == from_ns(5000));
   CHECK(ended[3].time == from_ns(5000));
+}
+
+namespace {
+
+// (time, operation or rank, position or bytes) of all that is seen of a world until `end`.
+using Seen = std::vector<std::tuple<Fs, int, double>>;
+
+void watch(Collectives& world, Fs end, Seen& seen) {
+  for (Fs at = world.next(); at <= end && at != kNever; at = world.next()) {
+    std::vector<Collectives::RankDone> done;
+    world.advance(at, done);
+    for (const auto& m : world.moving()) seen.emplace_back(m.start, m.rank, m.hbm_bytes);
+    for (const auto& d : done) {
+      seen.emplace_back(d.end, d.id, d.position);
+      CHECK(world.part(d.id, d.position).timing.end == d.end);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("nothing is seen of an operation before the lookahead") {
+  std::mt19937 rng(1);
+  const auto draw = [&](int count) {
+    return static_cast<int>(rng() % static_cast<unsigned>(count));
+  };
+  for (int run = 0; run < 200; ++run) {
+    Config c = config();
+    c.collectives.handshake_overlap = draw(3) / 2.0;
+    auto world = std::make_unique<Collectives>(c, 2, 16);
+    Collectives straight(c, 2, 16);
+    Seen copied, whole;
+    Fs now = 0;
+    for (int i = 0; i < 12; ++i) {
+      now += from_ns(draw(6000));
+      std::vector<int> ranks;
+      for (int r = draw(4); r < 16; r += 1 + draw(6)) ranks.push_back(r);
+      CollectiveRequest request = gather(ranks, 1000 * (1 + draw(500)), now);
+      if (draw(2) == 0) {
+        request.kind = CollectiveKind::kPermute;
+        for (int k = 0; k < static_cast<int>(ranks.size()); ++k) {
+          request.pairs.emplace_back(k, (k + 1) % static_cast<int>(ranks.size()));
+        }
+      } else {  // all but the last may have come before
+        for (Fs& at : request.triggered) at = std::max<Fs>(0, at - from_ns(draw(9000)));
+        request.triggered[static_cast<std::size_t>(draw(static_cast<int>(ranks.size())))] = now;
+      }
+      watch(*world, now, copied);
+      watch(straight, now, whole);
+      const Fs last = now + Collectives::lookahead(c.collectives, request.kind) - 1;
+      Collectives without(*world);
+      world = std::make_unique<Collectives>(*world);
+      (void)world->start(request, now);
+      (void)straight.start(request, now);
+      Collectives with(*world);
+      Seen before, after;
+      watch(without, last, before);
+      watch(with, last, after);
+      CHECK(before == after);
+    }
+    watch(*world, kNever - 1, copied);
+    watch(straight, kNever - 1, whole);
+    CHECK(copied == whole);
+    CHECK(copied.size() > 24);
+  }
 }
 
 TEST_CASE("requests that cannot be are refused") {
