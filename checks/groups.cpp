@@ -13,9 +13,10 @@ namespace {
 
 struct Group {
   models::Footprint bytes;
-  const isa::Inst* last = nullptr;  // the matmul that wrote it last
-  std::size_t at = 0;               // which instruction that was
-  int matmuls = 0;
+  const isa::Inst* last = nullptr;    // the matmul that wrote it last
+  std::size_t at = 0;                 // which instruction that was
+  int matmuls = 0;                    // 0: no group, but zeros that groups may begin with
+  bool cleared = false;               // by a memset before its first matmul
   const isa::Inst* reader = nullptr;  // since then
 };
 
@@ -62,15 +63,19 @@ class Groups {
     const models::Footprint f = models::static_footprint(ref, program_);
     for_each_bank(ref, f, [&](std::vector<Group>& bank) {
       const auto hit = [&](const Group& g) { return models::may_overlap(g.bytes, f); };
-      const auto own = adds ? std::find_if(bank.begin(), bank.end(), hit) : bank.end();
+      const auto begun = [&](const Group& g) { return g.matmuls > 0 && hit(g); };
+      const auto own = adds ? std::find_if(bank.begin(), bank.end(), begun) : bank.end();
       if (own == bank.end()) {
-        std::erase_if(bank, hit);
-        bank.push_back({.bytes = f, .last = &inst, .at = at_, .matmuls = 1});
+        const bool cleared = std::any_of(bank.begin(), bank.end(),
+                                         [&](const Group& g) { return g.cleared && hit(g); });
+        std::erase_if(bank, begun);
+        bank.push_back({.bytes = f, .last = &inst, .at = at_, .matmuls = 1, .cleared = cleared});
         return;
       }
       if (own->reader != nullptr) early_read(*own, inst, ref);
       for (const Group& other : bank) {
-        if (&other != &*own && other.matmuls > 1 && other.at > own->at &&
+        const bool summed_onto_zeros = other.cleared && own->cleared;
+        if (&other != &*own && other.matmuls > 1 && other.at > own->at && !summed_onto_zeros &&
             other.bytes.partition < f.partition_end && f.partition < other.bytes.partition_end) {
           two_open(other, inst, ref);
         }
@@ -87,6 +92,7 @@ class Groups {
     for_each_bank(ref, f, [&](std::vector<Group>& bank) {
       if (write) {
         std::erase_if(bank, [&](const Group& g) { return models::may_overlap(g.bytes, f); });
+        if (inst.op == isa::Op::k_memset) bank.push_back({.bytes = f, .cleared = true});
         return;
       }
       for (Group& g : bank) {

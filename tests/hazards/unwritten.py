@@ -359,6 +359,18 @@ def two_open_groups(right):
     return _groups("abab", right)
 
 
+def groups_onto_zeros(right):
+    """A memset of the whole bank, or of the half of one group."""
+    t = _product()
+    t.chip("p2", (128, 512), space="psum", address=4096)
+    t.fill("p2" if right else "p2[:, 0:256]", value=0.0)
+    for i in range(4):
+        _matmul(t, f"p2[:, {256 * (i % 2)}:{256 * (i % 2) + 256}]", "t[:, 0:256]", i > 1)
+    t.copy("o", "p2")
+    t.dma("y", "o")
+    return t
+
+
 def group_within_a_group(right):
     return _groups("abba", right)
 
@@ -392,6 +404,7 @@ CASES = {
     rows_onto_one: TWICE, rows_that_overlap: TWICE,
     moved_onto_itself: "whose source the same instruction overwrote", bound_from_memory: NEVER,
     bound_never_set: "never set", too_few_turns: NEVER, branch_not_taken: NEVER,
+    groups_onto_zeros: "another accumulation group is open in its PSUM bank",
     two_open_groups: "another accumulation group is open in its PSUM bank",
     group_within_a_group: "another accumulation group is open in its PSUM bank",
     rows_nearer_than_they_are_long: TWICE, added_to_one_row: "each element once",
