@@ -77,10 +77,13 @@ void BlockScheduler::link(std::uint32_t number, const Hazards::Edge& edge) {
 
 void BlockScheduler::release(std::uint32_t number) {
   const Node& node = nodes_[number];
-  lines_.at(static_cast<std::size_t>(node.estimate.engine)).later.push({node.ready, number});
-  if (node.open) {
-    lines_.at(static_cast<std::size_t>(isa::Engine::kScalar)).later.push({node.ready, number});
-  }
+  const auto put = [&](isa::Engine engine) {
+    Line& line = lines_.at(static_cast<std::size_t>(engine));
+    line.later.push({node.ready, number});
+    line.overtaken = line.overtaken || node.ready < line.settled;
+  };
+  put(node.estimate.engine);
+  if (node.open) put(isa::Engine::kScalar);
 }
 
 Estimate BlockScheduler::on_scalar(std::uint32_t number) const {
@@ -96,6 +99,33 @@ void BlockScheduler::discard_done(Line& line) {
   while (!line.later.empty() && nodes_[line.later.top().number].done) line.later.pop();
 }
 
+void BlockScheduler::settle(Line& line, models::Fs time) {
+  line.settled = std::max(line.settled, time);
+  while (!line.later.empty() && line.later.top().ready <= time) {
+    const std::uint32_t number = line.later.top().number;
+    line.later.pop();
+    if (!nodes_[number].done) (nodes_[number].begins ? line.hungry : line.now).push(number);
+    discard_done(line);
+  }
+}
+
+// What was taken to be ready only because nothing was ready sooner is so no more.
+void BlockScheduler::unsettle(Line& line) {
+  if (line.overtaken && line.settled > line.free) {
+    for (Lowest<std::uint32_t>* queue : {&line.now, &line.hungry}) {
+      Lowest<std::uint32_t> kept;
+      for (; !queue->empty(); queue->pop()) {
+        const std::uint32_t number = queue->top();
+        const models::Fs ready = nodes_[number].ready;
+        ready > line.free ? line.later.push({ready, number}) : kept.push(number);
+      }
+      *queue = std::move(kept);
+    }
+    line.settled = line.free;
+  }
+  line.overtaken = false;
+}
+
 models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) const {
   const Node& node = nodes_[number];
   return std::max({line.free, node.ready, node.held ? freed_ : 0});
@@ -104,17 +134,10 @@ models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) cons
 BlockScheduler::Choice BlockScheduler::choose(std::size_t engine) {
   Line& line = lines_.at(engine);
   discard_done(line);
-  const auto settle = [&](models::Fs time) {
-    while (!line.later.empty() && line.later.top().ready <= time) {
-      const std::uint32_t number = line.later.top().number;
-      line.later.pop();
-      if (!nodes_[number].done) (nodes_[number].begins ? line.hungry : line.now).push(number);
-      discard_done(line);
-    }
-  };
-  settle(line.free);
+  unsettle(line);
+  settle(line, line.free);
   if (line.now.empty() && line.hungry.empty() && !line.later.empty()) {
-    settle(line.later.top().ready);
+    settle(line, line.later.top().ready);
   }
   // The first that is left always fits; of the others the oldest that needs room holds up those
   // behind it that need some, too.
@@ -125,7 +148,9 @@ BlockScheduler::Choice BlockScheduler::choose(std::size_t engine) {
     nodes_[number].held = true;
     return true;
   };
-  while (line.now.empty() && !line.later.empty() && blocked()) settle(line.later.top().ready);
+  while (line.now.empty() && !line.later.empty() && blocked()) {
+    settle(line, line.later.top().ready);
+  }
   Choice best;
   if (!line.now.empty()) best = {start_on(line, line.now.top()), line.now.top(), false};
   if (!line.hungry.empty() && (line.now.empty() || line.hungry.top() < best.number) && !blocked()) {

@@ -56,7 +56,9 @@ class BlockScheduler {
   struct Line {  // one engine
     models::Fs free = 0;
     Lowest<Later> later;                // operands ready at a known time
-    Lowest<std::uint32_t> now, hungry;  // ready; those that need room apart
+    Lowest<std::uint32_t> now, hungry;  // ready at `settled`; those that need room apart
+    models::Fs settled = 0;             // may lie after `free`, if nothing is ready before
+    bool overtaken = false;             // what came since is ready before that
   };
   struct Choice {
     models::Fs at = models::kNever;
@@ -72,6 +74,8 @@ class BlockScheduler {
   void release(std::uint32_t number);
   [[nodiscard]] Estimate on_scalar(std::uint32_t number) const;
   void discard_done(Line& line);
+  void settle(Line& line, models::Fs time);
+  void unsettle(Line& line);
   [[nodiscard]] Choice choose(std::size_t engine);
   [[nodiscard]] models::Fs start_on(const Line& line, std::uint32_t number) const;
   void issue(std::size_t engine, const Choice& choice);

@@ -114,6 +114,21 @@ TEST_CASE("with one buffer there is nothing to move", "[schedule]") {
   CHECK(at(4) < at(6));
 }
 
+TEST_CASE("what becomes ready first goes first if nothing is ready", "[schedule]") {
+  // When the load is issued, ScalarE knows of its first copy alone; the memset that is issued then
+  // ends sooner, and so the second copy goes first.
+  PB b;
+  const auto x = b.hbm("x", Dtype::kFloat32, {128, 512});
+  const auto late = b.sbuf("late", Dtype::kFloat32, {128, 512});
+  const auto soon = b.sbuf("soon", Dtype::kFloat32, {128, 512});
+  b.op("dma_copy", {{"dst", PB::arg(b.all(late))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
+  b.op("memset", {{"dst", PB::arg(b.all(soon))}, {"value", PB::arg(1.0)}}, Engine::kVector);
+  for (const auto t : {late, soon}) {
+    b.op("tensor_copy", {{"dst", PB::arg(b.all(t))}, {"src", PB::arg(b.all(t))}}, Engine::kScalar);
+  }
+  CHECK(schedule(b.program(), trn2()).order == Order{0, 1, 3, 2});
+}
+
 TEST_CASE("only what uses the reduce registers keeps its order", "[schedule]") {
   // ScalarE's first activation waits for a load, the second for a short memset.
   const auto order = [](int command, bool result) {
