@@ -47,7 +47,7 @@ enum Feature : std::uint32_t {
   kFeatDoubleRow = 1U << 12U,     // fp8 double-row mode
   kFeatMx = 1U << 13U,
   kFeatZero = 1U << 14U,          // memset of zero
-  kFeatOneZero = 1U << 15U,       // moving operand declared to hold only 0 and 1
+  kFeatOneZero = 1U << 15U,       // matmul operand declared to hold only 0 and 1
   kFeatBf16 = 1U << 16U,          // every full-size operand is exactly bf16
   kFeatReduceAddMax = 1U << 17U,  // reduction with add or max
   kFeatAddMulSub = 1U << 18U,     // arithmetic op is add, subtract or multiply

@@ -51,11 +51,11 @@ constexpr std::array<Param, 10> kParams = {{
     {.name = "is_stationary_onezero",
      .kind = ParamKind::kBool,
      .optional = true,
-     .doc = "stationary holds only 0 and 1: a float32 product takes one pass of two"},
+     .doc = "stationary holds only 0 and 1: one float32 pass instead of two, at twice the rate"},
     {.name = "is_moving_onezero",
      .kind = ParamKind::kBool,
      .optional = true,
-     .doc = "moving holds only 0 and 1: a float32 column takes one cycle of two"},
+     .doc = "moving holds only 0 and 1: float32 passes at twice the rate"},
     {.name = "is_transpose",
      .kind = ParamKind::kBool,
      .optional = true,
@@ -273,8 +273,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
 }
 
 // A float32 product takes two passes, LOW then HIGH weights; one where the weights are 0/1 (their
-// low half is zero) or where transpose mode moves bits. A moving operand of 0 and 1 saves none: its
-// columns take half the time in each.
+// low half is zero) or where transpose mode moves bits. A moving operand of 0 and 1 saves none.
+// Either doubles the rate of a pass.
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   const Shape s = shape_of(inst);
   const TensorRef &st = inst.tensor(kStationary), &mv = inst.tensor(kMoving);
@@ -295,7 +295,7 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   if (size_bytes(st.dtype) == 1 && size_bytes(mv.dtype) == 1) pass.features |= kFeatFp8;
   if (inst.flag(kIsTranspose)) pass.features |= kFeatTranspose;
   if (is_double_row(inst)) pass.features |= kFeatDoubleRow;
-  if (inst.flag(kMovingOneZero)) pass.features |= kFeatOneZero;
+  if (inst.flag(kStationaryOneZero) || inst.flag(kMovingOneZero)) pass.features |= kFeatOneZero;
   const std::array<const TensorRef*, 3> refs = {&st, &mv, pass.dst};
   for (const TensorRef* ref : refs) {
     if (find_dynamic(*ref, DynamicOffset::Kind::kIndirect) != nullptr) {
@@ -324,7 +324,7 @@ const OpSpec kSpec = {
         "(trn2 and later) moves bits: dst[m,n] = stationary[k,m] where moving[k,n] = 1",
     .cost =
         "LDWEIGHTS, then MATMUL: max(min(64, M), N) cycles; float32: twice that in each of two "
-        "passes; one pass if stationary is 0/1 or in transpose mode, once if moving is 0/1; "
+        "passes, once if an operand is 0/1; one pass if that is stationary or in transpose mode; "
         "double_row: as bfloat16",
     .sources =
         "nki.isa.nc_matmul; trainium_inferentia2_arch and trainium2_arch (tensor engine); 2.26 "

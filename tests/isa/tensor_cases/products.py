@@ -44,7 +44,7 @@ def nc_matmul():
     case(op, "weights of 0 and 1 take one float32 pass", wide,
          {**args, "is_stationary_onezero": True},
          parts=[{"opcode": "LDWEIGHTS", "lacks": ["fp32_low_pass"]},
-                {"opcode": "MATMUL", "lacks": ["onezero"]}])
+                {"opcode": "MATMUL", "has": ["onezero"]}])
     case(op, "a moving operand of 0 and 1 takes two float32 passes", wide,
          {**args, "is_moving_onezero": True},
          parts=[{"opcode": "LDWEIGHTS", "has": ["fp32_low_pass"]},
