@@ -69,9 +69,10 @@ def halves(x):
     for i in range(0, 8, 2):
         nisa.tensor_tensor(dst=made[i], data1=made[i], data2=made[i + 1], op=nl.add)
         nisa.activation(dst=made[i + 1], op=nl.copy, data=made[i], scale=0.5)
-    for _ in range(2):  # forth and back: all stay alive
+    for _ in range(2):  # forth and back: all stay alive, for what reduces keeps its order
         for i in range(8):
-            nisa.activation(dst=made[i], op=nl.copy, data=made[i], scale=-1.0)
+            nisa.activation(dst=made[i], op=nl.copy, data=made[i], scale=-1.0, reduce_op=nl.add,
+                            reduce_cmd=nisa.reduce_cmd.reset_reduce)
     for i in range(8):
         nisa.dma_copy(dst=out[i], src=made[i])
     return out
