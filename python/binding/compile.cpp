@@ -92,7 +92,10 @@ py::dict compile(Recorder& r, const Choices& given, bool legacy,
                  const std::vector<std::uint32_t>& fixed, const std::vector<std::uint32_t>& copies,
                  const std::string& config_name, const std::vector<std::string>& overrides) {
   keep(r, legacy, fixed, copies);
-  r.remarks = checks::remark_lines(r.program, checks::written_remarks(r.program));
+  std::vector<checks::Remark> odd = checks::group_remarks(r.program, false);
+  const std::vector<checks::Remark> written = checks::written_remarks(r.program);
+  odd.insert(odd.end(), written.begin(), written.end());
+  r.remarks = checks::remark_lines(r.program, odd);
   const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
   r.used = options;
   std::optional<models::Config> config;

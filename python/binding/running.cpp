@@ -6,7 +6,6 @@
 #include <map>
 #include <sstream>
 
-#include "checks/groups.hpp"
 #include "checks/races.hpp"
 #include "compiler/analysis/lifetimes.hpp"
 #include "python/binding/bind.hpp"
@@ -224,14 +223,10 @@ py::dict simulate(Recorder& r, const std::string& config_name,
 }
 
 // What a run would race with, located: raised as an Error, or with `allow_races` returned. Without
-// `values` operands whose addresses are in memory are left out. Before it, what is odd about
-// accumulation groups and of the program as it was recorded.
+// `values` operands whose addresses are in memory are left out. Before it, what is odd about the
+// program as it was recorded.
 std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values) {
   std::vector<std::string> lines = r.remarks;
-  for (std::string& line :
-       nkisim::checks::remark_lines(r.program, nkisim::checks::group_remarks(r.program, false))) {
-    lines.push_back(std::move(line));
-  }
   if (!nkisim::checks::may_race(r.program)) return lines;
   InterpretOptions options = options_for(r, py::bool_(false), py::none());
   const auto load = [&] { return memory_with(r.program, share_inputs(r)); };

@@ -143,7 +143,6 @@ void compile(const Args& args, Outcome& out) {
 // Says what is wrong; throws the first race unless it is to be a warning.
 checks::RaceReport check_races(const Args& args, Limits& limits, const Outcome& out) {
   const isa::Program& program = *out.trace.program;
-  warn(program, checks::group_remarks(program, !out.trace.open));
   if (!checks::may_race(program)) return {};
   Progress progress("checking for races");
   isa::InterpretOptions options;
@@ -247,6 +246,7 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Li
   if (!given(args, "timing-only")) {  // without values none is lost
     warn(*out->trace.program, checks::written_remarks(*out->trace.program));
   }
+  warn(*out->trace.program, checks::group_remarks(*out->trace.program, !out->trace.open));
   compile(args, *out);
   go_on(limits);
   const bool timing_only = given(args, "timing-only") || out->trace.program->timing_only();

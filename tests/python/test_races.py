@@ -225,3 +225,25 @@ def test_check_says_what_and_where(trace):
     done = command("check", trace(16), "--races")
     assert (done.returncode, done.stderr) == (0, "")
     assert "no races in 2 instructions executed" in done.stdout
+
+
+def test_sums_onto_a_cleared_bank_in_turns_are_no_groups():
+    """As nki-library's attention_bwd: the compiler may let the first products overwrite, but the kernel
+    begins no group."""
+    def kernel(x):
+        out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        sums = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+        nisa.memset(sums, value=0.0)
+        for _ in range(2):
+            for part in (slice(0, 256), slice(256, 512)):
+                nisa.nc_matmul(dst=sums[:, part], stationary=tile[:, 0:128], moving=tile[:, part])
+        nl.store(out, nl.copy(sums))
+        return out
+
+    x = np.random.default_rng(0).integers(-3, 4, (128, 512)).astype(np.float32)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        out = nkisim.run(kernel, x, target="trn2").outputs
+    np.testing.assert_array_equal(np.asarray(out), 2 * (x[:, :128].T @ x))
+    assert not [w for w in caught if "accumulation group" in str(w.message)]
