@@ -247,11 +247,12 @@ def test_the_first_error_of_all_ranks_is_given(timing):
         ncc.all_reduce([src], [dst], ncc.ReplicaGroup([[0, 1, 2, 3]]), nl.add)
         return out
 
-    bad = [np.array([[v]], np.int32) for v in (0, ROWS + 1, ROWS + 2, ROWS + 3)]
-    for work in ([5, 5, 0, 9], [0, 9, 9, 3]):  # rank 2 fails first in time, then rank 3
-        text = same_message(kernel, X, nkisim.per_rank(bad), nkisim.per_rank(work), ranks=4, timing=timing)
-        first = 1 if not timing else 2 if work[0] else 3
-        assert f"at bytes {4 * COLUMNS * (ROWS + first)}.." in text
+    # Rank 2 fails first in time, then rank 3; then rank 2, while rank 3 already waits for the others.
+    for bad, work, first in (((1, 2, 3), [5, 5, 0, 9], 2), ((1, 2, 3), [0, 9, 9, 3], 3),
+                             ((1, 2), [40, 30, 15, 0], 2)):
+        index = [np.array([[ROWS + r if r in bad else 0]], np.int32) for r in range(4)]
+        text = same_message(kernel, X, nkisim.per_rank(index), nkisim.per_rank(work), ranks=4, timing=timing)
+        assert f"at bytes {4 * COLUMNS * (ROWS + (first if timing else 1))}.." in text
 
 
 def test_ranks_of_one_stack_stay_together():
