@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import sys
@@ -93,6 +94,11 @@ def _refuse(text):
     raise ValueError(f"{text} is not JSON")
 
 
+def _finite(text):
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)  # what cannot be written again
+
+
 def lines(stream):
     """Candidates from JSON lines; what is none becomes a candidate that says so."""
     number = 0
@@ -104,7 +110,7 @@ def lines(stream):
         if not line.strip():
             continue
         try:
-            item = json.loads(line, parse_constant=_refuse)
+            item = json.loads(line, parse_constant=_refuse, parse_float=_finite)
         except (ValueError, RecursionError) as problem:
             item = problem
         if not isinstance(item, dict):

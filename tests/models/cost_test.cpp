@@ -138,12 +138,10 @@ TEST_CASE("a remembered cost is that of the same part") {
   CostCache cache(table);
   std::size_t different = 0;
   for (std::uint32_t features = 0; features < 1U << 14U; ++features) {
-    for (const std::int64_t elements : {512, 519}) {
-      const isa::Part p = part(elements, features);
-      const Cost remembered = cache.cost(p), computed = table.cost(p);
-      different += static_cast<std::size_t>(remembered.rule != computed.rule ||
-                                            remembered.duration != computed.duration);
-    }
+    const isa::Part p = part(512, features);
+    const Cost remembered = cache.cost(p), computed = table.cost(p);
+    different += static_cast<std::size_t>(remembered.rule != computed.rule ||
+                                          remembered.duration != computed.duration);
   }
   CHECK(different == 0);
 }

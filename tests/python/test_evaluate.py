@@ -332,12 +332,13 @@ def command(*words, stdin=None):
 def test_the_service_gives_a_line_for_every_line(reference):
     lines = [json.dumps({"id": n, "source": GOOD}) for n in range(5)]
     lines += ["no json", "[1]", json.dumps({"id": "none"}), json.dumps({"id": "x", "path": "/none"}),
-              json.dumps({"id": "both", "path": "/none", "source": ""})]
+              json.dumps({"id": "both", "path": "/none", "source": ""}),
+              '{"id": 1e999, "source": ""}', '{"id": NaN, "source": ""}']
     done = command("--reference", reference, "--candidates", "-", "--target", "trn2", "--jobs", "2",
                    stdin="\n".join(lines) + "\n")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {str(r["id"]) for r in records} == {"0", "1", "2", "3", "4", "line 6", "line 7", "none",
-                                               "x", "both"}
+                                               "x", "both", "line 11", "line 12"}
     assert [r["status"] for r in records].count("ok") == 5
     assert all(r["error"]["code"] == "usage" for r in records if r["status"] != "ok")
     assert done.returncode == 1

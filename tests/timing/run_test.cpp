@@ -152,7 +152,9 @@ TEST_CASE("a DMA moves what is there when it ends") {
   const auto y = b.hbm("y", Dtype::kFloat32, {128, 8});
   b.set(x, std::vector<float>(128 * 8, 7.0F));
   b.set(one, std::vector<float>(128 * 8, 1.0F));
-  // Nothing orders them: VectorE has written x long before the transfer is over.
+  // Nothing orders them: VectorE writes x after the transfer has begun, and before it is over.
+  const auto big = b.sbuf("big", Dtype::kFloat32, {128, 960});
+  b.op("memset", {{"dst", PB::arg(b.all(big))}, {"value", PB::arg(0.0)}}, Engine::kVector);
   b.op("dma_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
   copy(b, x, one, Engine::kVector, 2, {});
   test::Timeline t;
@@ -161,6 +163,7 @@ TEST_CASE("a DMA moves what is there when it ends") {
   const auto written = std::find_if(t.parts.begin(), t.parts.end(), [](const models::PartEvent& e) {
     return isa::spec(*e.inst).name == "tensor_copy";
   });
+  REQUIRE(written->end > t.transfers[0].trigger_end);
   REQUIRE(written->end < t.transfers[0].last_packet);
   CHECK(b.get(y) == std::vector<float>(128 * 8, 1.0F));
 }
