@@ -292,6 +292,20 @@ def test_neighbouring_rows_are_one_transfer(blocks, columns, left):
     assert steps(static)["transfers"] == steps(nkisim.run(twice, x, target="trn1"))["transfers"] == 0
 
 
+def test_rows_with_a_gap_between_them_stay_transfers_of_their_own():
+    @nki.jit
+    def apart(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        for first in (0, 1):
+            for i in range(first, 8, 2):
+                nl.store(out[i * P:(i + 1) * P], nl.add(nl.load(x[i * P:(i + 1) * P]), 1.0))
+        return out
+
+    x = values(8 * P, P)
+    result = nkisim.run(apart, x, target="trn2")
+    assert steps(result)["transfers"] == 0 and np.array_equal(result.outputs, x + np.float32(1))
+
+
 def test_blocks_of_columns_stay_transfers_of_their_own():
     result = nkisim.run(turned_by_blocks, values(256, 256), target="trn2")
     assert steps(result)["transfers"] == 0
