@@ -36,6 +36,13 @@ const std::vector<ErrorEntry> kErrors = {
      "A value is looked at while a kernel of several ranks is recorded, or the ranks' kernels "
      "differ.",
      "Run the world with nkisim.run(ranks=N) or nkisim run --ranks N (docs/collectives.md)."},
+    {"processes",
+     {"run was interrupted", "cannot run ranks", "Dask", "before its ranks did"},
+     "A world whose ranks are spread over processes could not be run, or not to its end.",
+     "Ctrl-C; a process that died, often for want of memory; workers of another build or without a "
+     "way to this machine, or fewer than processes were asked for.",
+     "Run it again, with fewer processes, or without processes= and client= "
+     "(docs/collectives.md)."},
     {"capacity",
      {"is full:", " of a partition", "larger than any HBM", "larger than 4 GiB", "over 64 MiB"},
      "Tensors need more memory than there is.",
