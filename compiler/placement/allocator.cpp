@@ -70,6 +70,9 @@ std::optional<std::int64_t> gap_in_bank(const std::vector<Interval>& taken, std:
   return std::nullopt;
 }
 
+// Of a PSUM without bound, every bank takes a bit here.
+constexpr std::int64_t kMostBanks = std::int64_t{1} << 30U;
+
 // Whole banks first, round robin; then any place that does not straddle a bank.
 std::optional<std::int64_t> find_bank(const std::vector<Interval>& taken, std::int64_t size,
                                       std::int64_t capacity, std::int64_t bank,
@@ -79,6 +82,7 @@ std::optional<std::int64_t> find_bank(const std::vector<Interval>& taken, std::i
   if (capacity == kBoundless) {  // room behind all that is there
     banks = need;
     for (const Interval& i : taken) banks = std::max(banks, (i.end + bank - 1) / bank + need);
+    if (banks > kMostBanks) return std::nullopt;
   }
   if (need > banks) return std::nullopt;
   std::vector<bool> busy(static_cast<std::size_t>(banks + need), false);

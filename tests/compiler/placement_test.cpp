@@ -99,7 +99,7 @@ TEST_CASE("small tiles do not break up the room of large ones", "[placement]") {
   for (std::uint32_t i = 10; i < 13; ++i) CHECK(at.at(i) >= 80 * kAlign);
 }
 
-TEST_CASE("a shortage names what lives; without strict the space grows", "[placement]") {
+TEST_CASE("a shortage names what lives, and without strict the space grows", "[placement]") {
   const std::vector<Item> items = {{0, 64, 0, 9}, {1, 64, 1, 2}, {2, 96, 4, 9}};
   const auto full = allocate(items, {.capacity = 128});
   const auto* shortage = std::get_if<Shortage>(&full);

@@ -331,7 +331,7 @@ TEST_CASE("an index or a register must be defined") {
   }
 }
 
-TEST_CASE("outputs must be defined; the message tells the way") {
+TEST_CASE("outputs must be defined, and the message tells the way") {
   PB b;
   const auto t = b.sbuf("t", Dtype::kFloat32, {2, 4}), u = b.sbuf("u", Dtype::kFloat32, {2, 4});
   const auto y = b.hbm("y", Dtype::kFloat32, {2, 4});

@@ -114,7 +114,7 @@ TEST_CASE("packets are counted off to their trigger") {
   CHECK(inst(own, 0).dma->packets.empty());
 }
 
-TEST_CASE("what the runtime had raised is taken off; waits on nobody are dropped") {
+TEST_CASE("what the runtime had raised is taken off, and waits on nobody are dropped") {
   const auto r = import_profile(read_hw_profile(kSmall), {});
   // S[6] is 2 when the kernel starts, and the kernel raises it once.
   REQUIRE(inst(r, 2).sync->waits.size() == 1);
