@@ -20,6 +20,28 @@ Hbm& WorldRun::stack(int rank, int cores) {
   return stacks_.try_emplace(number, config_.hbm, demand, engines).first->second;
 }
 
+void WorldRun::share_memory(Device& device, const Collectives::Moving& moving, Fs now) const {
+  device.hbm().settle(now);
+  device.hbm().reserve(moving.start, moving.span, moving.hbm_bytes);
+  if (moving.engine_bytes > static_cast<double>(config_.collectives.ring_bytes)) return;
+  for (std::size_t c = 0; c < device.cores(); ++c) {
+    device.core(c).occupy(moving.engine_bytes / static_cast<double>(device.cores()));
+  }
+}
+
+void WorldRun::finish(Device& device, const std::vector<Operation*>& operations, Fs end,
+                      const RankPart* part) {
+  for (std::size_t c = 0; c < device.cores(); ++c) {
+    device.core(c).finish_collective(*operations[c], end, part);
+  }
+}
+
+void WorldRun::check_nobody_waits(const std::vector<isa::WaitingRank>& waiting) {
+  const bool stuck = std::any_of(waiting.begin(), waiting.end(),
+                                 [](const isa::WaitingRank& w) { return w.inst != nullptr; });
+  if (stuck) isa::fail_deadlock(waiting);
+}
+
 WholeWorld::WholeWorld(sc_core::sc_module_name name, const isa::World& world, const Config& config,
                        SimSession& session)
     : WorldRun(name, world, config, session),
@@ -64,7 +86,7 @@ void WholeWorld::step() {
       const Later l = later_.top();
       later_.pop();
       if (l.ends) {
-        finish(l.rank, l.call, l.time, nullptr);
+        finish(*ranks_[l.rank].device, l.call.operations, l.time, nullptr);
       } else {
         arrive(l);
       }
@@ -83,20 +105,16 @@ void WholeWorld::step() {
   }
 }
 
-void WholeWorld::finish(std::size_t rank, const Call& call, Fs end, const RankPart* part) {
-  Device& device = *ranks_[rank].device;
-  for (std::size_t c = 0; c < device.cores(); ++c) {
-    device.core(c).finish_collective(*call.operations[c], end, part);
-  }
-}
-
 // Ranks that have finished their parts of operations. What one device stands for must do so at one
 // time.
 void WholeWorld::finish_ranks(Fs now) {
   if (model_ == nullptr) return;
   std::vector<Collectives::RankDone> done;
   model_->advance(now, done);
-  share_memory(now);
+  for (const Collectives::Moving& m : model_->moving()) {
+    Device& device = *ranks_[owner_[static_cast<std::size_t>(m.rank)]].device;
+    if (device.rank() == m.rank) share_memory(device, m, now);  // else another one stands for it
+  }
   for (const Collectives::RankDone& d : done) {
     Running& op = running_.at(d.id);
     const std::size_t at =
@@ -107,24 +125,12 @@ void WholeWorld::finish_ranks(Fs now) {
     if (op.group[static_cast<std::size_t>(d.position)] == ranks_[at].device->rank()) {
       flight.part = std::make_shared<RankPart>(model_->part(d.id, d.position));
     }
-    if (--flight.ranks_left == 0) finish(at, flight.call, d.end, flight.part.get());
+    if (--flight.ranks_left == 0) {
+      finish(*ranks_[at].device, flight.call.operations, d.end, flight.part.get());
+    }
     if (--op.left > 0) continue;
     (void)model_->take(d.id);
     running_.erase(d.id);
-  }
-}
-
-// A kernel's own transfers have what collectives leave of the stack, and of the DMA engines.
-void WholeWorld::share_memory(Fs now) {
-  for (const Collectives::Moving& m : model_->moving()) {
-    Device& device = *ranks_[owner_[static_cast<std::size_t>(m.rank)]].device;
-    if (device.rank() != m.rank) continue;  // another one stands for it
-    device.hbm().settle(now);
-    device.hbm().reserve(m.start, m.span, m.hbm_bytes);
-    if (m.engine_bytes > static_cast<double>(config_.collectives.ring_bytes)) continue;
-    for (std::size_t c = 0; c < device.cores(); ++c) {
-      device.core(c).occupy(m.engine_bytes / static_cast<double>(device.cores()));
-    }
   }
 }
 
@@ -269,9 +275,7 @@ void WholeWorld::check_finished() const {
       if (op != nullptr) isa::fail_alone(rank.device->program(), *op->step.inst, nullptr);
     }
   }
-  const bool stuck = std::any_of(waiting_.begin(), waiting_.end(),
-                                 [](const isa::WaitingRank& w) { return w.inst != nullptr; });
-  if (stuck) isa::fail_deadlock(waiting_);
+  check_nobody_waits(waiting_);
 }
 
 std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,

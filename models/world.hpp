@@ -73,9 +73,7 @@ class WholeWorld final : public WorldRun {
   bool together(std::size_t rank, std::vector<Group>& groups, std::set<std::size_t>& devices) const;
   [[nodiscard]] Lengths exchange(const Group& group);
   [[nodiscard]] const Call& call_of(std::int64_t rank) const;
-  void finish(std::size_t rank, const Call& call, Fs end, const RankPart* part);
   void finish_ranks(Fs now);
-  void share_memory(Fs now);
 
   std::vector<Rank> ranks_;                // simulated ones
   std::vector<std::size_t> owner_;         // of every rank of the world: index in ranks_

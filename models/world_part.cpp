@@ -90,20 +90,12 @@ void WorldPart::schedule() {
 
 void WorldPart::apply(const Effect& effect) {
   Device& device = *ranks_[static_cast<std::size_t>(effect.rank)].device;
-  if (effect.call != nullptr) {
-    --open_;
-    for (std::size_t c = 0; c < device.cores(); ++c) {
-      device.core(c).finish_collective(*effect.call->operations[c], effect.end, effect.part.get());
-    }
+  if (effect.call == nullptr) {
+    share_memory(device, effect.moving, effect.time);
     return;
   }
-  const Collectives::Moving& m = effect.moving;
-  device.hbm().settle(effect.time);
-  device.hbm().reserve(m.start, m.span, m.hbm_bytes);
-  if (m.engine_bytes > static_cast<double>(config_.collectives.ring_bytes)) return;
-  for (std::size_t c = 0; c < device.cores(); ++c) {
-    device.core(c).occupy(m.engine_bytes / static_cast<double>(device.cores()));
-  }
+  --open_;
+  finish(device, effect.call->operations, effect.end, effect.part.get());
 }
 
 WorldPart::Call& WorldPart::call(Rank& rank, std::uint64_t number) {

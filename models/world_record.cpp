@@ -198,9 +198,7 @@ void WorldPart::check_finished() const {
       if (inst != nullptr) isa::fail_alone(*rank.program, *inst, nullptr);
     }
   }
-  const bool stuck = std::any_of(waiting_.begin(), waiting_.end(),
-                                 [](const isa::WaitingRank& w) { return w.inst != nullptr; });
-  if (stuck) isa::fail_deadlock(waiting_);
+  check_nobody_waits(waiting_);
 }
 
 }  // namespace nkisim::models

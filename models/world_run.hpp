@@ -2,7 +2,10 @@
 #pragma once
 
 #include <map>
+#include <vector>
 
+#include "isa/exchange.hpp"
+#include "models/collective/collective.hpp"
 #include "models/dma/hbm.hpp"
 #include "models/operation.hpp"
 #include "models/run.hpp"
@@ -22,6 +25,15 @@ class WorldRun : public sc_core::sc_module {
   virtual void trigger(Device& device, std::size_t core, Operation& op, Fs at) = 0;
 
  protected:
+  /// What an operation begins to move at `now` takes its part of the stack that the device's own
+  /// transfers use, and of its DMA engines.
+  void share_memory(Device& device, const Collectives::Moving& moving, Fs now) const;
+  /// A call of a device's cores has ended; `part`: null if it needed nobody.
+  static void finish(Device& device, const std::vector<Operation*>& operations, Fs end,
+                     const RankPart* part);
+  /// After the last event: throws Error if a rank is left at a collective.
+  static void check_nobody_waits(const std::vector<isa::WaitingRank>& waiting);
+
   isa::World world_;
   const Config& config_;
   SimSession& session_;
