@@ -2,14 +2,17 @@
 
 import builtins
 import concurrent.futures
+import ctypes
 import gc
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import nkisim
+from nkisim.record import instances
 
 nkisim.install()
 
@@ -95,6 +98,20 @@ def test_kernels_that_meet_in_the_middle_stay_apart():
         np.testing.assert_array_equal(np.asarray(result.outputs), want)
         assert result.latency_ns == alone.latency_ns
         assert result.instructions == alone.instructions and result.recorder.target == target
+
+
+def test_a_thread_that_has_recorded_its_core_is_not_interrupted(monkeypatch):
+    """Its number may belong to a thread of another run by then, which would never begin."""
+    run, interrupted = instances.Instances._run, []
+
+    def linger(self, instance):
+        run(self, instance)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(instances.Instances, "_run", linger)
+    monkeypatch.setattr(ctypes.pythonapi, "PyThreadState_SetAsyncExc", lambda *args: interrupted.append(args))
+    np.testing.assert_array_equal(nkisim.run(two_cores, X, grid=2).outputs, X)
+    assert not interrupted
 
 
 def test_many_runs_of_many_kernels():

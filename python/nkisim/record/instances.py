@@ -30,6 +30,8 @@ class Instance:
         self.met = False         # since it went on
         self.asks = False        # waits for another's recording
         self.finished = False
+        self.ending = threading.Lock()
+        self.ended = False       # its thread does nothing more
         self.problem = None
         self.value = None
 
@@ -121,6 +123,8 @@ class Instances:
             instance.finished = True
         except BaseException as problem:  # for the thread that waits
             instance.problem = problem
+        with instance.ending:
+            instance.ended = True
         instance.back.release()
 
     def _abandon(self):
@@ -133,7 +137,8 @@ class Instances:
             if not instance.finished and instance.problem is None:
                 instance.go.release()
                 thread.join(0.1)
-            if thread.is_alive():  # interrupted while it was recording
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident),
-                                                           ctypes.py_object(_Abandoned))
+            with instance.ending:  # a thread that has ended may have left its number to another
+                if not instance.ended:  # interrupted while it was recording
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident),
+                                                               ctypes.py_object(_Abandoned))
             thread.join(1)
