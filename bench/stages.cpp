@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "isa/machine.hpp"
+#include "isa/base/machine.hpp"
 
 namespace nkisim::checks {
 

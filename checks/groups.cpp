@@ -6,13 +6,13 @@
 
 #include "checks/turns.hpp"
 #include "checks/words.hpp"
-#include "models/footprint.hpp"
+#include "isa/program/footprint.hpp"
 
 namespace nkisim::checks {
 namespace {
 
 struct Group {
-  models::Footprint bytes;
+  isa::Footprint bytes;
   const isa::Inst* last = nullptr;    // the matmul that wrote it last
   std::size_t at = 0;                 // which instruction that was
   int matmuls = 0;                    // 0: no group, but zeros that groups may begin with
@@ -47,7 +47,7 @@ class Groups {
 
   // Calls fn(groups of a bank) for each bank of PSUM that an operand is in.
   template <typename Fn>
-  void for_each_bank(const isa::TensorRef& ref, const models::Footprint& f, Fn&& fn) {
+  void for_each_bank(const isa::TensorRef& ref, const isa::Footprint& f, Fn&& fn) {
     const isa::Tensor& t = program_.tensor(ref);
     const bool own = placed_ || t.fixed;
     const std::int64_t size = program_.machine().psum_bank_bytes();
@@ -60,9 +60,9 @@ class Groups {
   }
 
   void multiply(const isa::Inst& inst, const isa::TensorRef& ref, bool adds) {
-    const models::Footprint f = models::static_footprint(ref, program_);
+    const isa::Footprint f = isa::static_footprint(ref, program_);
     for_each_bank(ref, f, [&](std::vector<Group>& bank) {
-      const auto hit = [&](const Group& g) { return models::may_overlap(g.bytes, f); };
+      const auto hit = [&](const Group& g) { return isa::may_overlap(g.bytes, f); };
       const auto begun = [&](const Group& g) { return g.matmuls > 0 && hit(g); };
       const auto own = adds ? std::find_if(bank.begin(), bank.end(), begun) : bank.end();
       if (own == bank.end()) {
@@ -88,15 +88,15 @@ class Groups {
   }
 
   void touch(const isa::Inst& inst, const isa::TensorRef& ref, bool write) {
-    const models::Footprint f = models::static_footprint(ref, program_);
+    const isa::Footprint f = isa::static_footprint(ref, program_);
     for_each_bank(ref, f, [&](std::vector<Group>& bank) {
       if (write) {
-        std::erase_if(bank, [&](const Group& g) { return models::may_overlap(g.bytes, f); });
+        std::erase_if(bank, [&](const Group& g) { return isa::may_overlap(g.bytes, f); });
         if (inst.op == isa::Op::k_memset) bank.push_back({.bytes = f, .cleared = true});
         return;
       }
       for (Group& g : bank) {
-        if (models::may_overlap(g.bytes, f)) g.reader = &inst;
+        if (isa::may_overlap(g.bytes, f)) g.reader = &inst;
       }
     });
   }

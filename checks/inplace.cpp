@@ -114,8 +114,8 @@ class Inplace {
     if (!gather && (columns < 2 || columns != dst.columns() || same_places(dst, src, program_))) {
       return;
     }
-    const auto shared = shared_bytes(models::static_footprint(dst, program_),
-                                     models::static_footprint(src, program_));
+    const auto shared =
+        shared_bytes(isa::static_footprint(dst, program_), isa::static_footprint(src, program_));
     if (!shared || columns > kMostColumns || dst.columns() > kMostColumns) return;
     if (!gather && !crosses(dst, src, program_)) return;
     remark(inst, "overwrites bytes of " + program_.tensor(src).name +

@@ -7,7 +7,7 @@
 namespace nkisim::checks {
 namespace {
 
-using models::Footprint;
+using isa::Footprint;
 using Run = std::pair<std::int64_t, std::int64_t>;  // bytes [first, last)
 
 constexpr std::int64_t kMostRuns = 1 << 17;
@@ -41,7 +41,7 @@ std::vector<Run> runs(const Footprint& f, std::int64_t first, std::int64_t last)
 }  // namespace
 
 std::optional<Bytes> shared_bytes(const Footprint& a, const Footprint& b) {
-  if (!models::may_overlap(a, b)) return std::nullopt;
+  if (!isa::may_overlap(a, b)) return std::nullopt;
   Bytes found{std::max(a.first, b.first), std::min(a.last, b.last),
               std::max(a.partition, b.partition), std::min(a.partition_end, b.partition_end)};
   if ((a.dense() && b.dense()) || run_count(a) > kMostRuns || run_count(b) > kMostRuns)

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "models/footprint.hpp"
+#include "isa/program/footprint.hpp"
 
 namespace nkisim::checks {
 
@@ -15,8 +15,7 @@ struct Bytes {
 };
 
 /// The bounds of what two footprints share; empty if they share no byte. Footprints of more than
-/// some 100,000 runs are compared as models::may_overlap does.
-[[nodiscard]] std::optional<Bytes> shared_bytes(const models::Footprint& a,
-                                                const models::Footprint& b);
+/// some 100,000 runs are compared as isa::may_overlap does.
+[[nodiscard]] std::optional<Bytes> shared_bytes(const isa::Footprint& a, const isa::Footprint& b);
 
 }  // namespace nkisim::checks

@@ -62,10 +62,10 @@ class Search {
       if (ref.dynamic == nullptr) {
         if (constant) return;
         accesses_.push_back({{}, &ref, step, write});
-        models::find_footprint(ref, program_, kNoState, accesses_.back().bytes);
+        isa::find_footprint(ref, program_, kNoState, accesses_.back().bytes);
         return;
       }
-      for (const models::Footprint& f : stream_.places[dynamic++]) {
+      for (const isa::Footprint& f : stream_.places[dynamic++]) {
         if (!constant) accesses_.push_back({f, &ref, step, write});
       }
     });

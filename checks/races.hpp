@@ -8,7 +8,7 @@
 
 #include "checks/order.hpp"
 #include "checks/overlap.hpp"
-#include "isa/disasm.hpp"
+#include "isa/program/disasm.hpp"
 
 namespace nkisim::checks {
 

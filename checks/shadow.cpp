@@ -46,7 +46,7 @@ void Shadow::insert(const Access& access) {
     free_.pop_back();
   }
   Arena& arena = this->arena(*access.ref);
-  const auto range = models::bucket_range(access.bytes, arena.pitch, arena.buckets.size());
+  const auto range = isa::bucket_range(access.bytes, arena.pitch, arena.buckets.size());
   *r = {.access = access, .references = static_cast<int>(range.to - range.from + 1)};
   for (std::size_t b = range.from; b <= range.to; ++b) arena.buckets[b].push_back(r);
 }

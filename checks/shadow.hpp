@@ -12,7 +12,7 @@ namespace nkisim::checks {
 
 /// One operand of one step.
 struct Access {
-  models::Footprint bytes;
+  isa::Footprint bytes;
   const isa::TensorRef* ref = nullptr;
   std::uint32_t step = 0;
   bool write = false;
@@ -62,16 +62,16 @@ template <typename Conflict, typename Replaces>
 void Shadow::scan(const Access& access, const Conflict& conflict, const Replaces& replaces) {
   Arena& arena = this->arena(*access.ref);
   const std::size_t count = arena.buckets.size();
-  const auto range = models::bucket_range(access.bytes, arena.pitch, count);
+  const auto range = isa::bucket_range(access.bytes, arena.pitch, count);
   ++visit_;
   for (std::size_t b = range.from; b <= range.to; ++b) {
     auto& bucket = arena.buckets[b];
-    const auto [first, last] = models::bucket_bytes(b, arena.pitch, count);
+    const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
     std::size_t kept = 0;
     for (Record* r : bucket) {
       const Access& earlier = r->access;
       bool gone = false;
-      if (models::may_overlap(earlier.bytes, access.bytes)) {
+      if (isa::may_overlap(earlier.bytes, access.bytes)) {
         const bool conflicts = access.write || earlier.write;
         if (r->visited != visit_) {
           r->visited = visit_;
@@ -79,7 +79,7 @@ void Shadow::scan(const Access& access, const Conflict& conflict, const Replaces
         }
         // A write stands for what it overwrites, a read for an earlier read of the same bytes.
         gone = r->settled && access.write >= earlier.write &&
-               models::covers(access.bytes, earlier.bytes, first, last);
+               isa::covers(access.bytes, earlier.bytes, first, last);
       }
       if (gone) {
         release(r);

@@ -21,14 +21,14 @@ bool in_memory(const isa::TensorRef& ref) {
 // Bytes [first, last) on one row, put together with what is there already if it continues it.
 void add_run(Places& places, std::int32_t partition, std::int64_t first, std::int64_t last) {
   if (!places.empty()) {
-    models::Footprint& f = places.back();
+    isa::Footprint& f = places.back();
     if (f.partition == partition && f.first <= first && first <= f.last) {
       f.last = std::max(f.last, last);
       f.run = f.last - f.first;
       return;
     }
   }
-  models::Footprint f;
+  isa::Footprint f;
   f.first = first;
   f.last = last;
   f.run = last - first;
@@ -170,7 +170,7 @@ class Recorder {
     if (in_memory(ref) && out_.unknown == Stream::Unknown::kLeftOut) return found;
     if (!in_memory(ref) || out_.unknown == Stream::Unknown::kWholeTensor) {
       found.emplace_back();
-      models::find_footprint(ref, program_, context.state(), found.back());
+      isa::find_footprint(ref, program_, context.state(), found.back());
       return found;
     }
     const std::int64_t size = isa::size_bytes(ref.dtype);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "isa/interpreter.hpp"
-#include "models/footprint.hpp"
+#include "isa/program/footprint.hpp"
+#include "isa/world/interpreter.hpp"
 
 namespace nkisim::checks {
 
@@ -28,7 +28,7 @@ struct Step {
 };
 
 /// Where one operand with a run-time address was: several footprints for gathered rows.
-using Places = std::vector<models::Footprint>;
+using Places = std::vector<isa::Footprint>;
 
 /// A queue of DMAs: one engine triggers them, in its order.
 struct DmaQueue {

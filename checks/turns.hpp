@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "isa/op_spec.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim::checks {
 

@@ -9,7 +9,7 @@
 #include "checks/turns.hpp"
 #include "checks/value_numbers.hpp"
 #include "checks/words.hpp"
-#include "isa/engine_state.hpp"
+#include "isa/program/engine_state.hpp"
 
 namespace nkisim::checks {
 namespace {
@@ -24,7 +24,7 @@ struct Rect {
   std::int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-std::optional<Rect> rectangle(const isa::TensorRef& ref, const models::Footprint& f,
+std::optional<Rect> rectangle(const isa::TensorRef& ref, const isa::Footprint& f,
                               const isa::Tensor& tensor) {
   if (ref.on_chip()) {
     if (!f.dense()) return std::nullopt;
@@ -163,7 +163,7 @@ class Unread {
 
   void read(const isa::TensorRef& ref, std::uint32_t step) {
     shadow_.scan(
-        {models::static_footprint(ref, program_), &ref, step, false},
+        {isa::static_footprint(ref, program_), &ref, step, false},
         [&](const Access& earlier) {
           Result& source = results_[earlier.step];
           source.counts = false;
@@ -176,7 +176,7 @@ class Unread {
   }
 
   void overwrite(const isa::Inst& inst, const isa::TensorRef& ref, std::uint32_t step) {
-    const Access access{models::static_footprint(ref, program_), &ref, step, true};
+    const Access access{isa::static_footprint(ref, program_), &ref, step, true};
     const bool certain = ref.dynamic == nullptr && branches_ == 0 && !partial(inst);
     shadow_.scan(
         access,
@@ -196,7 +196,7 @@ class Unread {
 
   // Whether nothing is left of an earlier write, this one and those before it taken together.
   bool overwrites(const Access& access, const Access& earlier) {
-    if (models::covers(access.bytes, earlier.bytes, -kEverything, kEverything)) return true;
+    if (isa::covers(access.bytes, earlier.bytes, -kEverything, kEverything)) return true;
     if (access.ref->tensor != earlier.ref->tensor || !results_[earlier.step].counts) return false;
     const isa::Tensor& tensor = program_.tensor(*access.ref);
     const std::optional<Rect> gone = rectangle(*access.ref, access.bytes, tensor);

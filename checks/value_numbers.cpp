@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/eval.hpp"
+#include "isa/machine/eval.hpp"
 
 namespace nkisim::checks {
 namespace {

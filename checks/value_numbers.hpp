@@ -4,7 +4,7 @@
 #include <bitset>
 #include <cstdint>
 
-#include "isa/op_spec.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim::checks {
 

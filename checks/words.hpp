@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "isa/disasm.hpp"
+#include "isa/program/disasm.hpp"
 
 namespace nkisim::checks {
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim::compiler {
 namespace {

@@ -19,7 +19,7 @@
 #include "compiler/passes/share.hpp"
 #include "compiler/passes/transfers.hpp"
 #include "compiler/placement/fit.hpp"
-#include "isa/check.hpp"
+#include "isa/program/check.hpp"
 
 namespace nkisim::compiler {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/options.hpp"
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 #include "models/config.hpp"
 
 namespace nkisim::compiler {

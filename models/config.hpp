@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/part.hpp"
+#include "isa/base/part.hpp"
 #include "models/collective/config.hpp"
 #include "models/time.hpp"
 

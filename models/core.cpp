@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/rounding.hpp"
+#include "isa/machine/rounding.hpp"
 #include "models/device.hpp"
 
 namespace nkisim::models {

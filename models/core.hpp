@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 
+#include "isa/machine/memory.hpp"
 #include "models/engine.hpp"
 
 namespace nkisim::models {

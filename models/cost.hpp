@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 #include "models/config.hpp"
 
 namespace nkisim::models {

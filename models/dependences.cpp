@@ -64,7 +64,7 @@ void Dependences::collect(const isa::Inst& inst, const isa::CoreState& state) {
     // On chip, another tensor at the same address may be what is written.
     if (!ref.on_chip() && !program_.tensor(ref).written) return;
     Record* r = allocate();
-    find_footprint(ref, program_, state, r->bytes);
+    isa::find_footprint(ref, program_, state, r->bytes);
     r->number = number_;
     r->visited = 0;
     r->queue = queue_;
@@ -99,14 +99,14 @@ bool Dependences::superseded(const Record& record, const Access& access, std::in
 
 void Dependences::scan(const Access& access, std::vector<Edge>& edges) {
   Arena& arena = *access.arena;
-  const Footprint& bytes = access.record->bytes;
+  const isa::Footprint& bytes = access.record->bytes;
   const std::size_t count = arena.buckets.size();
-  const BucketRange range = bucket_range(bytes, arena.pitch, count);
+  const isa::BucketRange range = isa::bucket_range(bytes, arena.pitch, count);
   ++visit_;
   for (std::size_t b = range.from; b <= range.to; ++b) {
     auto& bucket = arena.buckets[b];
     const bool tidy = bucket.size() > kTidyBucket;
-    const auto [first, last] = bucket_bytes(b, arena.pitch, count);
+    const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
     std::size_t kept = 0;
     for (const Entry& entry : bucket) {
       Record* r = entry.record;
@@ -139,8 +139,8 @@ void Dependences::scan(const Access& access, std::vector<Edge>& edges) {
 void Dependences::insert(const Access& access) {
   Arena& arena = *access.arena;
   Record& record = *access.record;
-  const Footprint& f = record.bytes;
-  const BucketRange range = bucket_range(f, arena.pitch, arena.buckets.size());
+  const isa::Footprint& f = record.bytes;
+  const isa::BucketRange range = isa::bucket_range(f, arena.pitch, arena.buckets.size());
   record.references = static_cast<int>(range.to - range.from + 1);
   const Entry entry{f.first, f.last, f.partition, f.partition_end, &record};
   for (std::size_t b = range.from; b <= range.to; ++b) arena.buckets[b].push_back(entry);

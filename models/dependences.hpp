@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "isa/program/footprint.hpp"
 #include "models/completions.hpp"
-#include "models/footprint.hpp"
 
 namespace nkisim::models {
 
@@ -33,7 +33,7 @@ class Dependences {
 
  private:
   struct Record {
-    Footprint bytes;
+    isa::Footprint bytes;
     std::uint64_t number = 0;
     std::uint64_t visited = 0;
     QueueIndex queue = 0;
@@ -45,7 +45,7 @@ class Dependences {
     std::int64_t first, last;
     std::int32_t partition, partition_end;
     Record* record;
-    [[nodiscard]] bool apart(const Footprint& f) const {
+    [[nodiscard]] bool apart(const isa::Footprint& f) const {
       return first >= f.last || f.first >= last || partition >= f.partition_end ||
              f.partition >= partition_end;
     }

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "isa/exchange.hpp"
+#include "isa/world/exchange.hpp"
 #include "models/core.hpp"
 #include "models/run.hpp"
 

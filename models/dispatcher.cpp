@@ -283,7 +283,7 @@ void Dispatcher::note_ports(Operation& op) const {
   isa::for_each_tensor(*op.step.inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
     if (ref.space == isa::Space::kSbuf) op.ports.sbuf = true;
     if (ref.space != isa::Space::kPsum) return;
-    Footprint f;
+    isa::Footprint f;
     find_footprint(ref, program_, state_, f);
     for (std::int64_t b = f.first / bank; b * bank < f.last && b < 8; ++b) {
       op.ports.psum_banks |= 1U << static_cast<unsigned>(b);

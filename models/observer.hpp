@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 #include "models/collective/timing.hpp"
 #include "models/config.hpp"
 

@@ -4,8 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "isa/op_spec.hpp"
-#include "isa/walker.hpp"
+#include "isa/machine/rendezvous.hpp"
+#include "isa/program/op_spec.hpp"
+#include "isa/program/walker.hpp"
 #include "models/ports.hpp"
 #include "models/wait_placer.hpp"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "isa/undefined.hpp"
-#include "isa/world.hpp"
+#include "isa/machine/undefined.hpp"
+#include "isa/program/world.hpp"
 #include "models/config.hpp"
 #include "models/observer.hpp"
 

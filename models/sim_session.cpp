@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 // libsystemc.so wants this symbol of every program, which never calls it. Weak: a program of
 // SystemC's own kind has one.

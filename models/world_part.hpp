@@ -10,7 +10,7 @@
 #include <map>
 #include <queue>
 
-#include "isa/spread.hpp"
+#include "isa/world/spread.hpp"
 #include "models/collective/collective.hpp"
 #include "models/device.hpp"
 #include "models/world_run.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "isa/exchange.hpp"
+#include "isa/world/exchange.hpp"
 #include "models/collective/collective.hpp"
 #include "models/dma/hbm.hpp"
 #include "models/operation.hpp"

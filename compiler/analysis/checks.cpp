@@ -1,7 +1,7 @@
 #include "compiler/analysis/checks.hpp"
 
 #include "compiler/analysis/lifetimes.hpp"
-#include "isa/act.hpp"
+#include "isa/base/act.hpp"
 
 namespace nkisim::compiler {
 namespace {

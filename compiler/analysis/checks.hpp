@@ -1,7 +1,7 @@
 // What a program says of itself for the compiler, held against its instructions.
 #pragma once
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 
 namespace nkisim::compiler {
 

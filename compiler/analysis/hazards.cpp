@@ -40,7 +40,7 @@ void Hazards::collect(const isa::Inst& inst) {
   accesses_.clear();
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
     if (!ref.on_chip() && !program_.tensor(ref).written) return;
-    accesses_.push_back({models::static_footprint(ref, program_), arena_of(ref), write});
+    accesses_.push_back({isa::static_footprint(ref, program_), arena_of(ref), write});
   });
 }
 
@@ -57,8 +57,7 @@ void Hazards::note(std::uint32_t producer, bool reads, std::vector<Edge>& edges)
 
 void Hazards::insert(const Access& access, std::uint32_t number) {
   Arena& arena = arenas_[access.arena];
-  const models::BucketRange range =
-      models::bucket_range(access.bytes, arena.pitch, arena.buckets.size());
+  const isa::BucketRange range = isa::bucket_range(access.bytes, arena.pitch, arena.buckets.size());
   for (std::size_t b = range.from; b <= range.to; ++b) {
     Bucket& bucket = arena.buckets[b];
     (access.write ? bucket.writes : bucket.reads).push_back({access.bytes, number});

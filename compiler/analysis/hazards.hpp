@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/footprint.hpp"
+#include "isa/program/footprint.hpp"
 
 namespace nkisim::compiler {
 
@@ -35,12 +35,12 @@ class Hazards {
 
  private:
   struct Access {
-    models::Footprint bytes;
+    isa::Footprint bytes;
     std::uint32_t arena = 0;
     bool write = false;
   };
   struct Entry {
-    models::Footprint bytes;
+    isa::Footprint bytes;
     std::uint32_t number = 0;
   };
   struct Bucket {
@@ -74,11 +74,10 @@ void Hazards::visit(std::vector<Entry>& entries, const Access& access, bool read
   std::size_t kept = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& e = entries[i];
-    const bool overlaps = models::may_overlap(e.bytes, access.bytes);
+    const bool overlaps = isa::may_overlap(e.bytes, access.bytes);
     if (overlaps) note(e.number, reads, edges);
-    const bool retired = overlaps
-                             ? access.write && models::covers(access.bytes, e.bytes, first, last)
-                             : done(e.number);
+    const bool retired =
+        overlaps ? access.write && isa::covers(access.bytes, e.bytes, first, last) : done(e.number);
     if (!retired) {
       if (kept != i) entries[kept] = e;
       ++kept;
@@ -91,10 +90,10 @@ template <typename Done>
 void Hazards::scan(const Access& access, std::vector<Edge>& edges, Done&& done) {
   Arena& arena = arenas_[access.arena];
   const std::size_t count = arena.buckets.size();
-  const models::BucketRange range = models::bucket_range(access.bytes, arena.pitch, count);
+  const isa::BucketRange range = isa::bucket_range(access.bytes, arena.pitch, count);
   for (std::size_t b = range.from; b <= range.to; ++b) {
     Bucket& bucket = arena.buckets[b];
-    const auto [first, last] = models::bucket_bytes(b, arena.pitch, count);
+    const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
     visit(bucket.writes, access, !access.write, first, last, edges, done);
     if (access.write) visit(bucket.reads, access, false, first, last, edges, done);
   }

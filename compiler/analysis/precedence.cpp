@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/engine_state.hpp"
+#include "isa/program/engine_state.hpp"
 
 namespace nkisim::compiler {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 
 namespace nkisim::compiler {
 

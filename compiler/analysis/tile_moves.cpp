@@ -1,6 +1,6 @@
 #include "compiler/analysis/tile_moves.hpp"
 
-#include "isa/op_spec.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim::compiler {
 

@@ -1,6 +1,6 @@
 #include "compiler/analysis/uses.hpp"
 
-#include "isa/check.hpp"
+#include "isa/program/check.hpp"
 
 namespace nkisim::compiler {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "isa/engine_state.hpp"
-#include "isa/world.hpp"
-#include "models/footprint.hpp"
+#include "isa/program/engine_state.hpp"
+#include "isa/program/footprint.hpp"
+#include "isa/program/world.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -147,7 +147,7 @@ bool Values::overwrites(const isa::Inst& inst) const {
   const int adds = isa::param_index(isa::spec(inst), "accumulate");
   if ((adds >= 0 && inst.flag(adds)) || isa::may_keep(program_, inst)) return false;
   const isa::Tensor& t = program_.tensor(*result_);
-  const models::Footprint f = models::static_footprint(*result_, program_);
+  const isa::Footprint f = isa::static_footprint(*result_, program_);
   return f.dense() && f.last - f.first == t.extent_bytes() && result_->partition == t.partition &&
          result_->partitions == t.shape[0];
 }

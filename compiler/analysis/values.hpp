@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 
 namespace nkisim::compiler {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/analysis/precedence.hpp"
-#include "isa/ordering.hpp"
+#include "isa/program/ordering.hpp"
 
 namespace nkisim::compiler {
 namespace {

@@ -11,8 +11,8 @@
 #include "compiler/analysis/estimate.hpp"
 #include "compiler/analysis/rewrite.hpp"
 #include "compiler/placement/place.hpp"
-#include "isa/act.hpp"
-#include "isa/alu.hpp"
+#include "isa/base/act.hpp"
+#include "isa/base/alu.hpp"
 
 namespace nkisim::compiler {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "compiler/analysis/remap.hpp"
-#include "isa/world.hpp"
-#include "models/footprint.hpp"
+#include "isa/program/footprint.hpp"
+#include "isa/program/world.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -52,7 +52,7 @@ class Renamer {
       reads |= ref.dynamic != nullptr;  // rows out of range may be left as they are
       if (ref.tensor != tensor) return;
       reads |= !write;
-      const models::Footprint f = models::static_footprint(ref, program_);
+      const isa::Footprint f = isa::static_footprint(ref, program_);
       whole |= write && f.dense() && f.last - f.first == t.extent_bytes() &&
                ref.partition == t.partition && ref.partitions == t.shape[0];
     });

@@ -6,7 +6,7 @@
 
 #include "compiler/analysis/room.hpp"
 #include "compiler/analysis/uses.hpp"
-#include "isa/engine_state.hpp"
+#include "isa/program/engine_state.hpp"
 
 namespace nkisim::compiler {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <span>
 
-#include "isa/check.hpp"
+#include "isa/program/check.hpp"
 
 namespace nkisim::compiler {
 namespace {

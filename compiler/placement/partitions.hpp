@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 
 namespace nkisim::compiler {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "isa/alu.hpp"
-#include "isa/memory.hpp"
-#include "isa/program.hpp"
+#include "isa/base/alu.hpp"
+#include "isa/machine/memory.hpp"
+#include "isa/program/program.hpp"
 #include "src/config/config.hpp"
 #include "src/run/run.hpp"
 

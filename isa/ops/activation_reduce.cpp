@@ -1,4 +1,4 @@
-#include "isa/ops/scalar_engine.hpp"
+#include "isa/ops/shared/scalar_engine.hpp"
 
 namespace nkisim::isa::ops::activation_reduce {
 namespace {

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "isa/ops/affine.hpp"
+#include "isa/ops/shared/affine.hpp"
 
 namespace nkisim::isa::ops::affine_select {
 namespace {

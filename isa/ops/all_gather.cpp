@@ -1,4 +1,4 @@
-#include "isa/ops/collective.hpp"
+#include "isa/ops/shared/collective.hpp"
 
 namespace nkisim::isa::ops::all_gather {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "isa/ops/collective.hpp"
+#include "isa/ops/shared/collective.hpp"
 
 namespace nkisim::isa::ops::collective_permute_implicit_current_processing_rank_id {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "isa/ops/common.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::device_print {
 namespace {

@@ -1,4 +1,4 @@
-#include "isa/ops/dma.hpp"
+#include "isa/ops/shared/dma.hpp"
 
 namespace nkisim::isa::ops::dma_copy {
 namespace {

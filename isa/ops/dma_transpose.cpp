@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "isa/ops/dma.hpp"
+#include "isa/ops/shared/dma.hpp"
 
 namespace nkisim::isa::ops::dma_transpose {
 namespace {

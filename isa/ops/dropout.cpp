@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "isa/ops/random.hpp"
+#include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa::ops::dropout {
 namespace {

@@ -1,4 +1,4 @@
-#include "isa/ops/common.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::event_semaphore {
 namespace {}  // namespace

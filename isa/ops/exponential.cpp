@@ -1,4 +1,4 @@
-#include "isa/ops/accumulate.hpp"
+#include "isa/ops/shared/accumulate.hpp"
 
 namespace nkisim::isa::ops::exponential {
 namespace {

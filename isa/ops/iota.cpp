@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "isa/ops/affine.hpp"
+#include "isa/ops/shared/affine.hpp"
 
 namespace nkisim::isa::ops::iota {
 namespace {

@@ -1,8 +1,8 @@
 // A raw ISA-level instruction as a device profile prints it: one part, no values.
 #include <algorithm>
 
-#include "isa/names.hpp"
-#include "isa/ops/common.hpp"
+#include "isa/base/names.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::isa {
 namespace {

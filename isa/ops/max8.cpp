@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "isa/ops/common.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::max8 {
 namespace {

@@ -1,4 +1,4 @@
-#include "isa/ops/match8.hpp"
+#include "isa/ops/shared/match8.hpp"
 
 namespace nkisim::isa::ops::nc_find_index8 {
 namespace {

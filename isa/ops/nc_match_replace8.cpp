@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "isa/ops/match8.hpp"
+#include "isa/ops/shared/match8.hpp"
 
 namespace nkisim::isa::ops::nc_match_replace8 {
 namespace {

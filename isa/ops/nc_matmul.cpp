@@ -1,5 +1,5 @@
-#include "isa/gemm.hpp"
-#include "isa/ops/tensor_engine.hpp"
+#include "isa/machine/gemm.hpp"
+#include "isa/ops/shared/tensor_engine.hpp"
 
 namespace nkisim::isa::ops::nc_matmul {
 namespace {

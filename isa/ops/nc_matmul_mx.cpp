@@ -1,6 +1,6 @@
-#include "isa/gemm.hpp"
-#include "isa/ops/mx.hpp"
-#include "isa/ops/tensor_engine.hpp"
+#include "isa/machine/gemm.hpp"
+#include "isa/ops/shared/mx.hpp"
+#include "isa/ops/shared/tensor_engine.hpp"
 
 namespace nkisim::isa::ops::nc_matmul_mx {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "isa/ops/common.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::nc_n_gather {
 namespace {

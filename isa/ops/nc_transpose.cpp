@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "isa/gemm.hpp"
-#include "isa/ops/tensor_engine.hpp"
+#include "isa/machine/gemm.hpp"
+#include "isa/ops/shared/tensor_engine.hpp"
 
 namespace nkisim::isa::ops::nc_transpose {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "isa/ops/affine.hpp"
+#include "isa/ops/shared/affine.hpp"
 
 namespace nkisim::isa::ops::nonzero_with_count {
 namespace {

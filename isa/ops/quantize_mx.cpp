@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "isa/ops/mx.hpp"
+#include "isa/ops/shared/mx.hpp"
 
 namespace nkisim::isa::ops::quantize_mx {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "isa/ops/random.hpp"
+#include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa::ops::rand2 {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "isa/ops/random.hpp"
+#include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa::ops::rand_set_state {
 namespace {
@@ -55,7 +55,7 @@ const OpSpec kSpec = {
     .doc = "Sets an engine's XORWOW generators, one partition per lane.",
     .semantics = "state of lane p = src_seeds[p,:] (four states of six words on VectorE)",
     .cost = "not documented",
-    .sources = "nki.isa.rand_set_state (order of the words assumed: isa/ops/random.hpp)",
+    .sources = "nki.isa.rand_set_state (order of the words assumed: isa/ops/shared/random.hpp)",
     .engines = kEngines,
     .params = kParams,
     .since = Generation::kV3,

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "isa/ops/accumulate.hpp"
+#include "isa/ops/shared/accumulate.hpp"
 
 namespace nkisim::isa::ops::range_select {
 namespace {

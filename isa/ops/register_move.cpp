@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "isa/ops/common.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::register_move {
 namespace {

@@ -1,4 +1,4 @@
-#include "isa/ops/random.hpp"
+#include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa::ops::rng {
 namespace {
@@ -38,7 +38,7 @@ const OpSpec kSpec = {
     .doc = "Random bits.",
     .semantics =
         "dst[p,i] = the low bits of the next 32 random bits of lane p of the engine's generator "
-        "(generators: isa/ops/random.hpp, partly assumed)",
+        "(generators: isa/ops/shared/random.hpp, partly assumed)",
     .cost = "not documented",
     .sources = "nki.isa.rng; trainium3_arch",
     .engines = kEngines,

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "isa/ops/dma.hpp"
+#include "isa/ops/shared/dma.hpp"
 
 namespace nkisim::isa::ops::sendrecv {
 namespace {

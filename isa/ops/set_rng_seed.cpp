@@ -1,4 +1,4 @@
-#include "isa/ops/random.hpp"
+#include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa::ops::set_rng_seed {
 namespace {
@@ -31,7 +31,7 @@ const OpSpec kSpec = {
     .doc = "Seeds VectorE's random number generator.",
     .semantics =
         "the 32 bits of src_seeds determine the generators of all lanes (how: assumed, "
-        "isa/ops/random.hpp)",
+        "isa/ops/shared/random.hpp)",
     .cost = "not documented",
     .sources = "nki.isa.set_rng_seed",
     .engines = kVectorOnly,

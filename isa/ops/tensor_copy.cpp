@@ -1,4 +1,4 @@
-#include "isa/ops/copy.hpp"
+#include "isa/ops/shared/copy.hpp"
 
 namespace nkisim::isa::ops::tensor_copy {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "isa/ops/common.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::tensor_partition_reduce {
 namespace {

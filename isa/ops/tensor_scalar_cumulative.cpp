@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "isa/ops/accumulate.hpp"
+#include "isa/ops/shared/accumulate.hpp"
 
 namespace nkisim::isa::ops::tensor_scalar_cumulative {
 namespace {

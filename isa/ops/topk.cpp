@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "isa/ops/common.hpp"
+#include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::topk {
 namespace {

@@ -1,9 +1,9 @@
 // What a collective instruction asks of the model of links and stacks.
 #pragma once
 
-#include "isa/inst.hpp"
-#include "isa/part.hpp"
-#include "isa/world.hpp"
+#include "isa/base/inst.hpp"
+#include "isa/base/part.hpp"
+#include "isa/program/world.hpp"
 #include "models/collective/request.hpp"
 
 namespace nkisim::models {

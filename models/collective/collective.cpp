@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim::models {
 namespace {

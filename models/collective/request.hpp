@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "isa/dtype.hpp"
-#include "isa/tensor.hpp"
+#include "isa/base/dtype.hpp"
+#include "isa/base/tensor.hpp"
 #include "models/collective/config.hpp"
 
 namespace nkisim::models {

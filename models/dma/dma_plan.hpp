@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "isa/inst.hpp"
+#include "isa/base/inst.hpp"
 #include "models/dma/dma_lane.hpp"
 
 namespace nkisim::models {

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "isa/act.hpp"
-#include "isa/alu.hpp"
+#include "isa/base/act.hpp"
+#include "isa/base/alu.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
 #include "src/report/report.hpp"

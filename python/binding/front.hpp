@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim::python {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "isa/ordering.hpp"
+#include "isa/program/ordering.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/recorder.hpp"
 

@@ -1,7 +1,7 @@
 // Programs and worlds whose parts run in several processes.
 #pragma once
 
-#include "isa/spread.hpp"
+#include "isa/world/spread.hpp"
 #include "python/binding/recorder.hpp"
 
 namespace nkisim::python {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 
 namespace nkisim::python {
 

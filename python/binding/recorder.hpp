@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "isa/eval.hpp"
-#include "isa/interpreter.hpp"
-#include "isa/memory.hpp"
-#include "isa/program.hpp"
+#include "isa/machine/eval.hpp"
+#include "isa/machine/memory.hpp"
+#include "isa/program/program.hpp"
+#include "isa/world/interpreter.hpp"
 #include "python/binding/psum_writes.hpp"
 #include "src/report/report.hpp"
 #include "src/trace/trace.hpp"

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "python/binding/recorder.hpp"
 #include "src/report/report.hpp"
 #include "src/run/run.hpp"

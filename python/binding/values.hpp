@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "isa/inst.hpp"
-#include "isa/op_spec.hpp"
+#include "isa/base/inst.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim::python {
 

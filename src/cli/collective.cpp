@@ -7,7 +7,7 @@
 #include <iomanip>
 #include <iostream>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
 #include "src/config/config.hpp"
 

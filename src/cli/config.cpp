@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
 
 namespace nkisim::cli {

@@ -1,5 +1,5 @@
 // nkisim disasm: a trace in the profiler's operand syntax, one instruction a line.
-#include "isa/disasm.hpp"
+#include "isa/program/disasm.hpp"
 
 #include <iostream>
 

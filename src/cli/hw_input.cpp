@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/cli/python_command.hpp"
 
 namespace nkisim::cli {

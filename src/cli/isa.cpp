@@ -1,7 +1,7 @@
 // nkisim isa: the instruction table.
 #include <iostream>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
 #include "src/report/report.hpp"
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/plain_text.hpp"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "checks/groups.hpp"
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/compile_options.hpp"
 #include "src/cli/interrupt.hpp"

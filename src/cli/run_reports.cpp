@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/python_command.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/unit.hpp"
-#include "isa/memory.hpp"
+#include "isa/machine/memory.hpp"
 #include "src/cli/command.hpp"
 #include "src/report/report.hpp"
 #include "src/run/run.hpp"

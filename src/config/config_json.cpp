@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/config/embedded_configs.hpp"
 #include "src/files/files.hpp"
 

@@ -3,9 +3,9 @@
 #include <array>
 #include <utility>
 
-#include "isa/error.hpp"
-#include "isa/machine.hpp"
-#include "isa/part.hpp"
+#include "isa/base/error.hpp"
+#include "isa/base/machine.hpp"
+#include "isa/base/part.hpp"
 #include "src/config/config_collectives.hpp"
 #include "src/config/config_json.hpp"
 #include "src/config/config_reader.hpp"

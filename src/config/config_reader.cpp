@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "isa/error.hpp"
-#include "isa/names.hpp"
+#include "isa/base/error.hpp"
+#include "isa/base/names.hpp"
 #include "src/files/byte_reader.hpp"
 
 namespace nkisim {

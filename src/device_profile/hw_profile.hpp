@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/part.hpp"
+#include "isa/base/part.hpp"
 
 namespace nkisim {
 

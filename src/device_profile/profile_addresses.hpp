@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 #include "src/device_profile/profile_operands.hpp"
 
 namespace nkisim {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "isa/names.hpp"
+#include "isa/base/names.hpp"
 
 namespace nkisim {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "isa/names.hpp"
-#include "isa/op_spec.hpp"
+#include "isa/base/names.hpp"
+#include "isa/program/op_spec.hpp"
 #include "src/device_profile/profile_addresses.hpp"
 #include "src/device_profile/profile_body.hpp"
 #include "src/device_profile/profile_dma.hpp"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "isa/names.hpp"
+#include "isa/base/names.hpp"
 
 namespace nkisim {
 namespace {

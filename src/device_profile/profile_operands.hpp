@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "isa/dtype.hpp"
-#include "isa/inst.hpp"
+#include "isa/base/dtype.hpp"
+#include "isa/base/inst.hpp"
 
 namespace nkisim {
 

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim {
 

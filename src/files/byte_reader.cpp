@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/files/byte_reader.hpp"
 #include "src/files/zip_file.hpp"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "isa/dtype.hpp"
+#include "isa/base/dtype.hpp"
 
 namespace nkisim {
 

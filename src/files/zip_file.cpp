@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim {
 namespace {

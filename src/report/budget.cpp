@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/report/glossary.hpp"
 
 namespace nkisim {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "isa/act.hpp"
-#include "isa/alu.hpp"
+#include "isa/base/act.hpp"
+#include "isa/base/alu.hpp"
 #include "src/trace/trace_names.hpp"
 
 namespace nkisim {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "isa/op_spec.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim {
 

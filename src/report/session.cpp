@@ -3,7 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "isa/disasm.hpp"
+#include "isa/program/disasm.hpp"
 
 namespace nkisim {
 namespace {

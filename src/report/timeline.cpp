@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/disasm.hpp"
+#include "isa/program/disasm.hpp"
 
 namespace nkisim {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "isa/memory.hpp"
-#include "isa/program.hpp"
+#include "isa/machine/memory.hpp"
+#include "isa/program/program.hpp"
 #include "models/config.hpp"
 #include "models/time.hpp"
 

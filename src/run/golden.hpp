@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/memory.hpp"
+#include "isa/machine/memory.hpp"
 #include "src/files/npy.hpp"
 
 namespace nkisim {

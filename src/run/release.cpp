@@ -5,9 +5,9 @@
 #include <charconv>
 #include <vector>
 
-#include "isa/alu.hpp"
-#include "isa/check.hpp"
-#include "isa/op_spec.hpp"
+#include "isa/base/alu.hpp"
+#include "isa/program/check.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim {
 namespace {

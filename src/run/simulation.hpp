@@ -1,7 +1,7 @@
 // The façade: one timed run of one program.
 #pragma once
 
-#include "isa/memory.hpp"
+#include "isa/machine/memory.hpp"
 #include "models/run.hpp"
 
 namespace nkisim {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "isa/interpreter.hpp"
-#include "isa/spread.hpp"
+#include "isa/world/interpreter.hpp"
+#include "isa/world/spread.hpp"
 #include "src/run/simulation.hpp"
 
 namespace nkisim {

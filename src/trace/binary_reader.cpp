@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/ordering.hpp"
+#include "isa/program/ordering.hpp"
 #include "src/trace/operand_text.hpp"
 #include "src/trace/trace_binary.hpp"
 #include "src/trace/trace_declare.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/files/files.hpp"
 
 namespace nkisim {

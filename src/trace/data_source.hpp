@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/memory.hpp"
-#include "isa/program.hpp"
+#include "isa/machine/memory.hpp"
+#include "isa/program/program.hpp"
 #include "src/files/npy.hpp"
 
 namespace nkisim {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/files/json_text.hpp"
 
 namespace nkisim {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 #include "src/trace/json_line.hpp"
 
 namespace nkisim {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/program.hpp"
+#include "isa/program/program.hpp"
 #include "src/trace/data_source.hpp"
 
 namespace nkisim {

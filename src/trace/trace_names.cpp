@@ -4,9 +4,9 @@
 #include <cctype>
 #include <numeric>
 
-#include "isa/act.hpp"
-#include "isa/alu.hpp"
-#include "isa/error.hpp"
+#include "isa/base/act.hpp"
+#include "isa/base/alu.hpp"
+#include "isa/base/error.hpp"
 
 namespace nkisim {
 namespace {

@@ -1,6 +1,6 @@
 #include "src/trace/trace_reader.hpp"
 
-#include "isa/ordering.hpp"
+#include "isa/program/ordering.hpp"
 #include "src/files/byte_reader.hpp"
 #include "src/trace/inst_reader.hpp"
 #include "src/trace/trace_binary.hpp"

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "compiler/passes/schedule.hpp"
-#include "isa/ordering.hpp"
+#include "isa/program/ordering.hpp"
 #include "src/config/config_json.hpp"
 #include "tests/support/random_program.hpp"
 

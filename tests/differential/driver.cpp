@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"

@@ -4,7 +4,7 @@
 #include <random>
 #include <sstream>
 
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/disasm.hpp"
+#include "isa/program/disasm.hpp"
 #include "src/trace/trace_reader.hpp"
 #include "src/trace/trace_writer.hpp"
 #include "tests/support/sample_trace.hpp"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "checks/races.hpp"
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/report/race_report.hpp"
 #include "src/run/simulation.hpp"

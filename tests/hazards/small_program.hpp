@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/inst.hpp"
+#include "isa/base/inst.hpp"
 
 namespace nkisim::test {
 

@@ -1,5 +1,5 @@
 // Activation functions against long double libm, and against a recorded hash of their bits.
-#include "isa/act.hpp"
+#include "isa/base/act.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // ALU operators against their definitions, one value at a time.
-#include "isa/alu.hpp"
+#include "isa/base/alu.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 using namespace nkisim::isa;  // NOLINT(google-build-using-namespace)
 

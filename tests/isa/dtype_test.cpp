@@ -1,6 +1,6 @@
 // Casts against tables of NumPy and ml_dtypes (make_dtype_reference.py), and 16-bit floats
 // exhaustively against their definition.
-#include "isa/dtype.hpp"
+#include "isa/base/dtype.hpp"
 
 #include <array>
 #include <bit>

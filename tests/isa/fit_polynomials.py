@@ -1,4 +1,4 @@
-"""Fits the polynomials of isa/fp_math.hpp (needs mpmath): python3 fit_polynomials.py.
+"""Fits the polynomials of isa/base/fp_math.hpp (needs mpmath): python3 fit_polynomials.py.
 
 Chebyshev fits in 60 digits, printed lowest power first with the largest relative error.
 """

@@ -1,5 +1,5 @@
 // The matrix product against a naive loop, bit for bit, at every level this host can run.
-#include "isa/gemm.hpp"
+#include "isa/machine/gemm.hpp"
 
 #include <bit>
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "isa/dtype.hpp"
+#include "isa/base/dtype.hpp"
 
 using namespace nkisim::isa;  // NOLINT(google-build-using-namespace)
 

@@ -1,8 +1,8 @@
 // The raw ISA-level instruction: what its operands and attributes say about its one part.
 #include <catch2/catch.hpp>
 
-#include "isa/op_spec.hpp"
-#include "isa/program.hpp"
+#include "isa/program/op_spec.hpp"
+#include "isa/program/program.hpp"
 
 namespace nkisim::isa {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "isa/gemm.hpp"
+#include "isa/machine/gemm.hpp"
 #include "tests/support/program_builder.hpp"
 
 using namespace nkisim::isa;

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "isa/op_spec.hpp"
+#include "isa/program/op_spec.hpp"
 #include "tests/support/source_folder.hpp"
 
 using namespace nkisim::isa;

@@ -1,4 +1,4 @@
-#include "isa/rounding.hpp"
+#include "isa/machine/rounding.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "isa/ops/random.hpp"
+#include "isa/ops/shared/random.hpp"
 
 using namespace nkisim::isa;
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "isa/undefined.hpp"
+#include "isa/machine/undefined.hpp"
 #include "tests/support/program_builder.hpp"
 
 using namespace nkisim;

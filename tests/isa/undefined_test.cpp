@@ -1,5 +1,5 @@
 // Undefined values, by class of instruction: what each carries on, worked out by hand.
-#include "isa/undefined.hpp"
+#include "isa/machine/undefined.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Loops and branches of the sequencers, by the values that decide them.
-#include "isa/walker.hpp"
+#include "isa/program/walker.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,12 +1,12 @@
 // Groups, rings, and memory that ranks share until they write.
-#include "isa/world.hpp"
+#include "isa/program/world.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "isa/error.hpp"
-#include "isa/memory.hpp"
+#include "isa/base/error.hpp"
+#include "isa/machine/memory.hpp"
 
 using namespace nkisim::isa;  // NOLINT(google-build-using-namespace)
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 using namespace nkisim;
 using namespace nkisim::models;

@@ -16,8 +16,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "isa/interpreter.hpp"
-#include "isa/memory.hpp"
+#include "isa/machine/memory.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/trace/trace_reader.hpp"
 #include "tests/support/source_folder.hpp"
 

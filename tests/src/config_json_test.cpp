@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 
 using namespace nkisim;
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/trace/data_source.hpp"
 #include "tests/support/source_folder.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "isa/op_spec.hpp"
+#include "isa/program/op_spec.hpp"
 #include "src/config/config_json.hpp"
 #include "src/device_profile/profile_diff.hpp"
 #include "src/trace/trace_reader.hpp"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "isa/error.hpp"
+#include "isa/base/error.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/report/sources.hpp"
 

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "isa/alu.hpp"
-#include "isa/interpreter.hpp"
+#include "isa/base/alu.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 
 using namespace nkisim;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
 #include "src/trace/trace_reader.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "isa/disasm.hpp"
+#include "isa/program/disasm.hpp"
 #include "src/trace/trace_reader.hpp"
 #include "tests/support/sample_trace.hpp"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "isa/interpreter.hpp"
+#include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/run/golden.hpp"
 #include "src/run/simulation.hpp"

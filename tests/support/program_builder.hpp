@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "isa/act.hpp"
-#include "isa/alu.hpp"
-#include "isa/interpreter.hpp"
-#include "isa/memory.hpp"
-#include "isa/program.hpp"
+#include "isa/base/act.hpp"
+#include "isa/base/alu.hpp"
+#include "isa/machine/memory.hpp"
+#include "isa/program/program.hpp"
+#include "isa/world/interpreter.hpp"
 
 namespace nkisim::test {
 

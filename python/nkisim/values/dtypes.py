@@ -10,7 +10,7 @@ except ImportError:  # float32, float16 and the integers still work
     ml_dtypes = None
 
 # name, bytes per (packed) element, NumPy name ("" = ml_dtypes has it under the same name).
-# The order is the core's (isa/dtype.hpp).
+# The order is the core's (isa/base/dtype.hpp).
 _TABLE = (
     ("float32", 4, "float32"),
     ("tfloat32", 4, "float32"),

@@ -64,7 +64,7 @@ matmul_perf_mode = _choices("matmul_perf_mode", none=0, double_row=1, double_col
 nc_version = _choices("nc_version", gen1=1, gen2=2, gen3=3, gen4=4)
 dma_engine = _choices("dma_engine", dma=1, gpsimd_dma=2)
 
-# Engine tokens -> the core's numbering (isa/machine.hpp); `dma` queues are the core's default.
+# Engine tokens -> the core's numbering (isa/base/machine.hpp); `dma` queues are the core's default.
 ENGINE_CODES = {engine.tensor: 0, engine.vector: 1, engine.scalar: 2, engine.gpsimd: 3,
                 engine.sync: 4, engine.dma: 5, engine.unknown: 5}
 ENGINE_CODES.update({name: ENGINE_CODES[member] for name, member in engine.members.items()})

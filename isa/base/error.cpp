@@ -1,0 +1,56 @@
+#include "isa/base/error.hpp"
+
+namespace nkisim::isa {
+
+Error::Error(ErrorCode code, std::string message)
+    : std::runtime_error(message), code_(code), message_(std::move(message)) {
+  rebuild();
+}
+
+Error& Error::at(std::string_view instruction, SourceLoc loc) {
+  if (instruction_.empty()) instruction_ = instruction;
+  if (!located_) loc_ = loc;
+  located_ = true;
+  rebuild();
+  return *this;
+}
+
+Error& Error::of(std::string_view operand, const std::string& found, const std::string& required) {
+  operand_ = operand;
+  found_ = found;
+  required_ = required;
+  return *this;
+}
+
+Error& Error::in(std::string_view trace_file, std::string_view kernel_file) {
+  if (trace_file_.empty()) trace_file_ = trace_file;
+  if (kernel_file_.empty()) kernel_file_ = kernel_file;
+  rebuild();
+  return *this;
+}
+
+void Error::rebuild() {
+  full_.clear();
+  if (!trace_file_.empty()) {
+    full_ += trace_file_;
+    if (loc_.trace_line != 0) full_ += ":" + std::to_string(loc_.trace_line);
+    full_ += ": ";
+  } else if (loc_.trace_line != 0) {
+    full_ += "line " + std::to_string(loc_.trace_line) + ": ";
+  }
+  if (!instruction_.empty()) full_ += instruction_ + ": ";
+  full_ += message_;
+  if (loc_.kernel_line != 0 && !kernel_file_.empty()) {
+    full_ += " (" + kernel_file_ + ":" + std::to_string(loc_.kernel_line) + ")";
+  }
+}
+
+void fail(std::string_view operand, const std::string& found, const std::string& required) {
+  Error error(ErrorCode::kBadInput,
+              std::string(operand) + " is " + found + "; " + required + " is required");
+  throw error.of(operand, found, required);
+}
+
+void fail(const std::string& message) { throw Error(ErrorCode::kBadInput, message); }
+
+}  // namespace nkisim::isa

@@ -1,0 +1,241 @@
+#include "isa/machine/memory.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace nkisim::isa {
+namespace {
+
+#ifdef __linux__
+
+// A file in memory with these bytes, -1 if the host has none to give.
+int memory_file(std::span<const std::byte> bytes) {
+  const int file = memfd_create("nkisim", MFD_CLOEXEC);
+  if (file < 0) return -1;
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t n = write(file, bytes.data() + done, bytes.size() - done);
+    if (n <= 0) {
+      close(file);
+      return -1;
+    }
+    done += static_cast<std::size_t>(n);
+  }
+  return file;
+}
+
+std::byte* map_private(int file, std::int64_t size) {
+  void* at =
+      mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(at);
+}
+
+#endif
+
+}  // namespace
+
+SharedBytes::SharedBytes(std::span<const std::byte> bytes)
+    : size_(static_cast<std::int64_t>(bytes.size())) {
+#ifdef __linux__
+  constexpr std::size_t kWorthwhile = 65536;
+  if (bytes.size() >= kWorthwhile) file_ = memory_file(bytes);
+#endif
+  if (file_ < 0) copy_.assign(bytes.begin(), bytes.end());
+}
+
+SharedBytes::~SharedBytes() {
+#ifdef __linux__
+  if (file_ >= 0) close(file_);
+#endif
+}
+
+void Region::Free::operator()(void* p) const {
+#ifdef __linux__
+  if (mapped > 0) {
+    munmap(p, mapped);
+    return;
+  }
+#endif
+  std::free(p);
+}
+
+Region::Region(const SharedBytes& shared)
+    : size_(shared.size()), data_(nullptr, Free{}), foreign_(nullptr, Free{}) {
+#ifdef __linux__
+  if (shared.file_ >= 0) {
+    data_ = std::unique_ptr<std::byte, Free>(map_private(shared.file_, size_),
+                                             Free{static_cast<std::size_t>(size_)});
+    return;
+  }
+#endif
+  data_ = std::move(Region(size_).data_);
+  if (size_ > 0) std::memcpy(data_.get(), shared.copy_.data(), static_cast<std::size_t>(size_));
+}
+
+Region::Region(std::int64_t bytes)
+    : size_(bytes), data_(nullptr, Free{}), foreign_(nullptr, Free{}) {
+  // calloc maps zero pages lazily, so a large SBUF costs nothing until it is touched.
+  data_.reset(static_cast<std::byte*>(
+      std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), 1)));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+void Region::mark_foreign(std::int64_t first, std::int64_t count, bool foreign) {
+  if (foreign_ == nullptr) {
+    if (!foreign) return;
+    foreign_.reset(
+        static_cast<std::uint64_t*>(std::calloc(static_cast<std::size_t>(size_) / 64 + 1, 8)));
+    if (foreign_ == nullptr) throw std::bad_alloc();
+  }
+  set_bits(foreign_.get(), first, count, foreign);
+}
+
+std::int64_t Region::find_foreign(std::int64_t first, std::int64_t count) const {
+  return foreign_ == nullptr ? -1 : find_bit(foreign_.get(), first, count, true);
+}
+
+const std::vector<std::uint32_t> Memory::kNone;
+
+Memory::Memory(const Program& program) : program_(program) {
+  const Machine& m = program.machine();
+  tensors_.resize(program.tensors().size());
+  if (program.virtual_addresses()) return;
+  std::int64_t sbuf = m.sbuf_partition_bytes, psum = m.psum_partition_bytes;
+  for (const Tensor& t : program.tensors()) {  // larger only where over-capacity was allowed
+    if (t.space == Space::kSbuf) sbuf = std::max(sbuf, t.address + t.extent_bytes());
+    if (t.space == Space::kPsum) psum = std::max(psum, t.address + t.extent_bytes());
+  }
+  for (int core = 0; core < program.cores(); ++core) {
+    sbuf_.push_back(std::make_unique<Region>(sbuf * kPartitions));
+    psum_.push_back(std::make_unique<Region>(psum * kPartitions));
+  }
+}
+
+Region& Memory::tensor_region(std::uint32_t tensor) {
+  if (tensor >= tensors_.size()) tensors_.resize(program_.tensors().size());
+  std::unique_ptr<Region>& region = tensors_[tensor];
+  if (region == nullptr) {
+    const Tensor& t = program_.tensor(tensor);
+    const std::int64_t bytes = t.elements() * size_bytes(t.dtype);
+    require_room(bytes, "tensor " + t.name);
+    region = std::make_unique<Region>(bytes);
+    taken_ += bytes;
+  }
+  return *region;
+}
+
+void Memory::require_room(std::int64_t bytes, const std::string& what) const {
+  if (bytes <= limit_ - taken_) return;
+  fail("the memory that the run needs for " + what,
+       std::to_string(bytes) + " bytes beside the " + std::to_string(taken_) + " of other tensors",
+       "at most " + std::to_string(limit_) + " bytes together (--max-memory)");
+}
+
+Definedness& Memory::bits(std::uint32_t tensor) {
+  if (tensor >= bits_.size()) bits_.resize(program_.tensors().size());
+  std::unique_ptr<Definedness>& bits = bits_[tensor];
+  if (bits == nullptr) {
+    const Tensor& t = program_.tensor(tensor);
+    bits = std::make_unique<Definedness>(t.elements() * size_bytes(t.dtype));
+  }
+  return *bits;
+}
+
+Placement Memory::place(const TensorRef& ref) {
+  if (ref.space == Space::kHbm) {
+    return {&tensor_region(ref.tensor), ref.offset, 0, &bits(ref.tensor)};
+  }
+  const Tensor& t = program_.tensor(ref);
+  const std::int64_t extent = t.extent_bytes();
+  if (program_.virtual_addresses()) {
+    return {&tensor_region(ref.tensor), (ref.partition - t.partition) * extent + ref.offset, extent,
+            &bits(ref.tensor)};
+  }
+  Region& region = *(ref.space == Space::kSbuf ? sbuf_ : psum_).at(t.core);
+  const std::int64_t pitch = region.size() / kPartitions;
+  const std::int64_t row = ref.partition * pitch + t.address;
+  return {&region,
+          row + ref.offset,
+          pitch,
+          &bits(ref.tensor),
+          (ref.partition - t.partition) * extent - row,
+          extent - pitch};
+}
+
+Region& Memory::hbm(std::uint32_t tensor) { return tensor_region(tensor); }
+
+void Memory::require_size(std::uint32_t tensor, std::int64_t bytes) const {
+  const Tensor& t = program_.tensor(tensor);
+  const std::int64_t wanted = t.elements() * size_bytes(t.dtype);
+  if (bytes == wanted && t.space == Space::kHbm) return;
+  fail("data for tensor " + t.name, std::to_string(bytes) + " bytes",
+       std::to_string(wanted) + " bytes in HBM");
+}
+
+void Memory::load(std::uint32_t tensor, std::span<const std::byte> bytes) {
+  require_size(tensor, static_cast<std::int64_t>(bytes.size()));
+  Region& region = tensor_region(tensor);
+  std::memcpy(region.data(), bytes.data(), bytes.size());
+  bits(tensor).define(0, region.size());
+}
+
+void Memory::load(std::uint32_t tensor, const SharedBytes& bytes) {
+  require_size(tensor, bytes.size());
+  if (tensor >= tensors_.size()) tensors_.resize(program_.tensors().size());
+  if (tensors_[tensor] == nullptr) taken_ += bytes.size();
+  tensors_[tensor] = std::make_unique<Region>(bytes);
+  bits(tensor).define(0, bytes.size());
+}
+
+std::vector<std::byte> Memory::read(std::uint32_t tensor) {
+  const Tensor& t = program_.tensor(tensor);
+  std::vector<std::byte> out(static_cast<std::size_t>(t.elements() * size_bytes(t.dtype)));
+  read(tensor, out);
+  return out;
+}
+
+void Memory::release(std::uint32_t tensor) {
+  if (tensor < bits_.size()) bits_[tensor].reset();
+  if (tensor >= tensors_.size() || tensors_[tensor] == nullptr) return;
+  taken_ -= tensors_[tensor]->size();
+  tensors_[tensor].reset();
+}
+
+namespace {
+
+// Calls fn(row's bytes, row, bytes per row) for every row of the whole tensor.
+template <typename Fn>
+void each_row(Memory& memory, const Tensor& t, std::uint32_t tensor, Fn&& fn) {
+  TensorRef ref{.tensor = tensor, .partition = t.partition, .space = t.space, .dtype = t.dtype};
+  const Placement p = memory.place(ref);
+  const std::int64_t rows = t.space == Space::kHbm ? 1 : t.shape[0];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    fn(p.region->data() + p.start + r * p.pitch, r, t.extent_bytes());
+  }
+}
+
+}  // namespace
+
+void Memory::read(std::uint32_t tensor, std::span<std::byte> out) {
+  each_row(*this, program_.tensor(tensor), tensor,
+           [&](const std::byte* row, std::int64_t r, std::int64_t bytes) {
+             std::memcpy(out.data() + r * bytes, row, static_cast<std::size_t>(bytes));
+           });
+}
+
+void Memory::write(std::uint32_t tensor, std::span<const std::byte> in) {
+  each_row(*this, program_.tensor(tensor), tensor,
+           [&](std::byte* row, std::int64_t r, std::int64_t bytes) {
+             std::memcpy(row, in.data() + r * bytes, static_cast<std::size_t>(bytes));
+           });
+  bits(tensor).define(0, static_cast<std::int64_t>(in.size()));
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,134 @@
+// The bytes of a device: HBM shared by all cores, SBUF and PSUM per core. Of every byte of a tensor
+// it is known whether it holds a defined value (isa/machine/definedness.hpp).
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isa/machine/definedness.hpp"
+#include "isa/program/program.hpp"
+
+namespace nkisim::isa {
+
+/// Bytes that several memories begin with: each sees the same host memory until it writes there.
+class SharedBytes {
+ public:
+  explicit SharedBytes(std::span<const std::byte> bytes);
+  ~SharedBytes();
+  SharedBytes(const SharedBytes&) = delete;
+  SharedBytes& operator=(const SharedBytes&) = delete;
+  [[nodiscard]] std::int64_t size() const { return size_; }
+
+ private:
+  friend class Region;
+  std::int64_t size_ = 0;
+  int file_ = -1;                // in memory; -1: `copy_` holds them
+  std::vector<std::byte> copy_;  // where the host cannot share
+};
+
+/// A lazily zeroed run of bytes.
+class Region {
+ public:
+  explicit Region(std::int64_t bytes);
+  /// Begins as `shared`, whose pages become its own where it writes.
+  explicit Region(const SharedBytes& shared);
+  [[nodiscard]] std::byte* data() { return data_.get(); }
+  [[nodiscard]] const std::byte* data() const { return data_.get(); }
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  /// PSUM of generations that cannot accumulate onto what another engine wrote: remembers per byte
+  /// whether the last write came from an engine other than the tensor engine.
+  void mark_foreign(std::int64_t first, std::int64_t count, bool foreign);
+  /// First byte in [first, first+count) last written by another engine, or -1.
+  [[nodiscard]] std::int64_t find_foreign(std::int64_t first, std::int64_t count) const;
+
+ private:
+  struct Free {
+    std::size_t mapped = 0;  // bytes; 0: from malloc
+    void operator()(void* p) const;
+  };
+  std::int64_t size_;
+  std::unique_ptr<std::byte, Free> data_;
+  std::unique_ptr<std::uint64_t, Free> foreign_;  // null until another engine writes
+};
+
+/// Where a tensor's rows live: byte `start` of `region`, rows `pitch` bytes apart. Whether byte b
+/// of row r is defined is bit `b + shift + r * row_shift` of `bits`, which belong to the tensor
+/// alone.
+struct Placement {
+  Region* region = nullptr;
+  std::int64_t start = 0;
+  std::int64_t pitch = 0;  // on chip: bytes between partitions; HBM: 0
+  Definedness* bits = nullptr;
+  std::int64_t shift = 0, row_shift = 0;
+  [[nodiscard]] std::int64_t bit(std::int64_t byte, std::int64_t row) const {
+    return byte + shift + row * row_shift;
+  }
+};
+
+/// Memory of all cores of a program. On-chip tensors share one SBUF/PSUM per core at their
+/// addresses, or (virtual addresses) each has a region of its own.
+class Memory {
+ public:
+  explicit Memory(const Program& program);
+  /// Start of `ref` (dynamic offsets not applied).
+  [[nodiscard]] Placement place(const TensorRef& ref);
+  /// All bytes of an HBM tensor, row-major.
+  [[nodiscard]] Region& hbm(std::uint32_t tensor);
+  /// Fills an HBM tensor with defined values. `bytes` must have the tensor's size.
+  void load(std::uint32_t tensor, std::span<const std::byte> bytes);
+  /// The same with bytes that other memories begin with as well.
+  void load(std::uint32_t tensor, const SharedBytes& bytes);
+  /// The same for a tensor in any memory: rows as read() gives them.
+  void write(std::uint32_t tensor, std::span<const std::byte> bytes);
+  /// Copy of a tensor's bytes, row-major, partitions first for on-chip tensors.
+  [[nodiscard]] std::vector<std::byte> read(std::uint32_t tensor);
+  /// The same into `out`, which must have the tensor's size.
+  void read(std::uint32_t tensor, std::span<std::byte> out);
+  /// Forgets the bytes of a tensor with a region of its own (HBM, virtual addresses), which nobody
+  /// reads any more.
+  void release(std::uint32_t tensor);
+  /// The most bytes that the tensors may take together, and an instruction's operands beside them;
+  /// without a call, whatever the host gives. An Error beyond it says how much was asked for.
+  void limit(std::int64_t bytes) { limit_ = bytes; }
+  /// Throws unless `bytes` more for `what` stay within the limit.
+  void require_room(std::int64_t bytes, const std::string& what) const;
+
+  /// To be called before the first instruction, once the program is complete: finds tensors that
+  /// share addresses while both are in use, and when the bits of each can go.
+  void begin_run();
+  /// Tensors of which a write undefines what `tensor` holds at the same address, and the reverse.
+  [[nodiscard]] const std::vector<std::uint32_t>& sharing(std::uint32_t tensor) const {
+    return sharing_.empty() ? kNone : sharing_.at(tensor);
+  }
+  [[nodiscard]] bool any_sharing() const { return !sharing_.empty(); }
+  /// A write through `ref`'s tensor to `count` bytes from `byte` of its row on physical `partition`
+  /// undefines them for the tensors that share the address.
+  void overwrite_sharing(std::uint32_t tensor, int partition, std::int64_t byte, std::int64_t count,
+                         const Inst& writer);
+  /// `inst` has been evaluated.
+  void done(const Inst& inst) {
+    if (!uses_left_.empty()) count_uses(inst);
+  }
+  [[nodiscard]] Origins& origins() { return origins_; }
+  [[nodiscard]] Definedness& bits(std::uint32_t tensor);
+
+ private:
+  static const std::vector<std::uint32_t> kNone;
+  void count_uses(const Inst& inst);
+  Region& tensor_region(std::uint32_t tensor);
+  void require_size(std::uint32_t tensor, std::int64_t bytes) const;
+  const Program& program_;
+  std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t taken_ = 0;                            // by tensors with a region of their own
+  std::vector<std::unique_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
+  std::vector<std::unique_ptr<Region>> sbuf_, psum_;  // per core
+  std::vector<std::unique_ptr<Definedness>> bits_;    // per tensor
+  std::vector<std::vector<std::uint32_t>> sharing_;   // per tensor; empty: none shares
+  std::vector<std::uint32_t> uses_left_;  // per tensor, 0: bits stay; empty: of all tensors
+  Origins origins_;
+};
+
+}  // namespace nkisim::isa

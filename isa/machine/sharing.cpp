@@ -1,0 +1,139 @@
+// On-chip tensors that share addresses: whose bytes a write makes undefined for others, and when
+// nobody asks any more which bytes of a tensor are defined.
+#include <algorithm>
+#include <limits>
+
+#include "isa/machine/memory.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+// Instructions between which a tensor is in use: its first and last, loops around them included.
+struct Use {
+  std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
+  std::uint32_t count = 0;
+  bool in_block = false;
+  [[nodiscard]] bool any() const { return count != 0; }
+};
+
+struct Block {
+  std::size_t begin, end;
+};
+
+// Outermost loops and branches of each core, in order.
+std::vector<std::vector<Block>> outer_blocks(const Program& program) {
+  std::vector<std::vector<Block>> blocks(static_cast<std::size_t>(program.cores()));
+  std::vector<int> depth(blocks.size(), 0);
+  for (const std::size_t i : program.control_flow()) {
+    const Inst& inst = program.insts()[i];
+    const auto core = static_cast<std::size_t>(inst.core);
+    using enum OpSpec::Control;
+    const OpSpec::Control c = spec(inst).control;
+    if (c == kLoopBegin || c == kWhileBegin || c == kIfBegin) {
+      if (depth[core]++ == 0) blocks[core].push_back({i, i});
+    } else if (c != kElseBegin && --depth[core] == 0) {
+      blocks[core].back().end = i;
+    }
+  }
+  return blocks;
+}
+
+std::vector<Use> uses_of(const Program& program) {
+  const auto blocks = outer_blocks(program);
+  std::vector<Use> uses(program.tensors().size());
+  std::vector<std::size_t> at(blocks.size(), 0);  // the core's current or next block
+  std::size_t i = 0;
+  for (const Inst& inst : program.insts()) {
+    const auto core = static_cast<std::size_t>(inst.core);
+    const auto& own = blocks[core];
+    while (at[core] < own.size() && own[at[core]].end < i) ++at[core];
+    const bool inside = at[core] < own.size() && own[at[core]].begin <= i;
+    const Block span = inside ? own[at[core]] : Block{i, i};
+    if (spec(inst).eval != nullptr || spec(inst).combine != nullptr) {
+      for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool) {
+        if (!ref.on_chip()) return;
+        Use& use = uses[ref.tensor];
+        use.first = std::min(use.first, span.begin);
+        use.last = std::max(use.last, span.end);
+        use.in_block |= inside;
+        ++use.count;
+      });
+    }
+    ++i;
+  }
+  return uses;
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  return a.core == b.core && a.space == b.space && a.address < b.address + b.extent_bytes() &&
+         b.address < a.address + a.extent_bytes() && a.partition < b.partition + b.shape[0] &&
+         b.partition < a.partition + a.shape[0];
+}
+
+}  // namespace
+
+void Memory::begin_run() {
+  constexpr std::int64_t kKeep = std::int64_t{32} << 20U;  // bytes of bits worth giving back
+  sharing_.clear();
+  uses_left_.clear();
+  const bool placed = !program_.virtual_addresses();
+  std::vector<std::uint32_t> order;  // with an address, by first use
+  std::int64_t bits = 0;
+  for (std::uint32_t id = 0; id < program_.tensors().size(); ++id) {
+    const Tensor& t = program_.tensor(id);
+    if (t.space == Space::kHbm || !(placed || t.fixed)) continue;
+    order.push_back(id);
+    bits += t.shape[0] * t.extent_bytes() / 8;
+  }
+  if (order.size() < 2) return;
+  const std::vector<Use> uses = uses_of(program_);
+  if (placed && bits > kKeep) {
+    uses_left_.resize(uses.size());
+    for (const std::uint32_t id : order) {
+      uses_left_[id] = uses[id].in_block ? 0 : uses[id].count;
+    }
+  }
+  std::erase_if(order, [&](std::uint32_t id) { return !uses[id].any(); });
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return uses[a].first < uses[b].first; });
+  std::vector<std::uint32_t> live;
+  for (const std::uint32_t id : order) {
+    std::erase_if(live, [&](std::uint32_t other) { return uses[other].last < uses[id].first; });
+    for (const std::uint32_t other : live) {
+      if (!overlap(program_.tensor(id), program_.tensor(other))) continue;
+      sharing_.resize(program_.tensors().size());
+      sharing_[id].push_back(other);
+      sharing_[other].push_back(id);
+    }
+    live.push_back(id);
+  }
+}
+
+void Memory::overwrite_sharing(std::uint32_t tensor, int partition, std::int64_t byte,
+                               std::int64_t count, const Inst& writer) {
+  const std::int64_t address = program_.tensor(tensor).address + byte;
+  for (const std::uint32_t id : sharing(tensor)) {
+    const Tensor& t = program_.tensor(id);
+    const std::int64_t row = partition - t.partition, extent = t.extent_bytes();
+    const std::int64_t first = std::max<std::int64_t>(address - t.address, 0);
+    const std::int64_t last = std::min(address + count - t.address, extent);
+    if (row < 0 || row >= t.shape[0] || first >= last) continue;
+    const std::uint32_t origin = origins_.root({.kind = Origin::Kind::kOverwritten,
+                                                .tensor = id,
+                                                .other = tensor,
+                                                .inst = &writer,
+                                                .byte = first,
+                                                .partition = partition});
+    bits(id).undefine(row * extent + first, last - first, origin);
+  }
+}
+
+// A tensor all of whose uses are done leaves its bits; its address may have another tenant by now.
+void Memory::count_uses(const Inst& inst) {
+  for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool) {
+    if (!ref.on_chip() || uses_left_[ref.tensor] == 0) return;
+    if (--uses_left_[ref.tensor] == 0) bits_[ref.tensor].reset();
+  });
+}
+
+}  // namespace nkisim::isa

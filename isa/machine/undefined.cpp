@@ -1,0 +1,109 @@
+#include "isa/machine/undefined.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+bool is_output(const Tensor& t) {
+  return t.space == Space::kHbm &&
+         (t.role == TensorRole::kOutput || t.role == TensorRole::kInputOutput);
+}
+
+// "[64, 0]" for element `at` of the tensor.
+std::string coordinates(const Tensor& t, std::int64_t at) {
+  std::vector<std::int64_t> index(t.shape.size());
+  for (std::size_t d = t.shape.size(); d-- > 0; at /= t.shape[d]) index[d] = at % t.shape[d];
+  std::string text = "[";
+  for (const std::int64_t i : index) text += (text.size() > 1 ? ", " : "") + std::to_string(i);
+  return text + "]";
+}
+
+struct Finding {
+  std::int64_t elements = 0, first = -1, first_byte = -1;
+  bool order_only = true;
+};
+
+constexpr std::int64_t kCounted = std::int64_t{1} << 28;  // elements; of more, the first is enough
+
+// Counts the undefined elements and fills those that nobody wrote.
+Finding look(const Tensor& t, Region& region, const Definedness& bits, const Origins& origins) {
+  Finding found;
+  const std::int64_t size = size_bytes(t.dtype), bytes = region.size();
+  for (std::int64_t at = bits.find_undefined(0, bytes); at >= 0;) {
+    const std::int64_t element = at / size;
+    const std::uint32_t origin = bits.origin(at);
+    const bool order = origin != 0 && origins.root_of(origin).order_only();
+    if (found.elements++ == 0 || (found.order_only && !order)) {
+      found.first = element;
+      found.first_byte = at;
+    }
+    found.order_only = found.order_only && order;
+    if (origins.last(origin) == nullptr) {
+      fill_sentinel(t.dtype, region.data() + element * size);
+    }
+    if (t.elements() > kCounted && !order) break;
+    const std::int64_t next = (element + 1) * size;
+    at = next < bytes ? bits.find_undefined(next, bytes - next) : -1;
+  }
+  return found;
+}
+
+Error describe(const Program& program, std::uint32_t id, const Finding& found, Memory& memory) {
+  const Tensor& t = program.tensor(id);
+  const std::uint32_t origin = memory.bits(id).origin(found.first_byte);
+  const Inst* last = memory.origins().last(origin);
+  std::string text = "output " + t.name + " is undefined";
+  if (t.elements() <= kCounted) {
+    text += " in " + std::to_string(found.elements) + " of " + std::to_string(t.elements()) +
+            " elements";
+  }
+  text += ", first at " + coordinates(t, found.first) + ": ";
+  if (last == nullptr) {
+    text += "no instruction wrote them (never written)";
+  } else {
+    text += memory.origins().describe(origin, program);
+  }
+  Error error(ErrorCode::kBadInput, text);
+  if (last != nullptr) {
+    error.at(spec(*last).name, last->loc);
+  } else {
+    error.at("", {.kernel_file = t.file, .kernel_line = t.line});
+  }
+  program.locate(error);
+  return error;
+}
+
+Error describe(const Program& program, const Origins& origins, const Origins::TimesZero& found) {
+  Error error(ErrorCode::kBadInput,
+              "multiplies undefined elements by zeros, which is right unless they hold NaN or "
+              "infinity: " +
+                  origins.describe(found.origin, program));
+  error.at(spec(*found.inst).name, found.inst->loc);
+  program.locate(error);
+  return error;
+}
+
+}  // namespace
+
+void check_outputs(const Program& program, Memory& memory, const UndefinedSink& sink) {
+  struct Report {
+    Error error;
+    bool warning;
+  };
+  std::vector<Report> reports;
+  for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
+    const Tensor& t = program.tensor(id);
+    if (!is_output(t)) continue;
+    const Finding found = look(t, memory.hbm(id), memory.bits(id), memory.origins());
+    if (found.elements == 0) continue;
+    reports.push_back({describe(program, id, found, memory), found.order_only});
+  }
+  for (const auto& [line, found] : memory.origins().times_zero()) {
+    reports.push_back({describe(program, memory.origins(), found), true});
+  }
+  for (const Report& report : reports) {
+    if (sink) sink(report.error, report.warning);
+    if (!sink && !report.warning) throw report.error;
+  }
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,24 @@
+// What becomes of undefined values at the ends of a program: its outputs and its registers.
+#pragma once
+
+#include <functional>
+
+#include "isa/machine/eval.hpp"
+
+namespace nkisim::isa {
+
+/// Receives what is found; `warning`: values are undefined in their order only, as where one DMA
+/// writes an address twice, or for NaN and infinity only (Origins::times_zero). Null: errors are
+/// thrown, warnings are lost.
+using UndefinedSink = std::function<void(const Error&, bool warning)>;
+
+/// Looks for undefined elements in the outputs of a program that has ended, and puts NaN, or 4 in
+/// integers, where nobody wrote. An Error for each such output goes to `sink`: how many elements,
+/// the first of them, where they come from; and one for each line that multiplies undefined
+/// elements by zeros.
+void check_outputs(const Program& program, Memory& memory, const UndefinedSink& sink);
+
+/// Stores what AWS's simulator fills memory with: NaN, or 4 in integers.
+void fill_sentinel(Dtype dtype, std::byte* element);
+
+}  // namespace nkisim::isa

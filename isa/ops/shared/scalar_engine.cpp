@@ -1,0 +1,98 @@
+#include "isa/ops/shared/scalar_engine.hpp"
+
+#include <algorithm>
+
+namespace nkisim::isa {
+namespace {
+
+struct TableSet {
+  ActFn fn;
+  std::uint32_t set;
+};
+
+// Functions not listed (copies, squares, signs) need no particular table.
+constexpr std::array<TableSet, 20> kTableSets = {{
+    {ActFn::kExp, 1},
+    {ActFn::kLog, 1},
+    {ActFn::kSoftplus, 1},
+    {ActFn::kRsqrt, 2},
+    {ActFn::kSqrt, 2},
+    {ActFn::kReciprocal, 3},
+    {ActFn::kGelu, 4},
+    {ActFn::kGeluDx, 4},
+    {ActFn::kErf, 4},
+    {ActFn::kErfDx, 4},
+    {ActFn::kGeluApprxTanh, 4},
+    {ActFn::kGeluApprxSigmoid, 4},
+    {ActFn::kGeluApprxSigmoidDx, 4},
+    {ActFn::kSigmoid, 5},
+    {ActFn::kTanh, 5},
+    {ActFn::kSilu, 5},
+    {ActFn::kSiluDx, 5},
+    {ActFn::kMish, 5},
+    {ActFn::kSin, 6},
+    {ActFn::kArctan, 7},
+}};
+
+}  // namespace
+
+std::uint32_t act_table_set(ActFn fn) {
+  const auto* it = std::find_if(kTableSets.begin(), kTableSets.end(),
+                                [&](const TableSet& t) { return t.fn == fn; });
+  return it == kTableSets.end() ? 0 : it->set;
+}
+
+void apply_activation(const ActivateStage& stage, const Tile<float>& x) {
+  if (stage.parameters == nullptr) {
+    apply(stage.fn, x.data, stage.parameter, x.data, static_cast<std::size_t>(x.size()));
+    return;
+  }
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    apply(stage.fn, x.row(r), stage.parameters[r], x.row(r), static_cast<std::size_t>(x.columns));
+  }
+}
+
+void finish_activation(const Inst& inst, EvalContext& ctx, const Tile<float>& y,
+                       const TensorRef& data, ReduceCmd cmd, AluOp reduce_op, int result_param) {
+  ctx.store(inst.tensor(0), y);
+  Accumulators& registers = ctx.state().scalar_accumulator;
+  accumulate(registers, cmd, reduce_op, data.partition, y);
+  if (inst.has(result_param)) {
+    store_accumulator(ctx, registers, data.partition, inst.tensor(result_param));
+  }
+}
+
+void expand_activation(const Inst& inst, const Machine& machine, ActFn fn, int result_param,
+                       Expansion& out) {
+  expand_with_read_out(inst, machine, result_param, Opcode::kACT_READ_ACCUMULATOR, out);
+  out.parts.front().act_table = act_table_set(fn);
+}
+
+void check_activation(const Inst& inst, const Machine& machine, const ActivationParams& p) {
+  const TensorRef& data = inst.tensor(p.data);
+  check_same_shape("data", data, "dst", inst.tensor(p.dst));
+  check_scalar_operand("scale", inst.arg(p.scale), data.rows());
+  check_column("bias", inst.arg(p.bias), data.rows());
+  check_reduce_result(inst, p.reduce_res, data.rows());
+  if (inst.is_tensor(p.bias) && inst.tensor(p.bias).dtype == Dtype::kTfloat32) {
+    fail("bias", "tfloat32", "any other dtype");
+  }
+  if (!inst.has(p.bias) || machine.generation >= Generation::kV3) return;
+  if (!inst.is_tensor(p.bias)) {
+    fail("bias", "a constant", "a tensor of one column on " + std::string(machine.target));
+  }
+  if (inst.choice(p.op, ActFn::kCopy) == ActFn::kReciprocal) {
+    fail("bias with op reciprocal is not available on " + std::string(machine.target) +
+         "; trn2 is the first target that has it");
+  }
+}
+
+Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams& p) {
+  const Tile<float> x = ctx.load(inst.tensor(p.data));
+  if (inst.has(p.scale)) apply_stage(ctx, AluOp::kMultiply, inst.arg(p.scale), false, x);
+  if (inst.has(p.bias)) apply_stage(ctx, AluOp::kAdd, inst.arg(p.bias), false, x);
+  apply_activation({.fn = inst.choice(p.op, ActFn::kCopy)}, x);
+  return x;
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,40 @@
+// Shared by the instructions of the scalar engine that apply an activation function.
+#pragma once
+
+#include "isa/ops/shared/accumulate.hpp"
+
+namespace nkisim::isa {
+
+/// Which set of function tables the engine must hold: 0 = any. The chip loads tables by sets
+/// (named like "natural_log_exp_and_others" in compiled programs); which function is in which set
+/// is not published: this grouping is assumed.
+[[nodiscard]] std::uint32_t act_table_set(ActFn fn);
+
+/// Everything between the operands and the destination.
+struct ActivateStage {
+  ActFn fn = ActFn::kCopy;
+  float parameter = 0.0F;             // slope of prelu, one for all rows
+  const float* parameters = nullptr;  // or one per row
+};
+/// y = fn(x) in place, row by row.
+void apply_activation(const ActivateStage& stage, const Tile<float>& x);
+
+/// Ends an activation: stores `y`, runs the reduction on the registers of the data's partitions and
+/// reads them out into parameter `result_param` if it is given.
+void finish_activation(const Inst& inst, EvalContext& ctx, const Tile<float>& y,
+                       const TensorRef& data, ReduceCmd cmd, AluOp reduce_op, int result_param);
+
+/// ACTIVATE (or `opcode`), then ACT_READ_ACCUMULATOR if parameter `result_param` is given.
+void expand_activation(const Inst& inst, const Machine& machine, ActFn fn, int result_param,
+                       Expansion& out);
+
+/// The operands `activation` and `activation_reduce` share, by parameter index.
+struct ActivationParams {
+  int dst, op, data, bias, scale, reduce_res;
+};
+/// Shapes, bias and scale rules of both.
+void check_activation(const Inst& inst, const Machine& machine, const ActivationParams& p);
+/// fn(data * scale + bias) in FP32.
+[[nodiscard]] Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams& p);
+
+}  // namespace nkisim::isa

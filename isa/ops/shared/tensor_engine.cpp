@@ -1,0 +1,162 @@
+#include "isa/ops/shared/tensor_engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace nkisim::isa {
+namespace {
+
+std::string pair(const IntList& list) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(list[i]);
+  }
+  return text + ")";
+}
+
+const IntList* given_list(const Inst& inst, int param) {
+  return inst.has(param) && !inst.list(param).empty() ? &inst.list(param) : nullptr;
+}
+
+bool legal_size(std::int64_t size, const Machine& machine) {
+  return size == 128 || size == 64 || (size == 32 && machine.generation >= Generation::kV3);
+}
+
+bool legal_start(std::int64_t start, std::int64_t size) {
+  return start >= 0 && start % size == 0 && start + size <= kArrayRows;
+}
+
+}  // namespace
+
+ArrayTile array_tile(const Inst& inst, int position_param, int size_param, const Machine& machine) {
+  const IntList* position = given_list(inst, position_param);
+  const IntList* size = given_list(inst, size_param);
+  if (position == nullptr && size == nullptr) return {};
+  if (position == nullptr || size == nullptr) {
+    fail("only one of tile_position and tile_size is given; both or neither is required");
+  }
+  if (position->size() != 2) fail("tile_position", pair(*position), "(start_row, start_column)");
+  if (size->size() != 2) fail("tile_size", pair(*size), "(row_size, column_size)");
+  if (!legal_size((*size)[0], machine) || !legal_size((*size)[1], machine)) {
+    fail("tile_size", pair(*size),
+         machine.generation < Generation::kV3 ? "64 or 128 each on " + std::string(machine.target)
+                                              : "32, 64 or 128 each");
+  }
+  if (!legal_start((*position)[0], (*size)[0]) || !legal_start((*position)[1], (*size)[1])) {
+    fail("tile_position", pair(*position),
+         "a multiple of tile_size " + pair(*size) + " inside the 128 x 128 array");
+  }
+  return {(*position)[0], (*position)[1], (*size)[0], (*size)[1]};
+}
+
+void check_indirect_product(const TensorRef& dst, const TensorRef& stationary,
+                            const ArrayTile& tile) {
+  const DynamicOffset* scatter = find_dynamic(dst, DynamicOffset::Kind::kIndirect);
+  const int start = stationary.partition;
+  if (scatter != nullptr && scatter->index->partition != start) {
+    fail("index of dst", "on partition " + std::to_string(scatter->index->partition),
+         "partition " + std::to_string(start) + ", where stationary starts,");
+  }
+  if (tile.row_start != 0 || tile.column_start != 0) {
+    fail("tensor indirection cannot be combined with a tile_position other than (0, 0)");
+  }
+}
+
+void add_pass(const Pass& pass, Expansion& out) {
+  Part load{.opcode = Opcode::kLDWEIGHTS,
+            .unit = Unit::kTensor,
+            .features = pass.features,
+            .dtype = pass.stationary->dtype,
+            .partitions = static_cast<std::int32_t>(pass.stationary->rows()),
+            .elements = pass.columns,
+            .rows = static_cast<std::int32_t>(pass.rows),
+            .columns = static_cast<std::int32_t>(pass.columns),
+            .row_start = static_cast<std::int32_t>(pass.tile.row_start),
+            .column_start = static_cast<std::int32_t>(pass.tile.column_start)};
+  Part multiply = load;
+  load.operands = pass.load_operands;
+  load.sbuf_read_bytes = pass.stationary->bytes();
+  if (pass.stationary->dynamic != nullptr) load.features |= kFeatDynamic;
+
+  multiply.opcode = pass.multiply;
+  multiply.unit = Unit::kTensorMatrix;
+  multiply.elements = pass.elements;
+  multiply.flops = pass.flops;
+  multiply.operands = pass.multiply_operands;
+  multiply.features |= kFeatDstPsum;
+  if (pass.moving != nullptr) {
+    multiply.dtype = pass.moving->dtype;
+    multiply.sbuf_read_bytes = pass.moving->bytes();
+    if (pass.moving->dynamic != nullptr) multiply.features |= kFeatDynamic;
+  }
+  multiply.psum_write_bytes = pass.dst->bytes();
+  if (pass.accumulate) multiply.psum_read_bytes = pass.dst->bytes();
+  if (pass.dst->dynamic != nullptr) multiply.features |= kFeatDynamic;
+  out.parts.push_back(load);
+  out.parts.push_back(multiply);
+}
+
+void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {
+  if (dst.dynamic == nullptr || !has_bank_rule(ctx.program())) return;
+  const Placement place = ctx.memory().place(dst);
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+  ctx.for_each_run(dst, [&](const EvalContext::Run& run) {
+    const std::int64_t begin = (run.data - place.region->data()) % place.pitch;
+    const std::int64_t end = begin + run.step_bytes * (run.count - 1);
+    first = std::min({first, begin, end});
+    last = std::max({last, begin, end});
+  });
+  check_bank("dst", first, last + size_bytes(dst.dtype), ctx.machine());
+}
+
+void check_can_accumulate(const TensorRef& dst, EvalContext& ctx) {
+  if (ctx.machine().generation >= Generation::kV4) return;
+  if (ctx.program().accumulates_onto_any()) return;
+  const std::int64_t byte = ctx.find_foreign(dst);
+  if (byte < 0) return;
+  fail("accumulate onto byte " + std::to_string(byte) + " of tensor " +
+       ctx.program().tensor(dst).name + ", which another engine wrote last; on " +
+       std::string(ctx.machine().target) +
+       " the first write of an accumulation must be a matmul with accumulate=False");
+}
+
+void check_transpose_dst(const TensorRef& data, const TensorRef& dst) {
+  const int from = size_bytes(data.dtype), to = size_bytes(dst.dtype);
+  if (dst.dtype == data.dtype && from != 1) return;
+  if (is_float(data.dtype) && dst.dtype == Dtype::kFloat32) return;
+  if (from == 1 && to == 2) return;
+  if (from == 1 && dst.dtype == data.dtype && std::abs(dst.pattern->inner_step()) == 2) return;
+  fail("dst", describe(dst),
+       from == 1 ? "a 16-bit dtype (8-bit data is transposed into 16-bit elements), " +
+                       std::string(name(data.dtype)) + " with a step of 2, or float32"
+                 : std::string(name(data.dtype)) + (from == 4 ? "" : " or float32"));
+}
+
+void store_transposed(const TensorRef& dst, const TensorRef& stationary,
+                      const std::vector<std::int64_t>& source_rows, EvalContext& ctx) {
+  const bool exact_value = dst.dtype == Dtype::kFloat32 && size_bytes(stationary.dtype) < 4 &&
+                           is_float(stationary.dtype);
+  const std::int64_t from = exact_value ? 4 : size_bytes(stationary.dtype);
+  const std::int64_t to = size_bytes(dst.dtype);
+  const std::byte* in = nullptr;
+  if (exact_value) {
+    in = reinterpret_cast<const std::byte*>(ctx.load(stationary).data);
+  } else {
+    in = ctx.load_raw(stationary).data;
+  }
+  const std::int64_t columns = stationary.columns(), n_size = dst.columns();
+  const auto out = ctx.make<std::byte>(dst.rows(), n_size * to);
+  std::memset(out.data, 0, static_cast<std::size_t>(out.size()));
+  const auto bytes = static_cast<std::size_t>(std::min(from, to));
+  for (std::int64_t m = 0; m < dst.rows(); ++m) {
+    std::byte* row = out.row(m);
+    for (std::int64_t n = 0; n < n_size; ++n) {
+      const std::int64_t k = source_rows[static_cast<std::size_t>(n)];
+      if (k >= 0) std::memcpy(row + n * to, in + (k * columns + m) * from, bytes);
+    }
+  }
+  ctx.store_raw(dst, out);
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,65 @@
+#include "isa/program/core_state.hpp"
+
+#include "isa/program/op_spec.hpp"
+
+namespace nkisim::isa {
+
+std::int32_t CoreState::reg(std::int64_t id) const {
+  const auto i = static_cast<std::size_t>(id);
+  return i < registers.size() ? registers[i] : 0;
+}
+
+void CoreState::set_reg(std::int64_t id, std::int32_t value) {
+  const auto i = static_cast<std::size_t>(id);
+  if (i >= registers.size()) registers.resize(i + 1);
+  if (i >= registers_set.size()) registers_set.resize(i + 1);
+  registers[i] = value;
+  registers_set[i] = true;
+}
+
+bool CoreState::is_set(std::int64_t id) const {
+  const auto i = static_cast<std::size_t>(id);
+  return i < registers_set.size() && registers_set[i];
+}
+
+void CoreState::unset_reg(std::int64_t id) {
+  set_reg(id, 0);
+  registers_set[static_cast<std::size_t>(id)] = false;
+}
+
+namespace {
+
+void require_set(std::int64_t id, const CoreState& state) {
+  if (state.is_set(id)) return;
+  fail("register " + std::to_string(id) +
+       " is used but was never set; give register_alloc a value, or set it with register_move or "
+       "register_load first");
+}
+
+void require_set(const TensorRef& ref, const CoreState& state) {
+  for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->kind == DynamicOffset::Kind::kRegister) require_set(d->reg, state);
+    if (d->index != nullptr) require_set(*d->index, state);
+  }
+}
+
+}  // namespace
+
+void check_registers(const Inst& inst, const CoreState& state) {
+  const OpSpec& op = spec(inst);
+  const bool sets_first =
+      op.on_sequencer || op.loads_register || op.control == OpSpec::Control::kLoopBegin;
+  for (std::size_t i = 0; i < inst.args.size(); ++i) {
+    const Arg& arg = inst.args[i];
+    if (arg.kind == Arg::Kind::kRegister && !(i == 0 && sets_first)) {
+      require_set(arg.integer, state);
+    }
+    if (arg.kind == Arg::Kind::kTensor && arg.tensor->dynamic != nullptr) {
+      require_set(*arg.tensor, state);
+    }
+    if (arg.kind != Arg::Kind::kTensors) continue;
+    for (const TensorRef* ref : *arg.tensors) require_set(*ref, state);
+  }
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,45 @@
+// What a core remembers between instructions besides its memories: registers and generators.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <vector>
+
+#include "isa/base/inst.hpp"
+#include "isa/base/xorwow.hpp"
+#include "isa/program/world.hpp"
+
+namespace nkisim::isa {
+
+/// What a core remembers between instructions besides SBUF and PSUM.
+struct CoreState {
+  std::vector<std::int32_t> registers;  // sequencer registers, grown on demand
+  std::vector<bool> registers_set;      // which of them the program has set
+  bool checks_registers = false;        // use of one never set is an error (isa/program/walker.cpp)
+  int rank = 0;                         // of its rank in the world
+  World world = {};
+  std::array<float, kPartitions> vector_accumulator{};  // VectorE reduce registers
+  std::array<float, kPartitions> scalar_accumulator{};  // ScalarE reduce registers
+  std::array<std::uint32_t, kPartitions> vector_lfsr{};
+  std::array<std::array<Xorwow, 4>, kPartitions> vector_xorwow{};
+  std::array<Xorwow, kPartitions> gpsimd_xorwow{};
+  bool vector_seeded = false, gpsimd_seeded = false;
+  std::vector<Xorwow>
+      rounding;  // per engine and lane; empty: nearest even (isa/machine/rounding.hpp)
+  // Whether an instruction has begun with any of the engine's reduce registers.
+  bool vector_begun = false, scalar_begun = false;
+  // Lanes of the reduce registers that hold an undefined value, and where the last one came from.
+  std::bitset<kPartitions> vector_undefined, scalar_undefined;
+  std::uint32_t undefined_origin = 0;
+  [[nodiscard]] std::int32_t reg(std::int64_t id) const;
+  void set_reg(std::int64_t id, std::int32_t value);
+  [[nodiscard]] bool is_set(std::int64_t id) const;
+  /// Register `id` holds whatever it held: the program may not use it before it sets it.
+  void unset_reg(std::int64_t id);
+};
+
+/// Throws Error if `inst` uses a register that the program has not set.
+void check_registers(const Inst& inst, const CoreState& state);
+
+}  // namespace nkisim::isa

@@ -1,0 +1,332 @@
+#include "isa/program/program.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "isa/program/check.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+constexpr std::size_t kArenaBytes = std::size_t{1} << 20U;
+
+std::uint64_t hash_dims(const std::vector<Dim>& dims) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const Dim& d : dims) {
+    h = (h ^ static_cast<std::uint64_t>(d.step)) * 0x100000001b3ULL;
+    h = (h ^ static_cast<std::uint64_t>(d.num)) * 0x100000001b3ULL;
+  }
+  return h;
+}
+
+template <typename T>
+std::size_t index_of(std::vector<T>& items, std::string_view item) {
+  const auto it = std::find(items.begin(), items.end(), item);
+  if (it != items.end()) return static_cast<std::size_t>(it - items.begin());
+  items.emplace_back(item);
+  return items.size() - 1;
+}
+
+std::int64_t partition_capacity(const Machine& m, Space space) {
+  return space == Space::kSbuf ? m.sbuf_partition_bytes : m.psum_partition_bytes;
+}
+
+void check_shape(const Tensor& t) {
+  const auto what = [&] { return "tensor " + t.name; };
+  if (t.shape.empty()) fail(what() + " has no shape; at least one dimension is required");
+  std::int64_t n = 1;
+  for (std::int64_t s : t.shape) {
+    if (s < 1) fail(what(), "of shape with dimension " + std::to_string(s), "a size of at least 1");
+    if (s > kMostElements / n) {
+      fail(what(), "of more than 2^36 elements, larger than any HBM", "fewer elements");
+    }
+    n *= s;
+  }
+  if (t.space == Space::kHbm) return;
+  if (t.partition + t.shape[0] > kPartitions) {
+    fail(what(),
+         "placed on partitions " + std::to_string(t.partition) + ".." +
+             std::to_string(t.partition + t.shape[0] - 1),
+         "a partition range within 0..127");
+  }
+}
+
+using Control = OpSpec::Control;
+
+// The op that ends a block; kNone for ops that open none.
+Control closer_of(Control opener) {
+  switch (opener) {
+    case Control::kLoopBegin:
+      return Control::kLoopEnd;
+    case Control::kWhileBegin:
+      return Control::kWhileEnd;
+    case Control::kIfBegin:
+      return Control::kIfEnd;
+    default:
+      return Control::kNone;
+  }
+}
+
+bool is_closer(Control c) {
+  return c == Control::kLoopEnd || c == Control::kWhileEnd || c == Control::kIfEnd;
+}
+
+}  // namespace
+
+Program::Program(const Machine& machine, std::string trace_file)
+    : machine_(machine), trace_file_(std::move(trace_file)), arena_(kArenaBytes) {}
+
+void Program::check_capacity(const Tensor& tensor) const {
+  if (tensor.space == Space::kHbm || virtual_addresses_ || allow_over_capacity_) return;
+  const std::int64_t end = tensor.address + tensor.extent_bytes();
+  const std::int64_t capacity = partition_capacity(machine_, tensor.space);
+  if (tensor.address >= 0 && end <= capacity) return;
+  fail(
+      "tensor " + tensor.name,
+      "at bytes " + std::to_string(tensor.address) + ".." + std::to_string(end) + " of a partition",
+      std::string("a place within the ") + std::to_string(capacity) + " bytes per partition of " +
+          (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") + " on " + std::string(machine_.target));
+}
+
+std::uint32_t Program::add_tensor(Tensor tensor) {
+  check_shape(tensor);
+  check_capacity(tensor);
+  const auto id = static_cast<std::uint32_t>(tensors_.size());
+  const Tensor& added = tensors_.emplace_back(std::move(tensor));
+  if (!tensor_ids_.try_emplace(added.name, id).second) {
+    const std::string taken = added.name;
+    tensors_.pop_back();
+    fail("tensor name " + taken + " is used twice; names must be unique");
+  }
+  cores_ = std::max(cores_, added.core + 1);
+  return id;
+}
+
+const std::uint32_t* Program::find_tensor(std::string_view tensor_name) const {
+  const auto it = tensor_ids_.find(tensor_name);
+  return it == tensor_ids_.end() ? nullptr : &it->second;
+}
+
+void Program::set_address(std::uint32_t id, std::int64_t address) {
+  tensors_[id].address = address;
+}
+
+const Pattern* Program::intern(const std::vector<Dim>& dims) {
+  auto& bucket = patterns_[hash_dims(dims)];
+  for (const Pattern* p : bucket) {
+    if (p->dims == dims) return p;
+  }
+  pattern_store_.push_back(make_pattern(dims));
+  bucket.push_back(&pattern_store_.back());
+  return bucket.back();
+}
+
+const TensorRef* Program::add_ref(const TensorRef& ref) {
+  return new (arena_.allocate(sizeof(TensorRef), alignof(TensorRef))) TensorRef(ref);
+}
+
+const TensorRef* Program::whole(std::uint32_t id) {
+  const Tensor& t = tensors_[id];
+  TensorRef ref{.tensor = id, .space = t.space, .dtype = t.dtype};
+  std::vector<std::int64_t> shape = t.shape;
+  if (t.space != Space::kHbm) {
+    ref.partition = t.partition;
+    ref.partitions = static_cast<std::uint16_t>(shape.front());
+    shape.erase(shape.begin());
+  }
+  ref.pattern = intern(row_major(shape));
+  return add_ref(ref);
+}
+
+const DynamicOffset* Program::add_dynamic(const DynamicOffset& dynamic) {
+  return new (arena_.allocate(sizeof(DynamicOffset), alignof(DynamicOffset)))
+      DynamicOffset(dynamic);
+}
+
+const RefList* Program::add_refs(RefList refs) { return &ref_lists_.emplace_back(std::move(refs)); }
+const IntList* Program::add_list(IntList list) { return &int_lists_.emplace_back(std::move(list)); }
+const std::string* Program::add_text(std::string_view text) { return &texts_.emplace_back(text); }
+const Sync* Program::add_sync(Sync sync) { return &syncs_.emplace_back(std::move(sync)); }
+const DmaPlan* Program::add_plan(DmaPlan plan) { return &plans_.emplace_back(std::move(plan)); }
+
+std::uint32_t Program::add_ordering(Ordering ordering) {
+  last_id_ = std::max(last_id_, ordering.id);
+  orderings_.push_back(std::move(ordering));
+  return static_cast<std::uint32_t>(orderings_.size() - 1);
+}
+
+const Ordering& Program::ordering(const Inst& inst) const { return orderings_[inst.ordering]; }
+
+void Program::order_after(std::size_t later, std::size_t earlier) {
+  Inst &consumer = insts_.at(later), &producer = insts_.at(earlier);
+  for (Inst* inst : {&producer, &consumer}) {
+    if (inst->ordering == 0) inst->ordering = add_ordering({});
+  }
+  std::uint32_t& id = orderings_[producer.ordering].id;
+  if (id == 0) id = ++last_id_;
+  std::vector<std::uint32_t>& after = orderings_[consumer.ordering].after;
+  if (std::find(after.begin(), after.end(), id) == after.end()) after.push_back(id);
+}
+
+std::uint32_t Program::add_file(std::string_view file) {
+  return static_cast<std::uint32_t>(index_of(files_, file)) + 1;
+}
+
+std::uint16_t Program::add_queue(std::string_view queue) {
+  return static_cast<std::uint16_t>(index_of(queues_, queue));
+}
+
+Opcode Program::add_opcode(std::string_view opcode) {
+  for (int i = 0; i < static_cast<int>(Opcode::kCount); ++i) {
+    if (name(static_cast<Opcode>(i)) == opcode) return static_cast<Opcode>(i);
+  }
+  constexpr std::size_t kMaxOpcodes = 4096;
+  const std::size_t index = index_of(opcodes_, opcode);
+  if (index >= kMaxOpcodes) fail("opcode", "the 4097th unknown one", "at most 4096");
+  return static_cast<Opcode>(static_cast<std::size_t>(Opcode::kCount) + index);
+}
+
+std::string_view Program::opcode_name(Opcode opcode) const {
+  if (opcode < Opcode::kCount) return name(opcode);
+  return opcodes_.at(static_cast<std::size_t>(opcode) - static_cast<std::size_t>(Opcode::kCount));
+}
+
+const Inst& Program::append(Inst inst, std::span<const Arg> args) {
+  const OpSpec& op = spec(inst.op);
+  auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
+  std::uninitialized_copy(args.begin(), args.end(), copy);
+  inst.args = {copy, args.size()};
+  try {
+    if (inst.engine == Engine::kAny && !op.engines.empty()) {
+      check_arg_kinds(inst);  // pick_engine reads the arguments
+      inst.engine =
+          op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
+      inst.engine_open = true;
+    }
+    check_inst(inst, *this);
+    track_blocks(op, inst.core);
+  } catch (Error& e) {
+    e.at(op.name, inst.loc);
+    locate(e);
+    throw;
+  }
+  cores_ = std::max(cores_, inst.core + 1);
+  track_use(op, inst);
+  return insts_.emplace_back(inst);
+}
+
+std::string Program::kernel_place(const Inst& inst) const {
+  if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > files_.size()) return {};
+  return files_[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
+}
+
+void Program::track_use(const OpSpec& op, const Inst& inst) {
+  for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
+    if (write) tensors_[ref.tensor].written = true;
+  });
+  if (op.control != Control::kNone) {
+    control_flow_.push_back(insts_.size());
+    return;
+  }
+  if (inst.core >= uses_.size()) uses_.resize(inst.core + 1U);
+  ++uses_[inst.core].at(static_cast<std::size_t>(inst.engine));
+}
+
+bool Program::uses(Engine engine, int core) const {
+  const auto c = static_cast<std::size_t>(core);
+  return c < uses_.size() && uses_[c].at(static_cast<std::size_t>(engine)) != 0;
+}
+
+void Program::set_engine(std::size_t i, Engine engine) {
+  Inst changed = insts_.at(i);
+  changed.engine = engine;
+  try {
+    check_inst(changed, *this);
+  } catch (Error& e) {
+    e.at(spec(changed).name, changed.loc);
+    locate(e);
+    throw;
+  }
+  --uses_[changed.core].at(static_cast<std::size_t>(insts_[i].engine));
+  ++uses_[changed.core].at(static_cast<std::size_t>(engine));
+  insts_[i] = changed;
+}
+
+void Program::set_args(std::size_t i, std::span<const Arg> args) {
+  auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
+  std::uninitialized_copy(args.begin(), args.end(), copy);
+  insts_.at(i).args = {copy, args.size()};
+}
+
+void Program::reorder(std::span<const std::uint32_t> order) {
+  assert(order.size() == insts_.size());
+  std::deque<Inst> moved;
+  for (const std::uint32_t from : order) moved.push_back(insts_[from]);
+  insts_ = std::move(moved);
+}
+
+void Program::remove(std::span<const std::uint32_t> numbers) {
+  const std::deque<Inst> old = std::exchange(insts_, {});
+  control_flow_.clear();
+  uses_.clear();
+  auto next = numbers.begin();
+  for (std::uint32_t i = 0; i < old.size(); ++i) {
+    if (next != numbers.end() && *next == i) {
+      ++next;
+      continue;
+    }
+    track_use(spec(old[i]), old[i]);
+    insts_.push_back(old[i]);
+  }
+}
+
+Program::Version Program::version() const {
+  return {tensors_, insts_, uses_, control_flow_, virtual_addresses_};
+}
+
+void Program::exchange(Version& other) {
+  tensors_.swap(other.tensors);
+  tensor_ids_.clear();  // its keys are the tensors' own names
+  for (std::uint32_t id = 0; id < tensors_.size(); ++id) tensor_ids_.emplace(tensors_[id].name, id);
+  insts_.swap(other.insts);
+  uses_.swap(other.uses);
+  control_flow_.swap(other.control_flow);
+  std::swap(virtual_addresses_, other.virtual_addresses);
+}
+
+void Program::track_blocks(const OpSpec& op, int core) {
+  if (op.control == Control::kNone) return;
+  const auto c = static_cast<std::size_t>(core);
+  if (c >= open_blocks_.size()) open_blocks_.resize(c + 1);
+  std::vector<const OpSpec*>& open = open_blocks_[c];
+  if (closer_of(op.control) != Control::kNone) {
+    open.push_back(&op);
+    return;
+  }
+  const Control wanted = open.empty() ? Control::kNone : closer_of(open.back()->control);
+  const bool match = is_closer(op.control) ? wanted == op.control : wanted == Control::kIfEnd;
+  if (!match) {
+    fail(std::string(op.name) + " closes no open block" +
+         (open.empty() ? "" : "; the innermost open one is " + std::string(open.back()->name)));
+  }
+  if (is_closer(op.control)) open.pop_back();
+}
+
+void Program::finish() const {
+  for (const auto& open : open_blocks_) {
+    if (!open.empty()) {
+      Error e(ErrorCode::kBadInput, std::string(open.back()->name) + " is never closed");
+      locate(e);
+      throw e;
+    }
+  }
+}
+
+void Program::locate(Error& error) const {
+  const std::uint32_t file = error.loc().kernel_file;
+  error.in(trace_file_, file > 0 && file <= files_.size() ? files_[file - 1] : std::string());
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,119 @@
+#include "isa/program/walker.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+using Control = OpSpec::Control;
+constexpr std::size_t kNoMatch = static_cast<std::size_t>(-1);
+
+bool compares(std::int64_t how, std::int64_t a, std::int64_t b) {
+  switch (how) {  // the choices of if_begin's `compare`, in their order
+    case 0:
+      return a < b;
+    case 1:
+      return a <= b;
+    case 2:
+      return a == b;
+    case 3:
+      return a != b;
+    case 4:
+      return a >= b;
+    default:
+      return a > b;
+  }
+}
+
+std::int64_t value_of(const Arg& arg, const CoreState& state) {
+  return arg.kind == Arg::Kind::kRegister ? state.reg(arg.integer) : arg.integer;
+}
+
+}  // namespace
+
+Walker::Walker(const Program& program, int core, CoreState& state)
+    : program_(program), core_(core), state_(state) {
+  find_blocks();
+}
+
+// Pairs the begins and ends of blocks, as far as the program goes by now.
+void Walker::find_blocks() {
+  const auto& control = program_.control_flow();
+  for (; scanned_ < control.size(); ++scanned_) {
+    const std::size_t i = control[scanned_];
+    const Inst& inst = program_.insts()[i];
+    if (inst.core != core_) continue;
+    const Control c = spec(inst).control;
+    if (c == Control::kLoopBegin || c == Control::kWhileBegin || c == Control::kIfBegin) {
+      open_.push_back(i);
+    } else if (c == Control::kElseBegin) {
+      match_[open_.back()] = i;  // if -> else
+      open_.back() = i;          // else -> end
+    } else {
+      match_[open_.back()] = i;
+      match_[i] = open_.back();
+      open_.pop_back();
+    }
+  }
+}
+
+std::size_t Walker::match(std::size_t control) {
+  if (scanned_ < program_.control_flow().size()) find_blocks();
+  return match_.at(control);
+}
+
+// Index to continue at after the control instruction at i.
+std::size_t Walker::after_control(std::size_t i) {
+  const Inst& inst = program_.insts()[i];
+  const Control c = spec(inst).control;
+  if (c == Control::kLoopBegin) {
+    const std::int64_t start = value_of(inst.arg(1), state_);
+    const std::int64_t stop = value_of(inst.arg(2), state_);
+    state_.set_reg(inst.arg(0).integer, static_cast<std::int32_t>(start));
+    if (start >= stop) return match(i) + 1;
+    loops_.push_back({i, stop});
+    return i + 1;
+  }
+  if (c == Control::kLoopEnd) {
+    const Inst& begin = program_.insts()[match(i)];
+    const std::int64_t reg = begin.arg(0).integer;
+    const std::int64_t next = state_.reg(reg) + begin.integer(3, 1);
+    state_.set_reg(reg, static_cast<std::int32_t>(next));
+    if (next < loops_.back().stop) return loops_.back().begin + 1;
+    loops_.pop_back();
+    return i + 1;
+  }
+  if (c == Control::kWhileBegin) {
+    return state_.reg(inst.arg(0).integer) != 0 ? i + 1 : match(i) + 1;
+  }
+  if (c == Control::kWhileEnd) return match(i);
+  if (c == Control::kIfBegin) {
+    const bool taken =
+        compares(inst.integer(1), value_of(inst.arg(0), state_), value_of(inst.arg(2), state_));
+    return taken ? i + 1 : match(i) + 1;
+  }
+  if (c == Control::kElseBegin) return match(i) + 1;  // reached only at the end of a taken branch
+  return i + 1;
+}
+
+void Walker::check(const Inst& inst) const {
+  try {
+    check_registers(inst, state_);
+  } catch (Error& e) {
+    e.at(spec(inst).name, inst.loc);
+    program_.locate(e);
+    throw;
+  }
+}
+
+std::optional<Step> Walker::next() {
+  const auto& insts = program_.insts();
+  while (at_ < insts.size() && insts[at_].core != core_) ++at_;
+  if (at_ >= insts.size()) return std::nullopt;
+  const Inst& inst = insts[at_];
+  const OpSpec& op = spec(inst);
+  if (state_.checks_registers) check(inst);
+  must_execute_ = op.loads_register || op.on_sequencer;
+  at_ = op.control == Control::kNone ? at_ + 1 : after_control(at_);
+  return Step{&inst, sequence_++};
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,222 @@
+#include "isa/program/world.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "isa/program/program.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+constexpr std::string_view kShuffle = "shuffle:";
+constexpr int kMostSteady = 32;  // of more ranks than these, a world has a multiple of them
+
+std::uint64_t next_random(std::uint64_t& state) {  // splitmix64
+  std::uint64_t z = state += 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31U);
+}
+
+std::string text_of(RankGroup group) {
+  std::string text = "[";
+  for (const std::int64_t rank : group) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(rank);
+  }
+  return text + "]";
+}
+
+int groups_param(const OpSpec& op) {
+  const int group = param_index(op, "replica_group");
+  return group >= 0 ? group : param_index(op, "source_target_pairs");
+}
+
+bool sequential(RankGroup group) {
+  for (std::size_t i = 1; i < group.size(); ++i) {
+    if (group[i] != group[i - 1] + 1) return false;
+  }
+  return true;
+}
+
+// How many ranks a chip has.
+int ranks_of_chip(const Program& program) {
+  return std::max(1, program.machine().cores_per_chip / program.cores());
+}
+
+std::size_t chips_of(const Program& program, RankGroup group) {
+  std::set<std::int64_t> chips;
+  for (const std::int64_t rank : group) chips.insert(rank / ranks_of_chip(program));
+  return chips.size();
+}
+
+void check_arguments(const Program& program, const Inst& inst) {
+  for_each_tensor(inst, [&](const TensorRef& ref, const Param& param, bool) {
+    const Tensor& t = program.tensor(ref);
+    const bool given = t.role == TensorRole::kInput || t.role == TensorRole::kInputOutput ||
+                       t.role == TensorRole::kConstant;
+    if (ref.on_chip() || (!given && t.role != TensorRole::kOutput)) return;
+    fail(
+        param.name, "tensor " + t.name + ", an " + (given ? "input" : "output") + " of the kernel",
+        "a tensor of the kernel's own in shared_hbm (stage it with dma_copy; the device's compiler "
+        "refuses it: NCC_INLA001)");
+  });
+}
+
+void check_counted(const Program& program, const Inst& inst, RankGroup group, bool gather) {
+  const int per_chip = ranks_of_chip(program);
+  const bool whole_chips = sequential(group) && group[0] % per_chip == 0 &&
+                           static_cast<int>(group.size()) % per_chip == 0;
+  if (program.cores() != 2) {
+    fail("replica_group", "used by ranks of one core", "ranks of two cores (LNC 2)");
+  }
+  if (gather) {
+    if (whole_chips && static_cast<int>(group.size()) == per_chip) return;
+    fail("replica_group", text_of(group), "the " + std::to_string(per_chip) + " ranks of one chip");
+  }
+  if (program.machine().generation >= Generation::kV4) {
+    if (whole_chips && chips_of(program, group) > 1) return;
+    fail("replica_group", text_of(group), "all ranks of more than one chip, in sequence");
+  }
+  const int node = per_chip * program.machine().chips_per_instance;
+  const bool same_index =
+      group.size() > 1 && std::all_of(group.begin(), group.end(), [&](std::int64_t rank) {
+        return rank % node == group[0] % node;
+      });
+  if (!same_index) {
+    fail("replica_group", text_of(group),
+         "ranks of the same index in different instances (" + std::to_string(node) +
+             " ranks apart) on " + std::string(program.machine().target));
+  }
+  const int displs = param_index(spec(inst), "has_rdispls");
+  if (inst.flag(displs)) fail("has_rdispls", "true", "false without a NeuronSwitch (trn3)");
+}
+
+// What the device refuses although it has a clear meaning (docs/collectives.md has the sources).
+void check_device(const Program& program, const Inst& inst, RankGroup group) {
+  const OpSpec& op = spec(inst);
+  const bool counted = op.name == "all_to_all_v" || op.name == "all_gather_v";
+  if (group.size() < 2) fail("replica_group", "a group of one rank", "at least two ranks");
+  if (counted) check_counted(program, inst, group, op.name == "all_gather_v");
+  if (op.name == "all_to_all" && (group.size() == 2 || !sequential(group))) {
+    fail("replica_group", text_of(group), "more than two ranks in sequence");
+  }
+  const int channels = param_index(op, "channel_ids");
+  if (channels >= 0 && inst.has(channels) && inst.list(channels).size() > 2) {
+    const auto chips = static_cast<std::size_t>(program.machine().chips_per_instance);
+    if (chips_of(program, group) < chips) {
+      fail("channel_ids", std::to_string(inst.list(channels).size()) + " channels",
+           "at most 2 unless the group has ranks of all " + std::to_string(chips) +
+               " chips of an instance");
+    }
+  }
+}
+
+void check_call(const Program& program, const Inst& inst, const World& world) {
+  const OpSpec& op = spec(inst);
+  const IntList& list = inst.list(groups_param(op));
+  for (const std::int64_t rank : list) {
+    if (rank >= world.ranks) {
+      fail(op.params[static_cast<std::size_t>(groups_param(op))].name,
+           "rank " + std::to_string(rank),
+           "a rank below " + std::to_string(world.ranks) + ", the number of ranks of the run,");
+    }
+  }
+  if (world.any_shape || world.ranks == 1 || op.combine == nullptr) return;
+  check_arguments(program, inst);
+  if (op.params[static_cast<std::size_t>(groups_param(op))].name != "replica_group") return;
+  for (const RankGroup group : groups_in(list)) check_device(program, inst, group);
+}
+
+}  // namespace
+
+std::vector<RankGroup> groups_in(const std::vector<std::int64_t>& list) {
+  std::vector<RankGroup> groups;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i] != kGroupEnd) continue;
+    groups.push_back(RankGroup(list).subspan(begin, i - begin));
+    begin = i + 1;
+  }
+  return groups;
+}
+
+RingOrder parse_ring_order(std::string_view text) {
+  if (text == "group") return {};
+  if (text == "reverse") return {RingOrder::Kind::kReverse, 0};
+  if (text == "shuffle") return {RingOrder::Kind::kShuffle, 0};
+  if (text.substr(0, kShuffle.size()) == kShuffle) {
+    const std::string_view number = text.substr(kShuffle.size());
+    std::uint32_t seed = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), seed);
+    if (error == std::errc() && end == number.data() + number.size() && !number.empty()) {
+      return {RingOrder::Kind::kShuffle, seed};
+    }
+  }
+  fail("ring order", std::string(text), "group, reverse, shuffle or shuffle:SEED");
+}
+
+std::vector<std::int64_t> ring_of(RankGroup group, std::int64_t channel, const RingOrder& order) {
+  std::vector<std::int64_t> ring(group.begin(), group.end());
+  if (order.kind == RingOrder::Kind::kReverse) std::reverse(ring.begin(), ring.end());
+  if (order.kind != RingOrder::Kind::kShuffle) return ring;
+  std::uint64_t state = (std::uint64_t{order.seed} << 8U) + static_cast<std::uint64_t>(channel);
+  for (std::size_t i = ring.size(); i > 1; --i) {
+    std::swap(ring[i - 1], ring[next_random(state) % i]);
+  }
+  return ring;
+}
+
+std::vector<std::int64_t> group_of(const Inst& inst, std::int64_t rank) {
+  const OpSpec& op = spec(inst);
+  const int param = groups_param(op);
+  const IntList& list = inst.list(param);
+  if (op.params[static_cast<std::size_t>(param)].name == "source_target_pairs") {
+    std::set<std::int64_t> ranks(list.begin(), list.end());
+    ranks.erase(kGroupEnd);
+    if (ranks.count(rank) == 0) return {};
+    return {ranks.begin(), ranks.end()};
+  }
+  for (const RankGroup group : groups_in(list)) {
+    if (std::find(group.begin(), group.end(), rank) != group.end()) {
+      return {group.begin(), group.end()};
+    }
+  }
+  return {};
+}
+
+bool may_keep(const Program& program, const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  if (op.combine == nullptr) return false;
+  if (inst.op == Op::k_all_gather_v || inst.op == Op::k_all_to_all_v) return true;
+  const bool pairs = op.name == "collective_permute";
+  std::set<std::int64_t> receivers;
+  for (const RankGroup group : groups_in(inst.list(groups_param(op)))) {
+    receivers.insert(pairs ? group.end() - 1 : group.begin(), group.end());
+  }
+  return program.ranks() == 1 || static_cast<int>(receivers.size()) < program.ranks();
+}
+
+void check_world(const Program& program, const World& world) {
+  if (world.ranks < 1 || world.ranks > World::kMostRanks) {
+    fail("ranks", std::to_string(world.ranks), "1 to " + std::to_string(World::kMostRanks));
+  }
+  const int n = world.ranks;
+  const bool usual = n <= 16 ? (n & (n - 1)) == 0 : n % kMostSteady == 0;
+  if (!usual && !world.any_shape) {
+    fail("ranks", std::to_string(n),
+         "1, 2, 4, 8, 16 or a multiple of 32, as the device's runtime does");
+  }
+  for (const Inst& inst : program.insts()) {
+    if (groups_param(spec(inst)) < 0) continue;
+    try {
+      check_call(program, inst, world);
+    } catch (Error& e) {
+      e.at(spec(inst).name, inst.loc);
+      program.locate(e);
+      throw;
+    }
+  }
+}
+
+}  // namespace nkisim::isa

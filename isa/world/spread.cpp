@@ -1,0 +1,152 @@
+#include "isa/world/spread.hpp"
+
+#include <algorithm>
+
+#include "isa/program/program.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+constexpr std::uint64_t kNoInst = ~std::uint64_t{0};
+
+// Only what is undefined names an instruction: that is rare.
+std::uint64_t number_of(const Program& program, const Inst* inst) {
+  std::uint64_t number = 0;
+  for (const Inst& each : program.insts()) {
+    if (&each == inst) return number;
+    ++number;
+  }
+  return kNoInst;
+}
+
+void put_parcel(Words& out, const Parcel& parcel, const Program& program) {
+  out.put_text({reinterpret_cast<const char*>(parcel.bytes.data()), parcel.bytes.size()});
+  out.put(parcel.rows);
+  out.put(parcel.row_bytes);
+  out.put(parcel.dtype);
+  out.put_text({reinterpret_cast<const char*>(parcel.undefined.data()), parcel.undefined.size()});
+  if (parcel.undefined.empty()) return;
+  Origin root = parcel.root;
+  out.put(number_of(program, root.inst));
+  root.inst = nullptr;
+  out.put(root);
+}
+
+Parcel get_parcel(WordReader& in, const Program& program) {
+  Parcel parcel;
+  const std::string_view bytes = in.text();
+  const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
+  parcel.bytes.assign(data, data + bytes.size());
+  parcel.rows = in.get<std::int64_t>();
+  parcel.row_bytes = in.get<std::int64_t>();
+  parcel.dtype = in.get<Dtype>();
+  const std::string_view undefined = in.text();
+  parcel.undefined.assign(undefined.begin(), undefined.end());
+  parcel.program = &program;
+  if (undefined.empty()) return parcel;
+  const auto inst = in.get<std::uint64_t>();
+  parcel.root = in.get<Origin>();
+  if (inst != kNoInst) parcel.root.inst = &program.insts().at(inst);
+  return parcel;
+}
+
+}  // namespace
+
+std::string_view WordReader::next(std::uint64_t count) {
+  if (count > bytes_.size()) {
+    throw Error(ErrorCode::kInternal, "internal error: a message of another process is too short");
+  }
+  const std::string_view part = bytes_.substr(0, count);
+  bytes_.remove_prefix(count);
+  return part;
+}
+
+CollectiveTable::CollectiveTable(const Program& program) {
+  for (const Inst& inst : program.insts()) {
+    if (spec(inst).combine != nullptr) insts_.push_back(&inst);
+  }
+}
+
+std::uint32_t CollectiveTable::number(const Inst& inst) const {
+  return static_cast<std::uint32_t>(std::find(insts_.begin(), insts_.end(), &inst) -
+                                    insts_.begin());
+}
+
+void put_sources(Words& out, const RankSources& sources, const Program& program) {
+  out.put<std::uint64_t>(sources.size());
+  for (const CoreSources& core : sources) {
+    out.put<std::uint64_t>(core.size());
+    for (const auto& [key, parcel] : core) {
+      out.put<std::int32_t>(key.first);
+      out.put<std::uint64_t>(key.second);
+      put_parcel(out, parcel, program);
+    }
+  }
+}
+
+RankSources get_sources(WordReader& in, const Program& program) {
+  RankSources sources(in.get<std::uint64_t>());
+  for (CoreSources& core : sources) {
+    const auto count = in.get<std::uint64_t>();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto param = in.get<std::int32_t>();
+      const auto at = in.get<std::uint64_t>();
+      core.emplace(std::pair{param, at}, get_parcel(in, program));
+    }
+  }
+  return sources;
+}
+
+std::vector<int> parts_of(RankGroup group, const Spread& spread) {
+  std::vector<int> parts;
+  for (const std::int64_t rank : group) {
+    const int part = spread.owner.at(static_cast<std::size_t>(rank));
+    if (part != spread.part) parts.push_back(part);
+  }
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  return parts;
+}
+
+void put_failure(Words& out, const std::optional<Failure>& failure) {
+  out.put<bool>(failure.has_value());
+  if (!failure) return;
+  const Error& e = failure->error;
+  out.put(failure->time);
+  out.put(failure->order);
+  out.put(e.code());
+  out.put(e.loc());
+  for (const std::string* text : {&e.message(), &e.instruction(), &e.trace_file(), &e.kernel_file(),
+                                  &e.operand(), &e.found(), &e.required()}) {
+    out.put_text(*text);
+  }
+}
+
+std::optional<Failure> get_failure(WordReader& in) {
+  if (!in.get<bool>()) return std::nullopt;
+  const auto time = in.get<std::int64_t>(), order = in.get<std::int64_t>();
+  const auto code = in.get<ErrorCode>();
+  const auto loc = in.get<SourceLoc>();
+  Error error(code, std::string(in.text()));
+  error.at(in.text(), loc);
+  const std::string_view trace_file = in.text(), kernel_file = in.text();
+  if (!trace_file.empty() || !kernel_file.empty()) error.in(trace_file, kernel_file);
+  const std::string_view operand = in.text();
+  const std::string found(in.text()), required(in.text());
+  error.of(operand, found, required);
+  return Failure{time, order, error};
+}
+
+void agree(const Spread& spread, const std::optional<Failure>& mine) {
+  Words out;
+  put_failure(out, mine);
+  const std::vector<std::string> each(static_cast<std::size_t>(spread.parts));
+  std::optional<Failure> first;
+  for (const Told& told : spread.link->meet(out.bytes(), each)) {
+    WordReader in(told.all);
+    if (auto failure = get_failure(in); failure && failure->before(first)) first = failure;
+  }
+  if (first) throw Error(first->error);
+}
+
+}  // namespace nkisim::isa
