@@ -1,6 +1,6 @@
 """Lists the public API of every release of NKI from the history of AWS's documentation.
 
-    python tests/conformance/public_api.py SDK > tests/python/public_api.txt
+    python tests/conformance/public_api.py SDK > tests/python/nki/public_api.txt
 
 SDK is a repository of aws-neuron/aws-neuron-sdk with its tags. A name is public where a page lists
 it (autosummary) or where the documentation's stub of the module declares it. One line each: module,

@@ -16,7 +16,7 @@ bool needs_cases(const OpSpec& op) {
   const std::set<std::string_view> kTimingOnly = {"isa", "event_semaphore"};
   const bool sequencer = op.control != OpSpec::Control::kNone || op.on_sequencer ||
                          op.name.substr(0, 9) == "register_";
-  const bool of_several_ranks = op.combine != nullptr;  // tests/python/test_world.py
+  const bool of_several_ranks = op.combine != nullptr;  // tests/python/world/test_world.py
   return !sequencer && !of_several_ranks && kTimingOnly.count(op.name) == 0;
 }
 

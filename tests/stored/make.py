@@ -4,7 +4,7 @@
     tests/stored/make.py            # with NKISIM_PROGRAM, default build/release/nkisim
 
 A folder may be written again until its version is released; after that it never changes, and
-tests/python/test_stored_files.py fails where a later program does not read it.
+tests/python/cli/test_stored_files.py fails where a later program does not read it.
 """
 
 import json

@@ -1,0 +1,112 @@
+"""Comparison of sessions, with changes known in advance."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+TRACE = str(ROOT / "traces" / "softmax.jsonl")
+
+
+def nkisim(*words):
+    return subprocess.run([PROGRAM, *map(str, words)], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def compare(*words, code=0):
+    done = subprocess.run([sys.executable, "-m", "nkisim_profile", "compare", *map(str, words)],
+                          text=True, capture_output=True,
+                          env={**os.environ, "NKISIM_PROGRAM": PROGRAM})
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture()
+def sessions(tmp_path):
+    a, b = tmp_path / "a.npz", tmp_path / "b.npz"
+    nkisim("run", TRACE, "--quiet", "--session", a)
+    nkisim("run", TRACE, "--quiet", "--session", b, "--set", "dma.bytes_per_ns=6.8")
+    return a, b
+
+
+def test_the_same_run_has_no_changes(sessions):
+    result = json.loads(compare(sessions[0], sessions[0], "--json"))
+    assert result["by_engine"] == result["by_opcode"] == result["by_line"] == []
+
+
+def test_slower_dma_changes_dma_only(sessions):
+    result = json.loads(compare(*sessions, "--json"))
+    assert result["by_opcode"] == []  # engines run the same instructions equally fast
+    total = result["summary"][0]
+    assert total["metric"] == "total_time" and total["b"] > total["a"]
+    assert any("DMA queue" in r["what"] or "busy" in r["what"] for r in result["by_engine"])
+    assert "total_time" in compare(*sessions)
+
+
+def total(*words):
+    result = json.loads(nkisim("run", TRACE, "--timing-only", "--json", *words))
+    return next(iter(result["summary"].values()))
+
+
+def sides(result, metric="total_time"):
+    return next((r["a"], r["b"]) for r in result["summary"] if r["metric"] == metric)
+
+
+def changed(result, by):
+    """The sum of the changes, and of those of rows whose name holds a word."""
+    return lambda word="": sum(r["change_ns"] for r in result[by] if word in r["what"])
+
+
+def test_two_generations_of_a_trace():
+    result = json.loads(compare(TRACE, "--targets", "trn1,trn2", "--json"))
+    a, b = total("--target", "trn1"), total("--target", "trn2")
+    assert sides(result) == (a["total_time"], b["total_time"])
+    for engine in ("Vector", "Scalar"):
+        key = f"{engine.lower()}_engine_instruction_time"
+        assert changed(result, "by_opcode")(engine + " ") == pytest.approx(
+            (b[key] - a[key]) * 1e9, abs=1e-3)
+    # A line's time is that of its instructions.
+    assert changed(result, "by_line")() == pytest.approx(changed(result, "by_opcode")(), abs=1e-3)
+    # Every engine accounts for the whole run: its changes add up to the run's.
+    whole = [changed(result, "by_engine")(f"{e}: ") for e in ("Tensor", "Vector", "Scalar", "Sync")]
+    assert whole[0] < 0 and whole == pytest.approx([whole[0]] * 4, abs=1e-3)
+
+
+def test_two_configs(tmp_path):
+    config = tmp_path / "mine.json"
+    text = json.loads(nkisim("config", "show", "trn2"))
+    text["dma"]["bytes_per_ns"]["value"] = 6.8
+    config.write_text(json.dumps(text))
+    result = json.loads(compare(TRACE, "--configs", f"trn2,{config}", "--json"))
+    assert str(config) in result["b"]
+    assert sides(result) == (total()["total_time"],
+                             total("--set", "dma.bytes_per_ns=6.8")["total_time"])
+    same = json.loads(compare(TRACE, "--set", "dma.bytes_per_ns=27.2,6.8", "--json"))
+    assert same["by_engine"] == result["by_engine"]
+
+
+def test_two_traces(sessions):
+    other = ROOT / "traces" / "layernorm.jsonl"
+    text = compare(TRACE, other)
+    assert f"A {TRACE}" in text and f"B {other}" in text and "largest of" in text
+    assert "no change" in compare(TRACE, sessions[0])
+
+
+@pytest.mark.parametrize("words, message, code", [
+    ((TRACE,), "either two runs", 2),
+    ((TRACE, TRACE, "--targets", "trn1,trn2"), "either two runs", 2),
+    ((TRACE, "--targets", "trn1"), "two, separated by a comma", 2),
+    ((TRACE, "--set", "dma.engines=1"), "two, separated by a comma", 2),
+    ((TRACE, "--targets", "trn1,trn9"), "trn9", 3),
+    ((TRACE, "none.npz"), "none.npz", 3),
+])
+def test_mistakes(words, message, code):
+    assert message in compare(*words, code=code)
+
+
+def test_a_session_cannot_be_varied(sessions):
+    assert "a trace is required" in compare(sessions[0], "--targets", "trn1,trn2", code=3)

@@ -1,0 +1,170 @@
+"""Ctrl-C during a long run: every report is complete as a file and says that the run is partial."""
+
+import base64
+import contextlib
+import gzip
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from accounting import check
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+#: More iterations than anyone waits for.
+ENDLESS = [
+    {"nisa": 1, "target": "trn2", "name": "endless"},
+    {"tensor": {"name": "x", "space": "hbm", "shape": [128, 64], "dtype": "float32",
+                "role": "input", "data": {"generator": "uniform", "seed": 1}}},
+    {"tensor": {"name": "y", "space": "hbm", "shape": [128, 64], "dtype": "float32",
+                "role": "output"}},
+    {"tensor": {"name": "t", "space": "sbuf", "shape": [128, 64], "dtype": "float32",
+                "address": 0}},
+    {"i": "dma_copy", "dst": "t", "src": "x"},
+    {"i": "loop_begin", "register": "r1", "start": 0, "stop": 2000000000, "step": 1},
+    {"i": "tensor_scalar", "dst": "t", "data": "t", "op0": "multiply", "operand0": 1.0,
+     "engine": "vector"},
+    {"i": "dma_copy", "dst": "y", "src": "t"},
+    {"i": "loop_end"},
+]
+KERNEL = """
+import nki.isa as nisa
+import nki.language as nl
+
+
+def endless(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for i in nl.dynamic_range(2000000000):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=1.0)
+    nl.store(out, tile)
+    return out
+"""
+
+
+def interrupt(words, growing, send=signal.SIGINT, **popen):
+    """Starts a command and sends the signal once the file (or its partial twin) has grown."""
+    run = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True, **popen)
+    patience = time.monotonic() + 120
+    while True:
+        sizes = [p.stat().st_size for p in growing.parent.glob(growing.name + "*")]
+        if sum(sizes) > 100_000:
+            break
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < patience
+        time.sleep(0.05)
+    run.send_signal(send)
+    out, err = run.communicate(timeout=120)
+    return run.returncode, out, err
+
+
+def packed_text(html):
+    """What the page holds compressed."""
+    blobs = re.findall(r"[A-Za-z0-9+/]{400,}={0,2}", html.read_text())
+    return "".join(gzip.decompress(base64.b64decode(b)).decode(errors="replace") for b in blobs
+                   if b.startswith("H4sI"))
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "endless.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in ENDLESS))
+    return path
+
+
+def check_reports(files):
+    summary = json.loads(files["summary-json"].read_text())["nc_0"]
+    assert summary["partial"] is True and summary["vector_engine_instruction_count"] > 100
+    assert check(files["accounting-json"])["partial"] is True
+    from nkisim_profile.session import Session
+
+    session = Session(files["session"])
+    assert session.facts["partial"] is True
+    assert len(session.parts) == sum(summary[f"{e}_engine_instruction_count"] for e in
+                                     ("tensor", "vector", "scalar", "gpsimd", "sync"))
+    assert any("PARTIAL" in line for line in session.facts["verdict"])
+    events = json.loads(files["chrome"].read_text())["traceEvents"]
+    assert any("partial" in e["name"] for e in events if e["ph"] == "i")
+    decode = pytest.importorskip("test_perfetto_decode")
+    done, _ = decode.slices(files["perfetto"])
+    vector = sum(len(rows) for track, rows in done.items() if track.startswith("Vector"))
+    assert vector == summary["vector_engine_instruction_count"]
+
+
+def requested(folder):
+    return {n: folder / f"{n}.out" for n in ("summary-json", "accounting-json", "session",
+                                             "perfetto", "chrome")}
+
+
+@pytest.mark.parametrize("send, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_run(trace, tmp_path, send, code):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    files = requested(folder)
+    words = [w for n, p in files.items() for w in (f"--{n}", p)]
+    html, outputs = folder / "r.html", folder / "outputs.npz"
+    found, out, err = interrupt([PROGRAM, "run", trace, *words, "--html", html, "--outputs", outputs,
+                                 "--junit", folder / "j.xml", "--json"], files["perfetto"], send)
+    assert found == code, err
+    result = json.loads(out)
+    assert result["partial"] is True and result["ok"] is False and result["exit_code"] == code
+    assert "interrupted after" in err
+    check_reports(files)
+    assert "PARTIAL" in packed_text(html)
+    assert "interrupted" in (folder / "j.xml").read_text()
+    # Nothing half written, and no outputs of a run that did not end.
+    assert {p.name for p in folder.iterdir()} == {p.name for p in files.values()} | {"r.html",
+                                                                                     "j.xml"}
+
+
+def test_functional_run(trace):
+    run = subprocess.Popen([PROGRAM, "run", trace, "--functional"], stderr=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)
+    time.sleep(2)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 130 and "interrupted after" in err
+
+
+def test_kernel(tmp_path):
+    (tmp_path / "k.py").write_text(KERNEL)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    files = requested(folder)
+    words = [w for n, p in files.items() for w in (f"--{n}", p)]
+    found, out, err = interrupt(
+        [sys.executable, "-m", "nkisim", "kernel", f"{tmp_path / 'k.py'}:endless", "--arg",
+         "x=f32[128,64]", *words, "--json"], files["perfetto"])
+    assert found == 130, err
+    result = json.loads(out)
+    assert result["partial"] is True and "interrupted after" in err
+    check_reports(files)
+    assert {p.name for p in folder.iterdir()} == {p.name for p in files.values()}
+
+
+def test_while_reading(tmp_path):
+    """A pipe that goes on and on: nothing is written, and the error is JSON like any other."""
+    pipe, out = tmp_path / "trace.jsonl", tmp_path / "out.npz"
+    os.mkfifo(pipe)
+    run = subprocess.Popen([PROGRAM, "run", pipe, "--session", out, "--json"], text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    head, line = ENDLESS[:4], json.dumps(ENDLESS[4]) + "\n"
+    with contextlib.suppress(BrokenPipeError), open(pipe, "w", encoding="utf-8") as feed:
+        feed.writelines(json.dumps(part) + "\n" for part in head)
+        feed.writelines([line] * 20_000)
+        feed.flush()
+        run.send_signal(signal.SIGINT)
+        while run.poll() is None:
+            feed.writelines([line] * 20_000)
+    said, err = run.communicate(timeout=60)
+    assert run.returncode == 130 and "interrupted before" in err
+    assert json.loads(said)["error"]["code"] == "interrupted"
+    assert not out.exists()

@@ -1,0 +1,41 @@
+"""Every femtosecond of every engine and DMA queue has one cause, in every trace of the repository
+and in the kernels of the examples."""
+
+import importlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import nkisim
+from accounting import check
+
+nkisim.install()
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+sys.path.insert(0, str(ROOT / "examples"))
+
+import common  # noqa: E402
+
+NAMES = sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem != "common")
+CASES = [case for name in NAMES for case in importlib.import_module(name).cases()]
+TRACES = sorted(p for pattern in ("*.jsonl", "*.nisa", "*.nisa.gz") for p in ROOT.rglob(pattern)
+                if not {"build", ".git"} & set(p.relative_to(ROOT).parts))
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda p: p.stem)
+def test_traces(trace, tmp_path):
+    out = tmp_path / "a.json"
+    subprocess.run([PROGRAM, "run", str(trace), "-q", "--accounting-json", str(out)], check=True)
+    check(out)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_examples(case, tmp_path):
+    target = "trn2" if "trn2" in case.targets else case.targets[0]
+    result, _ = common.run(case, target)
+    result.write(accounting_json=tmp_path / "a.json")
+    accounting = check(tmp_path / "a.json")
+    assert accounting["end_fs"] >= round(result.latency_ns * 1e6)

@@ -1,0 +1,91 @@
+"""The C++ package: `cmake --install`, and examples/cpp built against what it installed.
+
+Skipped where the program of the tests is not that of a CMake build folder.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("NKISIM_PROGRAM", ROOT / "build" / "release" / "nkisim")).parent
+EXAMPLE = ROOT / "examples" / "cpp"
+
+
+def run(*command, **env):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                          env={**os.environ, **env})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    if not (BUILD / "nkisimConfig.cmake").exists() or not shutil.which("cmake"):
+        pytest.skip("no build folder with the C++ package")
+    folder = tmp_path_factory.mktemp("installed")
+    run("cmake", "--install", BUILD, "--prefix", folder)
+    return folder
+
+
+def check(said):
+    """What the example prints: three DMA transfers and an addition, in that order."""
+    spans = [(float(a), float(b), what)
+             for a, b, what in re.findall(r"([0-9.]+) to +([0-9.]+) ns +(.+)", said)]
+    data = [s for s in spans if s[2] == "data of dma_copy"]
+    addition, = [s for s in spans if s[2] == "tensor_tensor on vector"]
+    assert len(data) == 3 and all(start < end for start, end, _ in spans)
+    assert max(data[0][1], data[1][1]) <= addition[0] and addition[1] <= data[2][0]
+    latency = float(re.search(r"latency ([0-9.]+) us", said)[1])
+    assert latency * 1000 >= data[2][1]
+    assert f"all {128 * 512} sums are right" in said
+
+
+def test_the_example_builds_against_the_installed_package(prefix, tmp_path):
+    run("cmake", "-S", EXAMPLE, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert f"nkisim_DIR:PATH={prefix}" in (tmp_path / "CMakeCache.txt").read_text()
+    run("cmake", "--build", tmp_path)
+    check(run(tmp_path / "add_tiles"))
+
+
+def test_every_header_compiles_alone(prefix, tmp_path):
+    """... of those that say what a room offers."""
+    folder = prefix / "include" / "nkisim"
+    rooms = [p.relative_to(folder) for p in sorted(folder.glob("src/*/*.hpp")) if p.stem == p.parent.name]
+    assert len(rooms) >= 6 and not (folder / "src" / "cli").exists()
+    source = tmp_path / "all.cpp"
+    source.write_text("".join(f'#include "{p}"\n' for p in rooms))
+    run("c++", "-std=c++20", "-fsyntax-only", "-Wall", f"-I{folder}", source)
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="needs pkg-config")
+def test_pkg_config_names_what_the_example_needs(prefix, tmp_path):
+    config, = prefix.rglob("nkisim.pc")
+    flags = run("pkg-config", "--cflags", "--libs", "nkisim", PKG_CONFIG_PATH=str(config.parent)).split()
+    run("c++", EXAMPLE / "add_tiles.cpp", "-o", tmp_path / "add_tiles", *flags)
+    check(run(tmp_path / "add_tiles"))
+
+
+def test_the_installed_program_and_its_completion(prefix):
+    assert run(prefix / "bin" / "nkisim", "--version").startswith("nkisim ")
+    script = prefix / "share" / "bash-completion" / "completions" / "nkisim"
+    words = run("bash", "-c", f"source {script}; COMP_WORDS=(nkisim conf); COMP_CWORD=1; _nkisim; "
+                              "echo ${COMPREPLY[@]}").split()
+    assert words == ["config"]
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="needs zsh")
+def test_zsh_completes_at_the_first_key(prefix, tmp_path):
+    pexpect = pytest.importorskip("pexpect")
+    shell = pexpect.spawn("zsh", ["-f", "-i"], encoding="utf-8", dimensions=(24, 200), timeout=120,
+                          env={"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(tmp_path)})
+    shell.sendline(f"fpath=({prefix}/share/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D; "
+                   "echo REA''DY")
+    shell.expect("READY")
+    shell.send("nkisim explain total_ti\t")
+    shell.expect("nkisim explain total_time")
+    shell.close(force=True)

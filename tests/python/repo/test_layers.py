@@ -1,0 +1,84 @@
+"""scripts/layers.py: our own tree passes, and each rule can fail."""
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+SCRIPT = ROOT / "scripts" / "layers.py"
+LIZARD = importlib.util.find_spec("lizard") is not None
+
+
+def check(root):
+    """(exit code, complaints) for a tree."""
+    done = subprocess.run([sys.executable, SCRIPT, "--root", root], text=True, capture_output=True)
+    return done.returncode, done.stdout
+
+
+def tree(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_our_own_tree():
+    assert check(ROOT) == (0, "")
+
+
+GOOD = {
+    "isa/base/a.hpp": "#pragma once\n",
+    "models/dma/b.hpp": '#include "isa/base/a.hpp"\n',
+    "src/files/c.hpp": '#include "models/dma/b.hpp"\n',
+    "src/cli/d.cpp": '#include "src/files/c.hpp"\n',
+    "python/nkisim/__init__.py": "from .run.kernel import run\n",
+    "python/nkisim/values/tensor.py": "from .. import _core\nfrom . import dtypes\n",
+    "python/nkisim/values/dtypes.py": "import numpy\n",
+    "python/nkisim/run/kernel.py": "from ..values import tensor\nfrom ..values.dtypes import numpy\n",
+    "python/nki/__init__.py": "from nkisim.run import kernel\n",
+}
+
+
+def test_a_good_tree(tmp_path):
+    assert check(tree(tmp_path, GOOD)) == (0, "")
+
+
+@pytest.mark.parametrize("name, text, said", [
+    ("isa/base/a.hpp", '#include "models/dma/b.hpp"\n',
+     ["isa/base/a.hpp:1: isa/base includes models/dma/b.hpp", "circle of includes: isa/base/a.hpp, models/dma/b"]),
+    ("src/files/c.hpp", '\n#  include "src/cli/d.hpp"\n',
+     ["src/files/c.hpp:2: src/files includes src/cli/d.hpp"]),
+    ("isa/base/z.hpp", '#include "isa/base/z.hpp"\n', ["circle of includes: isa/base/z.hpp"]),
+    ("src/files/c.hpp", "\n" * 501, ["src/files/c.hpp: 501 lines"]),
+    ("python/nkisim/values/dtypes.py", "def f():\n    from ..run.kernel import run\n",
+     ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above",
+      "circle of imports: nkisim.run.kernel, nkisim.values.dtypes, nkisim.values.tensor"]),
+    ("python/nkisim/values/dtypes.py", "from .tensor import x\n",
+     ["circle of imports: nkisim.values.dtypes, nkisim.values.tensor"]),
+    ("python/nkisim/values/dtypes.py", "import nkisim.run.kernel\n",
+     ["nkisim.values imports nkisim.run.kernel"]),
+    ("python/nkisim/run/kernel.py", "import nki\n", ["nkisim.run imports nki, which"]),
+    ("python/nkisim/run/kernel.py", "from .. import run\n", ["nkisim.run imports nkisim, which"]),
+])
+def test_a_broken_rule(tmp_path, name, text, said):
+    code, found = check(tree(tmp_path, {**GOOD, name: text}))
+    assert code == 1
+    assert all(line in found for line in said), found
+
+
+@pytest.mark.skipif(not LIZARD, reason="needs lizard")
+@pytest.mark.parametrize("name, text, said", [
+    ("python/nkisim/run/long.py", "def f():\n" + "    pass\n" * 60, "f has 61 lines"),
+    ("src/run/long.cpp", "int f() {\n" + "  g();\n" * 60 + "}\n", "f has 62 lines"),
+    ("python/nkisim/run/twisted.py", "def f(x):\n" + "    if x: pass\n" * 25,
+     "f has a cyclomatic complexity of 26"),
+    ("isa/base/twisted.cpp", "int f(int x) {\n" + "  if (x) g();\n" * 25 + "}\n",
+     "f has a cyclomatic complexity of 26"),
+])
+def test_a_function_too_large(tmp_path, name, text, said):
+    code, found = check(tree(tmp_path, {**GOOD, name: text}))
+    assert code == 1 and said in found

@@ -1,0 +1,61 @@
+"""What a release is made from: one version everywhere, a licence text for all that wheels hold, and the
+changelog. NKISIM_TEST_WHEEL=WHEEL also uses a wheel as its first user does (packaging/try_wheel)."""
+
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SPDX = (ROOT / "packaging" / "bundled.spdx").read_text()
+
+
+def load(path):
+    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.stem, loader))
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    loader.exec_module(module)
+    sys.dont_write_bytecode = before
+    return module
+
+
+def test_the_version_is_the_same_everywhere():
+    version, = re.findall(r"^project\(nkisim VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)
+    assert f'\nversion = "{version}"\n' in (ROOT / "pyproject.toml").read_text()
+    assert re.search(r"PackageName: nkisim\n.*\nPackageVersion: (.+)", SPDX)[1] == version
+
+
+def test_every_licence_has_its_text():
+    expressions = re.findall(r"PackageLicenseConcluded: (.+)", SPDX)
+    assert len(expressions) == len(re.findall(r"^PackageName", SPDX, re.M)) > 5
+    names = {name for e in expressions for name in re.split(r" AND | WITH ", e)}
+    names.remove("GPL-3.0-or-later")  # libstdc++: its exception lets a program be under other terms
+    texts = {p.stem for p in (ROOT / "LICENSES").glob("*.txt")}
+    assert names == texts - {"SystemC-NOTICE"}
+    assert (ROOT / "LICENSES" / "Apache-2.0.txt").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_a_commit_belongs_where_it_changes_most():
+    part_of = load(ROOT / "packaging" / "changelog").part_of
+    assert part_of(["90\t3\ttests/python/x.py", "2\t1\tmodels/core.cpp"]) == "Timing"
+    assert part_of(["5\t0\tisa/alu.cpp", "2\t2\tsrc/cli/main.cpp"]) == "Instructions"
+    assert part_of(["-\t-\tdocs/images/a.png", "1\t1\tCMakeLists.txt"]) == "Build and tests"
+
+
+def test_scripts_parse():
+    scripts = [p for folder in ("packaging", "scripts") for p in (ROOT / folder).iterdir()
+               if p.is_file() and p.read_bytes().startswith(b"#!/usr/bin/env bash")]
+    assert len(scripts) > 8
+    for script in scripts:
+        subprocess.run(["bash", "-n", script], check=True)
+        assert os.access(script, os.X_OK), script
+
+
+@pytest.mark.skipif("NKISIM_TEST_WHEEL" not in os.environ, reason="NKISIM_TEST_WHEEL is not set")
+def test_a_wheel_in_an_environment_of_its_own():
+    subprocess.run([ROOT / "packaging" / "try_wheel", os.environ["NKISIM_TEST_WHEEL"], sys.executable], check=True)

@@ -1,0 +1,236 @@
+"""The profile of several ranks: tables, accounting, the path from rank to rank, merged timelines."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+import nkisim
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+sys.path.append(str(ROOT / "python"))
+from nkisim_profile import timeline, world  # noqa: E402
+from nkisim_profile.report import world as page  # noqa: E402
+from nkisim_profile.session import Session  # noqa: E402
+from nkisim_profile.tables import SCHEMA, TABLES  # noqa: E402
+
+RANKS, LATE, BYTES = 4, 1, 128 * 16 * 4
+WORK = [1, 40, 5, 1]  # activations of each rank before it comes
+
+
+def kernel(x, work):
+    src = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    dst = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    t = nl.full((128, 512), 1.0, dtype=nl.float32)
+    for _ in nl.dynamic_range(nisa.register_alloc(nl.load(work))):
+        nisa.activation(dst=t, op=nl.exp, data=t)
+    mine = nl.load(x)
+    nisa.tensor_tensor(dst=mine, data1=mine, data2=t[:, 0:16], op=nl.multiply)
+    nisa.dma_copy(dst=src, src=mine)
+    ncc.all_reduce([src], [dst], ncc.ReplicaGroup([list(range(RANKS))]), nl.add)
+    nisa.dma_copy(dst=out, src=dst)
+    return out
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A trace on four ranks of LNC 2's target, of which one comes late: sessions and what was said."""
+    folder = tmp_path_factory.mktemp("world")
+    x = [np.zeros((128, 16), np.float32) for _ in range(RANKS)]
+    work = [np.array([[n]], np.int32) for n in WORK]
+    result = nkisim.run(kernel, nkisim.per_rank(x), nkisim.per_rank(work), ranks=RANKS, target="trn2",
+                        timing=False)
+    result.save(folder / "k.nisa")
+    said = subprocess.run([PROGRAM, "run", str(folder / "k.nisa"), "--explain", "--session",
+                           str(folder / "{rank}.npz"), "--accounting-json", str(folder / "{rank}.json"),
+                           "--chrome", str(folder / "{rank}.trace.json"),
+                           "--summary-json", str(folder / "summary.{rank}.json")],
+                          check=True, text=True, stdout=subprocess.PIPE).stdout
+    return folder, [Session(folder / f"{r}.npz") for r in range(RANKS)], said
+
+
+def test_every_rank_has_its_row(run):
+    _, sessions, _ = run
+    rows = [TABLES["CcOp"](s) for s in sessions]
+    for row in rows:
+        assert set(row) <= {c[0] for c in SCHEMA["CcOp"]}
+        assert [row[k][0] for k in ("operation", "algorithm", "dtype", "replica_group",
+                                    "input_size", "output_size", "num_elements")] == [
+            "AllReduce", "Mesh", "float32", "[[0, 1, 2, 3]]", BYTES, BYTES, BYTES // 4]
+    ends = {int(row["end_ts"][0]) for row in rows}
+    assert len(ends) == 1  # all at once
+    durations = [int(row["duration_ns"][0]) for row in rows]
+    # The late rank's own is the operation, the others' contain waiting for it.
+    assert durations[LATE] == min(durations)
+    assert durations[LATE] == pytest.approx(13_331, rel=0.15)
+    assert durations[0] - durations[LATE] == pytest.approx(39 * 705, rel=0.2)  # ACTIVATEs of 512
+    for row in rows:
+        assert int(row["cc_trigger_start_delay"][0]) == 1810
+        n = RANKS
+        assert row["bus_bandwidth"][0] == pytest.approx(
+            2 * (n - 1) / n * BYTES / row["duration_ns"][0] * 1e9)
+
+
+def test_cc_cores_are_busy_while_an_operation_is(run):
+    _, sessions, _ = run
+    for rank, s in enumerate(sessions):
+        op, found, streams = (TABLES[t](s) for t in ("CcOp", "CcInstruction", "CcStream"))
+        assert found["start_ts"][0] == op["start_ts"][0]
+        assert found["end_ts"].max() == op["end_ts"][0]
+        assert (found["start_ts"][1:] == found["end_ts"][:-1]).all()
+        assert {d.partition("_")[0] for d in found["description"]} == {"SEMAPHORE", "DMA"}
+        first = rank % 8 * 2  # LNC 1: two CC-cores for each of a chip's eight ranks
+        assert streams["cc_core_ids"] == [str([first, first + 1])]
+        assert set(found["core_idx"]) == {first}
+
+
+def test_the_summary_adds_the_tables_up(run):
+    folder, sessions, _ = run
+    for rank, s in enumerate(sessions):
+        summary = json.loads((folder / f"summary.{rank}.json").read_text())["nc_0"]
+        op, instructions = TABLES["CcOp"](s), TABLES["CcInstruction"](s)
+        assert summary["cc_op_count"] == 1
+        assert summary["cc_op_time"] == pytest.approx(op["duration_ns"].sum() * 1e-9, rel=1e-3)
+        assert summary["cc_op_active_time"] == summary["cc_op_time"]
+        assert summary["cc_cores_instruction_count"] == len(instructions["start_ts"])
+        assert summary["cc_op_active_time_percent"] == pytest.approx(
+            summary["cc_op_time"] / summary["total_time"])
+
+
+def test_waiting_is_charged_to_the_rank(run):
+    folder, sessions, _ = run
+    for rank in range(RANKS):
+        (core,) = json.loads((folder / f"{rank}.json").read_text())["cores"]
+        end = sessions[rank].end_fs
+        for total in [e["total_fs"] for e in core["engines"].values()] + [
+                q["total_fs"] for q in core["dma_queues"].values()]:
+            assert sum(total.values()) == end
+        (queue,) = [q["total_fs"] for name, q in core["dma_queues"].items() if "ollective" in name]
+        waited = queue.get(f"waiting for rank {LATE}", 0)
+        c = sessions[rank].collectives
+        assert waited == int((c.ready - c.start)[0])
+        assert (waited == 0) == (rank == LATE)
+        # Its end, and what came before it started, are the operation's own.
+        assert queue["in collective"] == int(c.end[0] - c.trigger_end[0]) - waited
+
+
+def test_the_path_goes_through_the_late_rank(run):
+    _, sessions, said = run
+    path = sessions[0].facts["world"]["path"]
+    assert all(s.facts["world"]["path"] == path for s in sessions)
+    assert path[0]["from_fs"] == 0
+    assert all(a["to_fs"] == b["from_fs"] for a, b in zip(path, path[1:]))
+    assert path[-1]["to_fs"] == max(s.end_fs for s in sessions)
+    operation = next(i for i, p in enumerate(path) if p["cause"] == "collective")
+    assert {p["rank"] for p in path[:operation]} == {LATE}
+    assert not [p for p in path if p["cause"] == "wait_rank"]
+    # The rank's own path can only say whom it waited for.
+    own = sessions[0].path
+    assert 13 in own.cause.tolist()
+    assert "in collectives" in said and "critical path of the world" in said
+
+
+def test_a_merged_timeline(run):
+    folder, sessions, _ = run
+    ranks = world.read([folder / f"{r}.npz" for r in range(RANKS)])
+    events = json.loads(timeline.write_chrome(*world.timeline_of(ranks), title=world.title))
+    events = events["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert set(names.values()) == {"Collectives of all ranks",
+                                   *(f"Rank {r} core 0" for r in range(RANKS))}
+    of_world = next(pid for pid, name in names.items() if name == "Collectives of all ranks")
+    slices = [e for e in events if e["ph"] == "X" and e["pid"] == of_world]
+    assert sum(e["name"] == "AllReduce" for e in slices) == RANKS
+    assert sum(e["name"] == f"waiting for rank {LATE}" for e in slices) == RANKS - 1
+    assert sum(e["ph"] == "s" for e in events) == RANKS - 1
+    assert len([e for e in events if e["ph"] == "X"]) > sum(len(s.parts) for s in sessions)
+
+
+def test_a_merged_timeline_for_perfetto(run):
+    pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    folder, _, _ = run
+    ranks = world.read([folder / f"{r}.npz" for r in range(RANKS)])
+    trace = pb.Trace()
+    trace.ParseFromString(timeline.write_perfetto(*world.timeline_of(ranks), title=world.title))
+    descriptors = [p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")]
+    assert len({d.uuid for d in descriptors}) == len(descriptors)
+    flows = [n for p in trace.packet for n in p.track_event.flow_ids]
+    assert sorted(flows) == sorted(2 * sorted(set(flows))) and len(set(flows)) == RANKS - 1
+
+
+def test_merged_files(run):
+    folder, _, _ = run
+    files = [str(folder / f"{r}.npz") for r in range(RANKS)]
+    out = folder / "all.pftrace"
+    subprocess.run([PROGRAM, "view", *files, "-f", "chrome", "-o", str(out)], check=True)
+    assert json.loads(out.read_text())["traceEvents"]
+    html = folder / "all.html"
+    subprocess.run([PROGRAM, "report", *files, "-o", str(html)], check=True)
+    text = html.read_text()
+    assert "@DATA@" not in text
+    data = json.loads(text.split('type="application/json">')[1].split("</script>")[0])
+    assert [r["rank"] for r in data["ranks"]] == list(range(RANKS))
+    done = subprocess.run([PROGRAM, "view", *files, "-f", "parquet", "-o", str(folder / "t")],
+                          text=True, stderr=subprocess.PIPE)
+    assert done.returncode == 3 and "several sessions" in done.stderr
+    done = subprocess.run([PROGRAM, "view", files[0], files[0], "-f", "chrome", "-o", str(out)],
+                          text=True, stderr=subprocess.PIPE)
+    assert done.returncode == 3 and "not the ranks of one run" in done.stderr
+
+
+def test_the_timeline_of_a_rank_has_its_cc_core(run):
+    folder, sessions, _ = run
+    for rank, s in enumerate(sessions):
+        events = json.loads((folder / f"{rank}.trace.json").read_text())["traceEvents"]
+        rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        mine = [(rows[e["pid"], e["tid"]], e["name"], e["ts"], e["dur"]) for e in events
+                if e["ph"] == "X" and "CC-core" in rows[e["pid"], e["tid"]]]
+        again = [(track, name, a / 1000, (b - a) / 1000) for _, track, name, a, b, _ in
+                 timeline.slices(s) if "CC-core" in track]
+        assert sorted(mine) == sorted(again)
+        assert "AllReduce" in {name for _, name, _, _ in mine}
+
+
+def test_the_page_escapes_what_it_shows(run):
+    folder, _, _ = run
+    ranks = world.read([folder / f"{r}.npz" for r in range(RANKS)])
+    ranks.path = [{**ranks.path[0], "source": "</script><b>"}]
+    assert "</script><b>" not in page.render(ranks).split('type="application/json">')[1].split(
+        "</script>")[0]
+    assert page.render(ranks).count("</script>") == 2
+
+
+def contending(x, big, beside):
+    """Loads, beside an all-reduce or alone."""
+    dst = nl.ndarray(big.shape, dtype=big.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.shared_hbm)
+    if beside:
+        ncc.all_reduce([big], [dst], ncc.ReplicaGroup([[0, 1]]), nl.add)
+    total = nl.full((128, 2048), 0.0, dtype=nl.float32)
+    for k in range(x.shape[1] // 2048):
+        nisa.tensor_copy(dst=total, src=nl.load(x[:, k * 2048:(k + 1) * 2048]))
+    if nl.program_id(0) == 0:
+        nl.store(out, total)
+    return out
+
+
+def test_a_kernel_shares_its_dma_and_memory_with_collectives():
+    """Its own transfers beside an operation take longer: a large one takes bandwidth of the stack (two
+    cores to a rank), a small one moves as descriptors on the rings."""
+    def latency(rows, **options):
+        x, big = np.zeros((128, 65536), np.float32), np.zeros((rows, 1024), np.float32)
+        return nkisim.run(contending, x, big, grid=2, ranks=2, fold=False, any_world=True,
+                          timing="only", target="trn2", **options)[0].latency_us
+
+    assert latency(2048, beside=True) > 1.1 * latency(2048, beside=False)
+    assert latency(64, beside=True) != latency(64, beside=True,
+                                               overrides={"collectives.ring_bytes": 0})
