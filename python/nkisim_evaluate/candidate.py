@@ -76,7 +76,7 @@ class Flags:
             self.add("introspection", event)
         elif event in ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link",
                        "os.symlink", "os.truncate", "shutil.rmtree", "shutil.copyfile"):
-            self.add("files", f"{event} {arguments[0]!r}")
+            self._changed(event, arguments[0])
 
     def _asked(self):
         """Whether the candidate's own code is behind this event, and not a library that it uses."""
@@ -92,13 +92,18 @@ class Flags:
         if not (where + os.sep).startswith(self._roots) and where != os.path.dirname(self._own):
             self.add("files", f"{event} {where}")
 
+    def _changed(self, event, path):
+        named = isinstance(path, (str, bytes, os.PathLike))
+        own = named and self._is_reference(os.path.realpath(os.fsdecode(path)))
+        self.add("reference" if own else "files", f"{event} {path!r}")
+
     def _opened(self, path, mode, flags):
         if isinstance(path, int) or path is None:
             return
         where = os.path.realpath(os.fsdecode(path))
         writes = (isinstance(mode, str) and any(c in mode for c in "wax+")) or (
             isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-        if where == self._reference:
+        if self._is_reference(where):
             self.add("reference", f"opened {where}")
         elif where == os.devnull:
             return
@@ -106,6 +111,20 @@ class Flags:
             self.add("files", f"wrote {where}")
         elif not self._importable(where):
             self.add("files", f"opened {where}")
+
+    def _is_reference(self, where):
+        """The file itself, under any name, or its bytecode, which Python reads in its place."""
+        if self._reference is None:
+            return False
+        folder, name = os.path.split(where)
+        parent, own = os.path.split(self._reference)
+        bytecode = name.endswith(".pyc") and name.split(".")[0] == own.rpartition(".")[0]
+        if bytecode and folder in (parent, os.path.join(parent, "__pycache__")):
+            return True
+        try:
+            return where == self._reference or os.path.samefile(where, self._reference)
+        except OSError:
+            return False
 
     def _importable(self, where):
         if where == self._own:

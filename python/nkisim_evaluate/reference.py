@@ -15,6 +15,7 @@ import collections
 import hashlib
 import importlib.util
 import os
+import sys
 
 import numpy as np
 
@@ -44,15 +45,19 @@ class Case:
 
 
 def load(path):
-    """The module in a file, under a name of its own."""
+    """The module in a file, under a name of its own. No bytecode of it is kept: that would be a second
+    file from which a candidate could read it."""
     spec = importlib.util.spec_from_file_location("nkisim_reference", path)
     if spec is None or not os.path.isfile(path):
         raise BadReference(f"{path}: there is no such Python file")
     module = importlib.util.module_from_spec(spec)
+    keeps_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
     except Exception as problem:
         raise BadReference(f"{path}: {type(problem).__name__}: {problem}") from problem
+    finally:
+        sys.dont_write_bytecode = keeps_none
     return module
 
 

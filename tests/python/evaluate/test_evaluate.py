@@ -1,7 +1,10 @@
 """nkisim evaluate: what it says of good, wrong, illegal, dishonest and violent candidates."""
 
+import importlib.util
 import json
 import os
+import pathlib
+import py_compile
 import subprocess
 import sys
 import textwrap
@@ -15,6 +18,7 @@ import nkisim_evaluate
 from nkisim_evaluate import Evaluator, Settings
 from nkisim_evaluate.cache import normalised
 from nkisim_evaluate.evaluator import parse_bytes
+from nkisim_evaluate.reference import load
 
 REFERENCE = """
 import numpy as np
@@ -58,6 +62,7 @@ def kernel_with(text):
 def reference(tmp_path_factory):
     path = tmp_path_factory.mktemp("reference") / "ref.py"
     path.write_text(REFERENCE)
+    os.link(path, f"{path}.twin")
     return path
 
 
@@ -152,6 +157,12 @@ CHEATS = {
     "imports the reference": (
         "reference", HEAD + "sys.path.insert(0, os.path.dirname('REFERENCE'))\nimport ref\n" +
         BODY.replace("INSERT", "")),
+    "gives the reference another name": (
+        "reference", kernel_with("os.link('REFERENCE', 'REFERENCE.linked')")),
+    "reads a second name of the reference": (
+        "reference", kernel_with("open('REFERENCE.twin').read()")),
+    "reads the reference's bytecode": (
+        "reference", kernel_with("import importlib.util as u\n    open(u.cache_from_source('REFERENCE'), 'rb').read()")),
     "reads the reference": ("reference", kernel_with("open('REFERENCE').read()")),
     "reads files": ("files", kernel_with("open('/etc/hostname').read()")),
     "lists folders": ("files", kernel_with("os.listdir('/tmp')")),
@@ -205,6 +216,29 @@ def test_a_cheat_is_flagged(name, judge, reference):
     assert kind in record["flags"], record
     assert record["status"] in ("illegal", "wrong", "error"), record
     assert not (name == "gives the same for all inputs" and record["status"] == "ok")
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["text", "bytecode"])
+def test_a_flag_does_not_depend_on_how_python_finds_a_module(compiled, judge, reference):
+    """An import reads the text of a module or, where there is one, its bytecode; and whether a machine
+    keeps bytecode (PYTHONDONTWRITEBYTECODE) decides which."""
+    cached = pathlib.Path(importlib.util.cache_from_source(str(reference)))
+    cached.unlink(missing_ok=True)
+    if compiled:
+        py_compile.compile(str(reference), doraise=True)
+    record = verdict_of(judge, CHEATS["imports the reference"][1].replace("REFERENCE", str(reference)))
+    assert cached.exists() == compiled  # neither judge nor candidate wrote it
+    assert "reference" in record["flags"], record
+    assert record["status"] == "illegal", record
+
+
+def test_the_judge_keeps_no_bytecode_of_a_reference(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "ref.py"
+    path.write_text(REFERENCE)
+    load(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["ref.py"]
+    assert sys.dont_write_bytecode is False
 
 
 def test_what_libraries_do_is_no_flag(judge):
