@@ -9,13 +9,16 @@
 namespace nkisim::compiler {
 namespace {
 
+// "(auto, one)" without the parentheses.
 std::vector<std::string_view> split(std::string_view choices) {
+  constexpr std::string_view kComma = ", ";
   std::vector<std::string_view> out;
+  choices = choices.substr(1, choices.size() - 2);
   while (true) {
-    const std::size_t bar = choices.find('|');
-    out.push_back(choices.substr(0, bar));
-    if (bar == std::string_view::npos) return out;
-    choices.remove_prefix(bar + 1);
+    const std::size_t comma = choices.find(kComma);
+    out.push_back(choices.substr(0, comma));
+    if (comma == std::string_view::npos) return out;
+    choices.remove_prefix(comma + kComma.size());
   }
 }
 
@@ -60,10 +63,18 @@ std::string Switch::variable() const {
   return out;
 }
 
+std::string_view Switch::automatic(bool legacy, isa::Generation generation) const {
+  const std::string_view all = legacy ? neuronxcc : nki;
+  const std::size_t bar = all.find('|');
+  if (bar == std::string_view::npos) return all;
+  return generation < isa::Generation::kV3 ? all.substr(0, bar) : all.substr(bar + 1);
+}
+
 std::span<const Switch> switches() {
   static const std::vector<Switch> kSwitches = {
-#define NKISIM_SWITCH(name, choices, of_trace, stage, what) \
-  {#name, split(choices), of_trace, Switch::Stage::stage, what, &CompilerOptions::name},
+#define NKISIM_SWITCH(type, name, count, choices, of_trace, nki, neuronxcc, stage, what) \
+  {#name,     split(#choices),      of_trace, nki,                                       \
+   neuronxcc, Switch::Stage::stage, what,     &CompilerOptions::name},
 #include "compiler/options.def"
 #undef NKISIM_SWITCH
   };
@@ -86,6 +97,49 @@ CompilerOptions trace_options(const Chosen& chosen) {
     choose(s, chosen(s).value_or(std::string(s.of_trace)), options);
   }
   return options;
+}
+
+#define NKISIM_SWITCH(type, name_, count, choices, ...)                  \
+  std::string_view name(type choice) {                                   \
+    static const std::vector<std::string_view> kTexts = split(#choices); \
+    return kTexts.at(static_cast<std::size_t>(choice));                  \
+  }
+#include "compiler/options.def"
+#undef NKISIM_SWITCH
+
+CompilerOptions resolved(CompilerOptions options, Origin origin, const isa::Program& program) {
+  const bool free = program.control_flow().empty() && !program.explicit_semaphores();
+  const bool merges = options.transfers != "auto" || options.descriptors != "static";
+  for (const Switch& s : switches()) {
+    std::string_view& choice = options.*s.value;
+    if (choice == "auto") choice = s.automatic(origin.legacy, program.machine().generation);
+  }
+  if (!merges) options.transfers = "none";  // no profile with static descriptors shows a merged one
+  if (!free) options.descriptors = "dynamic";
+  if (options.descriptors == "static" && options.dma_queues == "software") {
+    options.dma_queues = "split";  // static descriptors are written by nobody at run time
+  }
+  return options;
+}
+
+Choices choices_of(const CompilerOptions& options) {
+  Choices out;
+  const auto number = [&](const Switch& s) {
+    return std::find(s.choices.begin(), s.choices.end(), options.*s.value) - s.choices.begin();
+  };
+  auto next = switches().begin();
+#define NKISIM_SWITCH(type, name, ...) out.name = static_cast<type>(number(*next++));
+#include "compiler/options.def"
+#undef NKISIM_SWITCH
+  return out;
+}
+
+std::vector<NamedChoice> named_choices(const CompilerOptions& options) {
+  std::vector<NamedChoice> out;
+  for (const Switch& s : switches()) {
+    if (s.stage == Switch::Stage::kCompiling) out.push_back({s.name, options.*s.value});
+  }
+  return out;
 }
 
 std::string switches_as_markdown() {

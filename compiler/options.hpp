@@ -2,6 +2,7 @@
 // command line, the environment variables, Python's SWITCHES and the table of docs/compiler.md.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -9,11 +10,43 @@
 #include <string_view>
 #include <vector>
 
+#include "isa/program/program.hpp"
+
 namespace nkisim::compiler {
+
+/// How a program comes to the compiler.
+struct Origin {
+  bool open = false;    // its on-chip tensors without an address are to be given one
+  bool legacy = false;  // recorded from neuronxcc.nki, whose compiler decides otherwise
+};
 
 /// The choice of every switch, by its name: one of the table's texts.
 struct CompilerOptions {
-#define NKISIM_SWITCH(name, choices, of_trace, stage, what) std::string_view name;
+#define NKISIM_SWITCH(type, name, ...) std::string_view name;
+#include "compiler/options.def"
+#undef NKISIM_SWITCH
+};
+
+// What each switch may be, as the table has it: DmaQueues::k_split.
+#define NKISIM_CHOICES2(a, b) k_##a, k_##b
+#define NKISIM_CHOICES3(a, b, c) k_##a, k_##b, k_##c
+#define NKISIM_CHOICES4(a, b, c, d) k_##a, k_##b, k_##c, k_##d
+#define NKISIM_SWITCH(type, name, count, choices, ...) \
+  enum class type : std::uint8_t { NKISIM_CHOICES##count choices };
+#include "compiler/options.def"
+#undef NKISIM_SWITCH
+#undef NKISIM_CHOICES2
+#undef NKISIM_CHOICES3
+#undef NKISIM_CHOICES4
+
+// The text of a choice.
+#define NKISIM_SWITCH(type, ...) [[nodiscard]] std::string_view name(type choice);
+#include "compiler/options.def"
+#undef NKISIM_SWITCH
+
+/// What passes follow: no switch is `auto` any more.
+struct Choices {
+#define NKISIM_SWITCH(type, name, ...) type name{};
 #include "compiler/options.def"
 #undef NKISIM_SWITCH
 };
@@ -25,10 +58,13 @@ struct Switch {
   std::string_view name;                  // as in Python
   std::vector<std::string_view> choices;  // the first is the default for kernels
   std::string_view of_trace;              // the default for a trace that is placed already
+  std::string_view nki, neuronxcc;        // what `auto` is for each; empty: there is none
   Stage stage;
   std::string_view what;  // it does, in Markdown
   std::string_view CompilerOptions::*value;
 
+  /// What `auto` is for a program of the new API or of neuronxcc.nki on a generation.
+  [[nodiscard]] std::string_view automatic(bool legacy, isa::Generation generation) const;
   [[nodiscard]] bool flag() const { return choices.size() >= 2 && choices[1] == "yes"; }
   [[nodiscard]] std::string option() const;    // "dma-queues"
   [[nodiscard]] std::string variable() const;  // "NKISIM_DMA_QUEUES"
@@ -45,6 +81,21 @@ using Chosen = std::function<std::optional<std::string>(const Switch&)>;
 [[nodiscard]] CompilerOptions kernel_options(const Chosen& chosen);
 /// What a placed trace is compiled with: `chosen`, else the default for traces.
 [[nodiscard]] CompilerOptions trace_options(const Chosen& chosen);
+
+/// What the switches come to for one program: `auto` has become what it is for the program's API
+/// and generation, and choices that exclude each other or that the program does not allow have
+/// given way. The only place where that is decided.
+[[nodiscard]] CompilerOptions resolved(CompilerOptions options, Origin origin,
+                                       const isa::Program& program);
+/// The same as values; `options` are resolved.
+[[nodiscard]] Choices choices_of(const CompilerOptions& options);
+
+/// The choice of a switch that a compiled program can have followed.
+struct NamedChoice {
+  std::string_view name, choice;
+};
+/// All of them, for reports.
+[[nodiscard]] std::vector<NamedChoice> named_choices(const CompilerOptions& options);
 
 /// The table of docs/compiler.md.
 [[nodiscard]] std::string switches_as_markdown();

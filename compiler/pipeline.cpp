@@ -55,9 +55,10 @@ std::size_t Compiled::changed(std::string_view pass) const {
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config) {
   check_recorded(program, origin.open);
-  Unit unit{program, options, origin, std::move(config)};
-  unit.over_capacity = options.over_capacity == "yes";
   Compiled out;
+  out.choices = resolved(options, origin, program);
+  Unit unit{program, choices_of(out.choices), origin, std::move(config)};
+  unit.over_capacity = unit.choices.over_capacity == OverCapacity::k_yes;
   for (const Pass& pass : kPipeline) {
     Done done = pass.run(unit);
     out.steps.push_back({pass.name, done.changed, std::move(done.text)});

@@ -30,6 +30,7 @@ struct Compiled {
     std::string text;  // in words
   };
   std::vector<Step> steps;  // by pass
+  CompilerOptions choices;  // what it followed: resolved()
   std::string_view delay;   // Unit::delay
   bool packed = false;
   std::vector<Peak> peaks;

@@ -14,12 +14,6 @@
 
 namespace nkisim::compiler {
 
-/// How a program comes to the compiler.
-struct Origin {
-  bool open = false;    // its on-chip tensors without an address are to be given one
-  bool legacy = false;  // recorded from neuronxcc.nki
-};
-
 /// The highest byte per partition that the tensors of one memory end at.
 struct Peak {
   int core = 0;
@@ -30,7 +24,7 @@ struct Peak {
 /// A program on its way through the pipeline, and what passes have found out about it.
 struct Unit {
   isa::Program& program;
-  const CompilerOptions& options;
+  Choices choices;
   Origin origin;
   /// The costs of the machine it is compiled for; loaded when a pass asks.
   std::function<const models::Config&()> config;
@@ -49,6 +43,8 @@ struct Unit {
   [[nodiscard]] bool may_drop() const {
     return program.control_flow().empty() && !program.explicit_semaphores();
   }
+  /// Whether passes may make one instruction of several, in another order.
+  [[nodiscard]] bool may_group() const { return origin.open && may_drop() && program.cores() == 1; }
 };
 
 /// What a pass did: how many instructions or tensors it changed, and in words (empty: nothing to

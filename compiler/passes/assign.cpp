@@ -26,9 +26,9 @@ Route route_of(const isa::Inst& inst, const isa::Program& program) {
 }
 
 isa::Engine dma_trigger(const isa::Inst& inst, const isa::Program& program, DmaQueues queues) {
-  if (queues == DmaQueues::kOne || inst.engine != isa::Engine::kSync) return inst.engine;
+  if (queues == DmaQueues::k_one || inst.engine != isa::Engine::kSync) return inst.engine;
   const Route route = route_of(inst, program);
-  if (queues == DmaQueues::kSoftware && route.program_data &&
+  if (queues == DmaQueues::k_software && route.program_data &&
       program.machine().generation >= isa::Generation::kV3) {
     return isa::Engine::kGpSimd;
   }
@@ -95,15 +95,9 @@ std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
 }
 
 Done assign(Unit& unit) {
-  std::string_view queues = unit.options.dma_queues;
-  if (queues == "auto") queues = unit.origin.legacy ? "software" : "split";
-  const bool fixed = unit.options.descriptors == "static" && unit.may_drop();
-  if (fixed && queues == "software") queues = "split";
-  const DmaQueues chosen = queues == "software" ? DmaQueues::kSoftware
-                           : queues == "split"  ? DmaQueues::kSplit
-                                                : DmaQueues::kOne;
-  Done done{assign_queues(unit.program, chosen), "dma_queues=" + std::string(queues)};
-  if (fixed) {
+  Done done{assign_queues(unit.program, unit.choices.dma_queues),
+            "dma_queues=" + std::string(name(unit.choices.dma_queues))};
+  if (unit.choices.descriptors == Descriptors::k_static) {
     const std::size_t taken = use_static_queues(unit.program, unit.config().dma.engines);
     done.text += ", " + std::to_string(taken) + " by static descriptors";
   }

@@ -7,16 +7,10 @@
 
 namespace nkisim::compiler {
 
-/// Who triggers a DMA for which the program names no engine.
-enum class DmaQueues : std::uint8_t {
-  kOne,    // as recorded: SyncE, or GpSimd where descriptors are made by software
-  kSplit,  // loads SyncE, stores to HBM ScalarE: a store that waits for its data holds up no load
-  kSoftware,  // as kSplit, but inputs and outputs of the program go through GpSimd's software
-              // descriptors (generations that have hardware descriptors)
-};
-
 /// Gives DMAs whose engine is open the one that `queues` says, where they can run there. Returns
-/// how many changed.
+/// how many changed. k_one: as recorded, SyncE, or GpSimd where descriptors are made by software;
+/// k_split: loads SyncE, stores to HBM ScalarE; k_software: as k_split, but inputs and outputs of
+/// the program go through GpSimd's software descriptors (generations that have hardware ones).
 std::size_t assign_queues(isa::Program& program, DmaQueues queues);
 
 /// Gives DMAs with open engine, open `dge_mode` and addresses that are known static descriptors,

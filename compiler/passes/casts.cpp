@@ -35,9 +35,7 @@ Store narrowing_store(const isa::Inst& inst, const std::vector<bool>& placed) {
 }  // namespace
 
 Done casts(Unit& unit) {
-  const std::string_view chosen = unit.options.casts;
-  const bool wanted = chosen == "auto" ? unit.origin.legacy : chosen == "engine";
-  if (!wanted || !unit.origin.open || !unit.may_drop()) return {};
+  if (unit.choices.casts == Casts::k_dma || !unit.origin.open || !unit.may_drop()) return {};
   isa::Program& program = unit.program;
   const std::vector<bool> placed = unit.final_addresses();
   Rewrite rewrite(program);

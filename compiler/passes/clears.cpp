@@ -143,7 +143,7 @@ std::vector<std::uint32_t> dead_clears(const isa::Program& program,
 }
 
 Done clears(Unit& unit) {
-  if (unit.options.clears != "drop" || !unit.may_drop()) return {};
+  if (unit.choices.clears == Clears::k_keep || !unit.may_drop()) return {};
   const std::vector<std::uint32_t> dead = dead_clears(unit.program, unit.final_addresses());
   unit.program.remove(dead);
   return {dead.size()};

@@ -244,16 +244,9 @@ bool may_copy_elsewhere(const isa::Inst& inst) {
   return inst.op == isa::Op::k_tensor_copy && scalar_form(inst).has_value();
 }
 
-std::string_view engines_of(const Unit& unit) {
-  if (unit.options.engines != "auto") return unit.options.engines;
-  if (!unit.origin.legacy) return "default";
-  return unit.program.machine().generation < isa::Generation::kV3 ? "scalar" : "load";
-}
-
 Done engines(Unit& unit) {
-  const std::string_view chosen = engines_of(unit);
-  Done done{0, "engines=" + std::string(chosen)};
-  if (chosen != "scalar" || !unit.may_drop()) return done;
+  Done done{0, "engines=" + std::string(name(unit.choices.engines))};
+  if (unit.choices.engines != Engines::k_scalar || !unit.may_drop()) return done;
   isa::Program::Version own = unit.program.version();
   Mover mover(unit.program, unit.config());
   done.changed = mover.run();

@@ -11,9 +11,6 @@ namespace nkisim::compiler {
 /// same bits.
 [[nodiscard]] bool may_copy_elsewhere(const isa::Inst& inst);
 
-/// What a recorded program is to do with its open copies: "default", "scalar" or "load".
-[[nodiscard]] std::string_view engines_of(const Unit& unit);
-
 /// "scalar": ScalarE does every open copy out of PSUM, with an activation function. "load" is the
 /// list scheduler's, which gives an open copy to VectorE or ScalarE, whichever starts it first.
 Done engines(Unit& unit);

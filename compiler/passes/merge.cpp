@@ -176,10 +176,7 @@ class Merger {
 }  // namespace
 
 Done merge(Unit& unit) {
-  const std::string_view chosen = unit.options.merge;
-  const bool v3 = unit.program.machine().generation >= isa::Generation::kV3;
-  const bool wanted = chosen == "auto" ? unit.origin.legacy && v3 : chosen == "copies";
-  if (!wanted || !unit.origin.open || !unit.may_drop()) return {};
+  if (unit.choices.merge == Merge::k_none || !unit.origin.open || !unit.may_drop()) return {};
   return {Merger(unit.program, unit.final_addresses()).run()};
 }
 

@@ -95,8 +95,8 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& 
 }
 
 Done rename(Unit& unit) {
-  const CompilerOptions& options = unit.options;
-  if (options.rename != "loads" || options.schedule == "program") return {};
+  const Choices& choices = unit.choices;
+  if (choices.rename == Rename::k_none || choices.schedule == IssueOrder::k_program) return {};
   if (unit.program.explicit_semaphores()) return {};
   return {rename_tiles(unit.program, unit.final_addresses()).size()};
 }

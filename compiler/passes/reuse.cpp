@@ -160,7 +160,7 @@ std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vecto
 }
 
 Done reuse(Unit& unit) {
-  if (unit.options.reuse != "results" || !unit.may_drop()) return {};
+  if (unit.choices.reuse == Reuse::k_none || !unit.may_drop()) return {};
   const auto repeated = reuse_results(unit.program, unit.final_addresses());
   unit.program.remove(repeated);
   return {repeated.size()};

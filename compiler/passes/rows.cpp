@@ -222,11 +222,8 @@ class RowMerger {
 }  // namespace
 
 Done rows(Unit& unit) {
-  const std::string_view chosen = unit.options.rows;
   isa::Program& program = unit.program;
-  const bool v3 = program.machine().generation >= isa::Generation::kV3;
-  const bool wanted = chosen == "auto" ? unit.origin.legacy && v3 : chosen == "merge";
-  if (!wanted || !unit.origin.open || !unit.may_drop() || program.cores() > 1) return {};
+  if (unit.choices.rows == Rows::k_none || !unit.may_group()) return {};
   if (!can_be_placed(unit)) return {0, "the program's own order does not fit"};
   isa::Program::Version own = program.version();
   const std::vector<bool> placed = unit.final_addresses();

@@ -84,11 +84,11 @@ Schedule schedule(const isa::Program& program, const models::Config& config,
 }
 
 Done schedule(Unit& unit) {
-  if (unit.options.schedule == "program") return {};
+  if (unit.choices.schedule == IssueOrder::k_program) return {};
   ScheduleOptions options;
   options.placed = unit.final_addresses();
   options.packed = unit.packed;
-  options.balance = engines_of(unit) == "load" && scalar_copies(unit.program);
+  options.balance = unit.choices.engines == Engines::k_load && scalar_copies(unit.program);
   if (!unit.origin.open) {
     const Schedule found = schedule(unit.program, unit.config(), options);
     give(unit.program, found.to_scalar, isa::Engine::kScalar);

@@ -259,11 +259,7 @@ std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<
   return Sharer(program, placed, room).run();
 }
 
-bool shares(const Unit& unit) {
-  const bool wanted =
-      unit.options.share == "auto" ? unit.origin.legacy : unit.options.share == "tiles";
-  return wanted && unit.may_drop();
-}
+bool shares(const Unit& unit) { return unit.choices.share == Share::k_tiles && unit.may_drop(); }
 
 Done share(Unit& unit) {
   if (!shares(unit)) return {};

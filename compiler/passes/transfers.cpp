@@ -202,12 +202,8 @@ class TransferMerger {
 }  // namespace
 
 Done transfers(Unit& unit) {
-  const std::string_view chosen = unit.options.transfers;
   isa::Program& program = unit.program;
-  const bool v3 = program.machine().generation >= isa::Generation::kV3;
-  const bool dynamic = unit.options.descriptors != "static";
-  const bool wanted = chosen == "auto" ? unit.origin.legacy && v3 && dynamic : chosen == "merge";
-  if (!wanted || !unit.origin.open || !unit.may_drop() || program.cores() > 1) return {};
+  if (unit.choices.transfers == Transfers::k_none || !unit.may_group()) return {};
   if (unit.over_capacity || !can_be_placed(unit)) return {0, "the present order does not fit"};
   isa::Program::Version own = program.version();
   const std::vector<bool> placed = unit.final_addresses();

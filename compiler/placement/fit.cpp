@@ -53,10 +53,10 @@ std::string megabytes(std::int64_t bytes) { return std::to_string(bytes >> 20U) 
 
 // Of the orders, the one in which SBUF overflows least, with what has to leave and come back.
 std::optional<Done> spill(Unit& unit) {
-  const std::string_view chosen = unit.options.spill;
-  const bool wanted = chosen == "auto" ? unit.origin.legacy : chosen == "latest";
   isa::Program& program = unit.program;
-  if (!wanted || !unit.may_drop() || program.cores() > 1) return std::nullopt;
+  if (unit.choices.spill == Spill::k_none || !unit.may_drop() || program.cores() > 1) {
+    return std::nullopt;
+  }
   const std::vector<bool> placed = unit.final_addresses();
   const isa::Program::Version kernels = program.version();
   if (shares(unit)) {  // what it keeps alive too long comes back from memory as well
@@ -117,8 +117,8 @@ Done fit(Unit& unit) {
   }
   unit.packed = false;
   if (const std::optional<Done> spilled = spill(unit)) return *spilled;
-  if (!unit.origin.legacy && unit.options.over_capacity != "warn") throw *problem;
-  if (unit.options.over_capacity == "no") refuse_too_large(unit.program);
+  if (!unit.origin.legacy && unit.choices.over_capacity != OverCapacity::k_warn) throw *problem;
+  if (unit.choices.over_capacity == OverCapacity::k_no) refuse_too_large(unit.program);
   unit.overflow = problem;
   unit.over_capacity = true;
   place_tensors(unit, true);

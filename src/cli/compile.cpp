@@ -49,6 +49,21 @@ std::string explanation(const compiler::Compiled& compiled) {
   return out.str();
 }
 
+// What each switch came to; "auto" says what it stood for.
+std::string switches(const compiler::Compiled& compiled) {
+  std::string out;
+  for (const auto& [name, choice] : compiler::named_choices(compiled.choices)) {
+    out.append(out.empty() ? "switches  " : " ").append(name).append("=").append(choice);
+  }
+  return out + '\n';
+}
+
+nlohmann::ordered_json switches_as_json(const compiler::Compiled& compiled) {
+  auto out = nlohmann::ordered_json::object();
+  for (const auto& [name, choice] : compiler::named_choices(compiled.choices)) out[name] = choice;
+  return out;
+}
+
 nlohmann::ordered_json steps_as_json(const compiler::Compiled& compiled) {
   auto steps = nlohmann::ordered_json::array();
   for (const auto& step : compiled.steps) {
@@ -80,11 +95,12 @@ int run(const Args& args) {
     print_json({{"file", output},
                 {"instructions", after},
                 {"recorded_instructions", before},
-                {"passes", steps_as_json(compiled)}});
+                {"passes", steps_as_json(compiled)},
+                {"compiler", switches_as_json(compiled)}});
     return kOk;
   }
   std::ostream& said = on_stdout ? std::cerr : std::cout;
-  if (given(args, "explain")) said << explanation(compiled);
+  if (given(args, "explain")) said << explanation(compiled) << switches(compiled);
   if (!on_stdout)
     said << output << ": " << after << " instructions, " << before << " as recorded\n";
   return kOk;

@@ -19,7 +19,7 @@ TEST_CASE("a program's only DMA leaves the queue it was recorded on", "[assign]"
   isa::Program& program = b.program();
   REQUIRE(program.uses(Engine::kSync, 0));
   CHECK_FALSE(program.uses(Engine::kScalar, 0));
-  CHECK(compiler::assign_queues(program, compiler::DmaQueues::kSplit) == 1);
+  CHECK(compiler::assign_queues(program, compiler::DmaQueues::k_split) == 1);
   CHECK_FALSE(program.uses(Engine::kSync, 0));
   CHECK(program.uses(Engine::kScalar, 0));
   CHECK(program.uses(Engine::kVector, 0));
@@ -31,6 +31,6 @@ TEST_CASE("a queue that the kernel named stays", "[assign]") {
   const auto y = b.hbm("y", Dtype::kFloat32, {128, 512});
   b.op("memset", {{"dst", PB::arg(b.all(s))}, {"value", PB::arg(1.0)}}, Engine::kVector);
   b.op("dma_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(s))}}, Engine::kSync);
-  CHECK(compiler::assign_queues(b.program(), compiler::DmaQueues::kSplit) == 0);
+  CHECK(compiler::assign_queues(b.program(), compiler::DmaQueues::k_split) == 0);
   CHECK(b.program().uses(Engine::kSync, 0));
 }

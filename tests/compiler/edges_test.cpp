@@ -22,8 +22,7 @@ namespace {
 using Order = std::vector<std::size_t>;
 
 compiler::Done run_edges(isa::Program& program) {
-  const compiler::CompilerOptions options;
-  compiler::Unit unit{program, options, {}, [] { return load_config("trn3"); }};
+  compiler::Unit unit{program, {}, {}, [] { return load_config("trn3"); }};
   return compiler::edges(unit);
 }
 

@@ -71,6 +71,69 @@ TEST_CASE("switches come from the table", "[pipeline]") {
   }
 }
 
+namespace {
+
+// What every auto came to, in the table's order.
+std::string automatic(const char* target, bool legacy, const std::string& descriptors = "") {
+  const isa::Program program(*isa::find_machine(target));
+  auto options = compiler::kernel_options(kNothing);
+  if (!descriptors.empty()) options.descriptors = descriptors;
+  options = compiler::resolved(options, {true, legacy}, program);
+  std::string out;
+  for (const Switch& s : compiler::switches()) {
+    if (s.choices.front() == "auto") out.append(out.empty() ? "" : " ").append(options.*s.value);
+  }
+  return out;
+}
+
+}  // namespace
+
+// Written down by hand from docs/compiler.md: dma_queues, share, engines, casts, merge, rows,
+// transfers, spill.
+TEST_CASE("auto is one thing for each API and generation", "[pipeline]") {
+  for (const char* target : {"trn1", "inf2", "trn2", "trn3"}) {
+    INFO(target);
+    const bool first = target == std::string("trn1") || target == std::string("inf2");
+    CHECK(automatic(target, false) == "split none default dma none none none none");
+    CHECK(automatic(target, true) ==
+          (first ? "software tiles scalar engine none none none latest"
+                 : "software tiles load engine copies merge merge latest"));
+  }
+}
+
+TEST_CASE("static descriptors leave no DMA to GpSimd and none to merge", "[pipeline]") {
+  CHECK(automatic("trn2", true, "static") == "split tiles load engine copies merge none latest");
+  CHECK(automatic("trn2", false, "static") == "split none default dma none none none none");
+}
+
+TEST_CASE("a program with a loop keeps dynamic descriptors", "[pipeline]") {
+  TraceFile trace = recorded(
+      "{\"i\": \"loop_begin\", \"register\": \"r0\", \"start\": 0, \"stop\": 4, \"step\": 1}\n"
+      "{\"i\": \"loop_end\"}\n");
+  auto options = compiler::kernel_options(choose("descriptors", "static"));
+  CHECK(compiler::resolved(options, {true, false}, *trace.program).descriptors == "dynamic");
+}
+
+TEST_CASE("what is chosen stays, as a value and as text", "[pipeline]") {
+  const isa::Program program(*isa::find_machine("trn2"));
+  for (const Switch& s : compiler::switches()) {
+    for (const std::string_view choice : s.choices) {
+      if (choice == "auto") continue;
+      INFO(s.name << '=' << choice);
+      auto options = compiler::kernel_options(choose(std::string(s.name), std::string(choice)));
+      options = compiler::resolved(options, {true, true}, program);
+      CHECK(options.*s.value == choice);
+    }
+  }
+  auto options = compiler::resolved(compiler::kernel_options(choose("engines", "scalar")),
+                                    {true, false}, program);
+  const compiler::Choices choices = compiler::choices_of(options);
+  CHECK(choices.engines == compiler::Engines::k_scalar);
+  CHECK(choices.dma_queues == compiler::DmaQueues::k_split);
+  CHECK(choices.over_capacity == compiler::OverCapacity::k_no);
+  CHECK(name(choices.engines) == "scalar");
+}
+
 TEST_CASE("open tensors get addresses, given ones stay", "[pipeline]") {
   TraceFile trace = recorded(sbuf("a", 64) + sbuf("b", 64, R"(, "address": 100)") + copy("a", "x") +
                              copy("b", "a") + copy("y", "b"));

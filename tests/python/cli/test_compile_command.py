@@ -110,8 +110,14 @@ def test_explain_says_what_each_pass_did(tmp_path):
     done = command("compile", tmp_path / "k.nisa", "-o", tmp_path / "out.nisa", "--explain")
     passes = [line.split()[0] for line in done.stdout.splitlines()[:-1]]
     assert passes == ["edges", "clears", "casts", "merge", "rows", "fit", "forward", "reuse", "rename",
-                      "share", "transfers", "engines", "queues", "schedule", "place"]
+                      "share", "transfers", "engines", "queues", "schedule", "place", "switches"]
     assert "rename          1 tiles" in done.stdout
+    said = "schedule=list dma_queues=split descriptors=dynamic clears=drop reuse=results rename=loads " \
+        "share=none engines=default casts=dma merge=none rows=none transfers=none spill=none " \
+        "over_capacity=no"
+    assert f"\nswitches  {said}\n" in done.stdout
+    done = command("compile", tmp_path / "k.nisa", "-o", tmp_path / "out.nisa", "--json")
+    assert json.loads(done.stdout)["compiler"] == dict(word.split("=") for word in said.split())
 
 
 def test_errors_leave_no_file_and_say_where(tmp_path):
