@@ -52,8 +52,7 @@ def total_times(summary):
 def restart(recorder):
     """Fresh memory with the inputs in it."""
     recorder.program.restart()
-    recorder.loaded.clear()
-    recorder.load_inputs()
+    recorder.reload_inputs()
 
 
 def _attempt(recorder, options, result, undefined):
