@@ -26,8 +26,8 @@ except ImportError:
 CPP_ROOMS = ("isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops", "models", "compiler", "checks", "src/files", "src/config", "src/trace",
              "src/run", "src/device_profile", "src/report", "src/cli", "python/binding")
 #: Packages below python/; a package that is not named itself is in its parent's place.
-PYTHON_ROOMS = ("nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
-                "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
+PYTHON_ROOMS = ("nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.lowering",
+                "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
                 "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_evaluate",
                 "nkisim_adapters", "nkisim_validation")

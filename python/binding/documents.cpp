@@ -17,13 +17,15 @@
 namespace nkisim::python {
 namespace {
 
-// Checks limits against a summary in JSON: (text, kept, message) each.
+// Checks limits against a summary and the run's totals in JSON: (text, kept, message) each.
 std::vector<std::tuple<std::string, bool, std::string>> check_budgets(
-    const std::vector<std::string>& texts, const std::string& summary) {
+    const std::vector<std::string>& texts, const std::string& summary, const std::string& totals) {
   const auto metrics = nlohmann::ordered_json::parse(summary);
+  const auto all = nlohmann::ordered_json::parse(totals);
   std::vector<std::tuple<std::string, bool, std::string>> rows;
   for (const std::string& text : texts) {
-    const nkisim::BudgetResult result = nkisim::check_budget(nkisim::parse_budget(text), metrics);
+    const nkisim::BudgetResult result =
+        nkisim::check_budget(nkisim::parse_budget(text), metrics, all);
     rows.emplace_back(text, result.kept, result.message);
   }
   return rows;
@@ -116,7 +118,8 @@ void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("alu", [](const std::string& s) { return code_of(parse_alu(s)); });
   m.def("act", [](const std::string& s) { return code_of(parse_act(s)); });
   m.def("machine", &describe_machine);
-  m.def("check_budgets", &check_budgets);
+  m.def("check_budgets", &check_budgets, py::arg("texts"), py::arg("summary"),
+        py::arg("totals") = "{}");
   m.def("junit_xml", &junit_xml);
   m.def("error_kind", &error_kind);
   program.def("save", &save).def("refusals", &refused);

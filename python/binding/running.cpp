@@ -80,7 +80,11 @@ py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& resu
   std::ostringstream text;
   summary.print(text);
   py::dict out;
-  out["latency_ns"] = static_cast<double>(result.end) * 1e-6;
+  const nkisim::Totals totals(summary);
+  const nkisim::Interval span = summary.span();
+  out["latency_ns"] = nkisim::in_seconds(totals.latency()) * 1e9;
+  out["totals"] = totals.metrics().dump();
+  out["span"] = std::pair(span.start, span.end);
   out["instructions"] = result.instructions;
   out["partial"] = result.partial;
   out["json"] = summary.json().dump();

@@ -213,9 +213,17 @@ class World {
   isa::World world_;
 };
 
+// Of ranks that ran from a first start to a last end each, in fs.
+double latency_ns(const std::vector<std::pair<models::Fs, models::Fs>>& ranks) {
+  std::vector<nkisim::Interval> spans;
+  for (const auto& [start, end] : ranks) spans.push_back({start, end});
+  return nkisim::in_seconds(nkisim::latency(spans)) * 1e9;
+}
+
 }  // namespace
 
 void bind_world(py::module_& m) {
+  m.def("latency_ns", &latency_ns);
   py::class_<World>(m, "World")
       .def(py::init<const std::vector<py::object>&, const std::string&, bool>())
       .def("restart", &World::restart)

@@ -1,3 +1,5 @@
 """nki.collectives."""
 
-from nkisim.isa.collectives import *  # noqa: F403
+from nkisim.isa import collectives as _collectives
+
+globals().update({k: v for k, v in vars(_collectives).items() if not k.startswith("_")})

@@ -1,3 +1,5 @@
 """nki.language."""
 
-from nkisim.api.language import *  # noqa: F403
+from nkisim.api import language as _language
+
+globals().update(_language.public_names(vars(_language)))

@@ -65,11 +65,6 @@ def read_constants(folder):
         return {k: archive[k] for k in archive.files if k.startswith("const")}
 
 
-def slowest(summary):
-    """The metrics of the core that took longest; empty without any."""
-    return max(summary.values(), key=lambda m: m["total_time"], default={})
-
-
 def machine_options(target=None, config=None, overrides=None, switches=None):
     """The machine and the compiler's switches as options of `nkisim run`."""
     words = [w for name, value in (("--target", target), ("--config", config)) if value
@@ -134,20 +129,19 @@ def _text(fraction):
     return f"{100 * fraction:.0f} %"
 
 
-def verdict(summary):
+def verdict(said):
     """Three lines for people: what bounds the kernel, what its engines and DMA do, what it moves."""
-    core = slowest(summary)
-    active = {e: core[f"{e}_engine_active_time_percent"]
-              for e in ("tensor", "vector", "scalar", "gpsimd")}
-    active["DMA"] = core["dma_active_time_percent"]
-    busiest = max(active, key=active.get)
-    bound = busiest if active[busiest] >= 0.6 else "latency"
-    return [f"bound by {bound}: {busiest} is active {_text(active[busiest])} of "
-            f"{core['total_time'] * 1e6:.2f} us",
+    run, busiest = said["totals"], said["busiest"]
+    active = {e: run[f"{e}_engine_active_time_percent"]
+              for e in ("tensor", "vector", "scalar", "gpsimd", "sync")}
+    active["DMA"] = run["dma_active_time_percent"]
+    unit = busiest["unit"]
+    return [f"bound by {unit if busiest['binds'] else 'latency'}: {unit} is active "
+            f"{_text(busiest['active'])} of {said['latency_us']:.2f} us",
             "active: " + ", ".join(f"{e} {_text(v)}" for e, v in active.items()),
-            f"HBM read {core['hbm_read_bytes']} bytes, written {core['hbm_write_bytes']}; MFU "
-            f"{_text(core['mfu_estimated_percent'])}, bandwidth "
-            f"{_text(core['mbu_estimated_percent'])}"]
+            f"HBM read {run['hbm_read_bytes']} bytes, written {run['hbm_write_bytes']}; MFU "
+            f"{_text(run['mfu_estimated_percent'])}, bandwidth "
+            f"{_text(run['mbu_estimated_percent'])}"]
 
 
 class Outputs:
@@ -299,12 +293,10 @@ class Evaluation:
             self.wrong = stop
 
     def _note(self, said):
-        summary = said["summary"]
-        self.record["summary"] = summary
-        self.record["latency_us"] = 1e6 * slowest(summary)["total_time"]
+        self.record["summary"], self.record["latency_us"] = said["summary"], said["latency_us"]
         if self.judge.baseline:
             self.record["speedup"] = self.judge.baseline / self.record["latency_us"]
-        self.record["verdict"] = verdict(summary)
+        self.record["verdict"] = verdict(said)
         if said.get("confidence"):  # without the list of all rates
             self.record["confidence"] = {k: v for k, v in said["confidence"].items() if k != "rates"}
         for peak in said.get("peaks", ()):

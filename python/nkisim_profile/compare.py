@@ -72,7 +72,7 @@ def changes(a, b):
 
 def compare(a, b, names):
     """What differs between two sessions, as `--json` prints it; times in ns, `summary` as AWS's."""
-    x, y = a.summary(), b.summary()
+    x, y = a.totals(), b.totals()
     return {"a": names[0], "b": names[1],
             "summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
             "by_engine": changes(by_engine(a), by_engine(b)),

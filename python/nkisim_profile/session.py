@@ -91,6 +91,11 @@ class Session:
         """Every metric of a core."""
         return self.facts["summary"][f"nc_{core}"]
 
+    def totals(self):
+        """The metrics of all cores together: total_time is the run's latency."""
+        said = self.facts.get("totals")  # sessions of older versions have none
+        return said or max(self.summaries().values(), key=lambda m: m["total_time"])
+
     def summaries(self):
         """The summary of each core by its name, as summary-json has it."""
         return {f"nc_{core}": self.summary(core) for core in range(self.cores)}

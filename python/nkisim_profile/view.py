@@ -110,7 +110,7 @@ def events_json(session):
         waited.setdefault(consumer, []).append(producer)
     for row in instructions:
         row["inst_dep_ids"] = waited.get(row["id"], [])
-    return {"summary": [session.summary()], "metadata": [meta], "instruction": instructions,
+    return {"summary": list(session.summaries().values()), "metadata": [meta], "instruction": instructions,
             "dma": _rows(TABLES["DmaPacketAggregated"](session), LEGACY_DMA.items()),
             "active_time": _rows(TABLES["ActiveTime"](session)),
             "semaphore_update": _rows(TABLES["SemaphoreUpdate"](session)),
@@ -155,8 +155,12 @@ def group_of(key):
 
 def summary_text(session):
     lines = [f"Summary metrics account for Logical NeuronCore config = {session.cores}"]
-    for core in range(session.cores):
-        metrics = session.summary(core)
+    nodes = session.summaries()
+    if session.cores > 1:
+        nodes = {"all cores": session.totals(), **nodes}
+    for name, metrics in nodes.items():
+        if session.cores > 1:
+            lines.append(f"\n{name}")
         for group in ["overall_stats"] + [g for g, _ in GROUPS]:
             rows = [(k, human(k, v)) for k, v in metrics.items() if group_of(k) == group]
             if rows:

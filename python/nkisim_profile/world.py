@@ -29,6 +29,11 @@ class World:
         self.ranks, self.path = facts.get("ranks"), facts.get("path") or []
         self.end_fs = max(s.end_fs for s in self.by_rank.values())
 
+    def latency_us(self):
+        """From the first start to the last end of anything on any rank."""
+        spans = [s.facts.get("span_fs", (0, s.end_fs)) for s in self.by_rank.values()]
+        return (max(end for _, end in spans) - min(start for start, _ in spans)) / FS_PER_NS / 1000
+
     def operations(self):
         """A dict per rank and operation, in the order of ranks and starts. Times in fs."""
         for rank, s in self.by_rank.items():

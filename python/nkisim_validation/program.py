@@ -39,12 +39,12 @@ class Program:
         return done.stdout
 
     def summary(self, trace, config, overrides=()):
-        """The profiler's figures of one core of a run (times in s) by name, `bottleneck`, and
+        """The profiler's figures of a run over all cores (times in s) by name, `bottleneck`, and
         `uncertain`: the share of its busy time at rates or sizes that nobody measured."""
         changes = [word for item in overrides for word in ("--set", item)]
         said = json.loads(self.call("run", trace, "--timing-only", "--allow-unwritten",
                                     "--allow-over-capacity", "--config", config, *changes, "--json"))
-        return {**said["summary"]["nc_0"], "bottleneck": said["bottleneck"].split(";")[0],
+        return {**said["totals"], "bottleneck": said["bottleneck"].split(";")[0],
                 "uncertain": said["confidence"]["uncertain"]}
 
     def config(self, name, overrides=()):

@@ -205,6 +205,17 @@ isa::Error with_names(const isa::Error& error, const TraceFile& trace) {
   return named;
 }
 
+// What `run` gives; where it gets stuck, semaphores have names.
+template <typename Run>
+auto naming(const TraceFile& trace, const Run& run) {
+  try {
+    return run();
+  } catch (const isa::Error& e) {
+    if (e.message().rfind("deadlock: ", 0) != 0) throw;
+    throw with_names(e, trace);
+  }
+}
+
 void run_timed(const Args& args, Limits& limits, Outcome& out) {
   const models::Config config = config_for(args, *out.trace.program);
   const std::uint64_t total = out.trace.program->insts().size();
@@ -222,12 +233,8 @@ void run_timed(const Args& args, Limits& limits, Outcome& out) {
     progress.update(std::min(n, total), total);
     return !limits.stop(n);
   };
-  try {
-    out.result = simulate(*out.trace.program, config, out.memory.get(), sim);
-  } catch (const isa::Error& e) {
-    if (e.message().rfind("deadlock: ", 0) != 0) throw;
-    throw with_names(e, out.trace);
-  }
+  out.result = naming(out.trace,
+                      [&] { return simulate(*out.trace.program, config, out.memory.get(), sim); });
   progress.clear();
   if (out.result.partial) limits.calm();
   try_switches(args, limits, config, out);
@@ -276,11 +283,11 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Li
 }
 
 void print_row(const std::string& target, const Outcome& out) {
-  const double seconds = out.summary.metrics().at("total_time").get<double>();
+  const Totals totals(out.summary);
   std::ostringstream latency;
-  latency << std::fixed << std::setprecision(3) << seconds * 1e6 << " us";
+  latency << std::fixed << std::setprecision(3) << totals.latency_us() << " us";
   std::cout << std::left << std::setw(9) << target << std::setw(16) << latency.str()
-            << bottleneck(out.summary) << '\n';
+            << totals.bottleneck() << '\n';
 }
 
 int run_targets(const Args& args, Limits& limits) {
@@ -319,7 +326,9 @@ int run(const Args& args) {
   std::string target = text(args, "target");
   if (target.empty() && !config.empty()) target = load_config(config).target;
   const auto out = run_one(args, target, limits);
-  if (out->world) return run_ranks(args, limits, *out);
+  if (out->world) {
+    return naming(out->trace, [&] { return run_ranks(args, limits, *out); });
+  }
   print_result(args, *out);
   return exit_code(*out);
 }

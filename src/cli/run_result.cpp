@@ -1,7 +1,6 @@
 #include "src/cli/run_result.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
@@ -25,7 +24,8 @@ std::string short_number(double x) {
 
 // The lines most runs are looked at for.
 void print_brief(const Summary& summary) {
-  const auto m = summary.metrics();
+  const Totals totals(summary);
+  const Json& m = totals.metrics();
   const auto number = [&m](const char* key) { return m.at(key).get<double>(); };
   std::cout << std::fixed << std::setprecision(3) << "latency      " << number("total_time") * 1e6
             << " us (" << m.at("neuroncore_cycle_count") << " cycles)\n"
@@ -41,7 +41,7 @@ void print_brief(const Summary& summary) {
             << number("hbm_write_bytes") / 1024 << " KiB, " << number("mbu_estimated_percent") * 100
             << " % of HBM bandwidth\n";
   std::cout << "flops        " << number("hardware_flops") / 1e9 << " GFLOP, MFU "
-            << number("mfu_estimated_percent") * 100 << " %\nbottleneck   " << bottleneck(summary)
+            << number("mfu_estimated_percent") * 100 << " %\nbottleneck   " << totals.bottleneck()
             << '\n';
 }
 
@@ -163,27 +163,6 @@ void print_failures(const Args& args, const Outcome& out) {
   print_budgets(out.budgets, true);
 }
 
-std::string bottleneck(const Summary& summary) {
-  constexpr double kBound = 0.6;  // busy for less than this explains nothing
-  constexpr std::array<std::pair<const char*, const char*>, 5> kCandidates = {
-      {{"TensorEngine", "tensor_engine_active_time_percent"},
-       {"VectorEngine", "vector_engine_active_time_percent"},
-       {"ScalarEngine", "scalar_engine_active_time_percent"},
-       {"GpSimdEngine", "gpsimd_engine_active_time_percent"},
-       {"DMA", "dma_active_time_percent"}}};
-  const auto metrics = summary.metrics();
-  const auto share = [&metrics](const auto& c) {
-    return metrics.at(c.second).template get<double>();
-  };
-  const auto& best =
-      *std::max_element(kCandidates.begin(), kCandidates.end(),
-                        [&](const auto& a, const auto& b) { return share(a) < share(b); });
-  std::ostringstream text;
-  text << (share(best) < kBound ? "latency; busiest is " : "") << best.first << " ("
-       << std::lround(share(best) * 100) << " % active)";
-  return text.str();
-}
-
 void check_result_options(const Args& args) {
   for (const char* name : {"rtol", "atol"}) {
     const double tolerance = args[name].as<double>();
@@ -209,7 +188,12 @@ void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out
   }
   if (out.timed) {
     const Json summary = out.summary.json();
-    for (const Budget& b : budgets) out.budgets.push_back(check_budget(b, summary));
+    if (!budgets.empty()) {
+      const Totals totals(out.summary);
+      for (const Budget& b : budgets) {
+        out.budgets.push_back(check_budget(b, summary, totals.metrics()));
+      }
+    }
     if (given(args, "summary-json"))
       write_text(text(args, "summary-json"),
                  summary.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
@@ -235,7 +219,7 @@ Json to_json(const Outcome& out) {
             {"instructions", out.result.instructions}};
   if (!out.stopped_by.empty()) j["stopped_by"] = out.stopped_by;
   if (out.timed) j["summary"] = out.summary.json();
-  if (out.timed) j["bottleneck"] = bottleneck(out.summary);
+  if (out.timed) Totals(out.summary).put(j);
   if (out.timed && !out.result.partial)
     j["confidence"] = out.confidence.json(out.origin, out.summary);
   for (const compiler::Peak& p : out.peaks) {

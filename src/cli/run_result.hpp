@@ -51,8 +51,6 @@ void print_budgets(const std::vector<BudgetResult>& budgets, bool quiet);
 void print_result(const Args& args, const Outcome& out);
 /// Outputs that differ and budgets that are broken, on standard error.
 void print_failures(const Args& args, const Outcome& out);
-/// What the run is bound by, in words: "TensorEngine (93 % active)".
-[[nodiscard]] std::string bottleneck(const Summary& summary);
 [[nodiscard]] nlohmann::ordered_json to_json(const Outcome& out);
 /// 128 + signal after an interruption, kBadInput after a limit, kDiffers if outputs differ or were
 /// left out or a budget is broken, else kOk.

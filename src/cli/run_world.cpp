@@ -113,7 +113,10 @@ bool passes(const RankOutcome& rank) { return rank.left_out.empty() && all_match
 
 Json to_json(const RankOutcome& rank, const SimResult& result, bool timed) {
   Json j = {{"instructions", result.instructions}};
-  if (timed) j["summary"] = rank.summary.json();
+  if (timed) {
+    j["summary"] = rank.summary.json();
+    j["latency_us"] = in_seconds(latency(rank.summary)) * 1e6;
+  }
   for (const Comparison& row : rank.outputs) {
     j["outputs"].push_back(
         {{"output", row.tensor}, {"equal", row.mismatches == 0}, {"mismatches", row.mismatches}});
@@ -166,16 +169,28 @@ std::vector<TestCase> test_cases(const std::vector<RankOutcome>& ranks) {
   return cases;
 }
 
+Totals totals_of(const std::vector<RankOutcome>& ranks) {
+  std::vector<const Summary*> summaries;
+  for (const RankOutcome& r : ranks) summaries.push_back(&r.summary);
+  return Totals(summaries);
+}
+
 void print(const Args& args, const WorldResult& result, const std::vector<RankOutcome>& ranks,
            bool timed) {
   for (std::size_t r = 0; r < ranks.size(); ++r) print_difference(r, ranks[r]);
   if (given(args, "quiet")) return;
   if (timed) {
     std::cout << "rank  latency\n";
+    const auto row = [](const auto& rank, double us) {
+      std::cout << std::left << std::setw(6) << rank << std::fixed << std::setprecision(3) << us
+                << " us\n";
+    };
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-      std::cout << std::left << std::setw(6) << r << std::fixed << std::setprecision(3)
-                << models::to_ns(result.ranks[r].end) / 1e3 << " us\n";
+      row(r, in_seconds(latency(ranks[r].summary)) * 1e6);
     }
+    const Totals totals = totals_of(ranks);
+    row("all", totals.latency_us());
+    std::cout << "bottleneck   " << totals.bottleneck() << '\n';
   }
   std::uint64_t instructions = 0;
   for (const SimResult& r : result.ranks) instructions += r.instructions;
@@ -225,7 +240,10 @@ class Run {
     for (std::size_t r = 0; r < ranks_.size(); ++r) conclude(r);
     if (!wanted_.empty()) {
       const Json metrics = metrics_of(ranks_);
-      for (const Budget& b : wanted_) budgets_.push_back(check_budget(b, metrics));
+      const Totals totals = totals_of(ranks_);
+      for (const Budget& b : wanted_) {
+        budgets_.push_back(check_budget(b, metrics, totals.metrics()));
+      }
     }
     if (given(args_, "junit")) write_junit();
     const int code = exit_code();
@@ -236,7 +254,8 @@ class Run {
     if (partial_) std::cerr << "nkisim: stopped early; every report is of what ran until then\n";
     print(args_, result_, ranks_, options_.timed);
     print_budgets(budgets_, given(args_, "quiet"));
-    if (given(args_, "explain") && options_.timed) print_world(std::cout, accountings_);
+    if (given(args_, "explain") && options_.timed)
+      print_world(std::cout, accountings_, latencies());
     return code;
   }
 
@@ -285,6 +304,12 @@ class Run {
       accountings_.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
     }
     world_ = world_facts(accountings_, result_.timed_as);
+  }
+
+  [[nodiscard]] std::vector<models::Fs> latencies() const {
+    std::vector<models::Fs> all;
+    for (const RankOutcome& r : ranks_) all.push_back(latency(r.summary));
+    return all;
   }
 
   // What one rank stands for is written under each rank's name.
@@ -360,6 +385,7 @@ class Run {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       all["ranks"].push_back(to_json(ranks_[r], result_.ranks[r], options_.timed));
     }
+    if (options_.timed) totals_of(ranks_).put(all);
     for (const BudgetResult& b : budgets_) all["budgets"].push_back(nkisim::to_json(b));
     std::cout << all.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
     print_budgets(budgets_, true);

@@ -26,9 +26,10 @@ struct BudgetResult {
 /// KB, KiB, ... for sizes, none for counts. Throws a usage Error that names near metrics.
 [[nodiscard]] Budget parse_budget(const std::string& text);
 
-/// Checks the worst core of a summary ({"nc_0": {...}, ...}).
-[[nodiscard]] BudgetResult check_budget(const Budget& budget,
-                                        const nlohmann::ordered_json& summary);
+/// Checks the worst core of a summary ({"nc_0": {...}, ...}); total_time is that of the run's
+/// `totals` (Totals::metrics), if they are known.
+[[nodiscard]] BudgetResult check_budget(const Budget& budget, const nlohmann::ordered_json& summary,
+                                        const nlohmann::ordered_json& totals);
 [[nodiscard]] nlohmann::ordered_json to_json(const BudgetResult& result);
 
 /// A test case of a JUnit report.

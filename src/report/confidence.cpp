@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "src/report/totals.hpp"
+
 namespace nkisim {
 namespace {
 
@@ -240,7 +242,7 @@ Json Confidence::json(const ProgramOrigin& origin, const Summary& summary) const
   Fs all = 0;
   for (const Fs t : time) all += t;
   Json reasons = Json::array({about(origin)});
-  const double us = latency_us(summary);
+  const double us = in_seconds(latency(summary)) * 1e6;
   Json effects = switches(origin, us, reasons);
   const double extrapolated = share(time[kExtrapolated], all), other = share(time[kOtherChip], all),
                assumed = share(time[kAssumed], all);

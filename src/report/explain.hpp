@@ -17,8 +17,9 @@ void print_explanation(std::ostream& out, const Accounting& accounting,
                                                const std::vector<WhatIf>& changes);
 
 /// The ranks of a world and the path through them. Ranks whose time is another's have no accounting
-/// (null), or one without cores.
-void print_world(std::ostream& out, std::span<const Accounting* const> ranks);
+/// (null), or one without cores. `latencies`: of each rank.
+void print_world(std::ostream& out, std::span<const Accounting* const> ranks,
+                 std::span<const models::Fs> latencies);
 /// What a rank's session says of its world: number of ranks, whose time is whose, the path.
 [[nodiscard]] nlohmann::ordered_json world_facts(std::span<const Accounting* const> ranks,
                                                  const std::vector<int>& timed_as);

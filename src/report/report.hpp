@@ -1,6 +1,7 @@
 // Reports: what the room offers to everyone above it.
 //
 //   Reports                          a run's files: which observers they need, and writing them
+//   Totals, latency                  what a run comes to over all its cores and ranks
 //   Confidence                       how far to trust a latency
 //   try_switches                     what the compiler's choices would change
 //   Budget, junit_xml                limits of a run's metrics, and how it kept them
@@ -24,3 +25,4 @@
 #include "src/report/reports.hpp"
 #include "src/report/sources.hpp"
 #include "src/report/switches.hpp"
+#include "src/report/totals.hpp"

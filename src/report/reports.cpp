@@ -72,6 +72,9 @@ void Reports::write_files() {
 void Reports::write_session(const std::string& file, const RunFacts& run,
                             const std::vector<WhatIf>& changes) const {
   nlohmann::ordered_json facts = {{"partial", run.result.partial}, {"summary", run.summary.json()}};
+  Totals(run.summary).put(facts);
+  const Interval span = run.summary.span();
+  facts["span_fs"] = {span.start, span.end};
   if (!run.result.partial) facts["confidence"] = run.confidence;
   facts["verdict"] = verdict(*accounting_, changes);
   for (const WhatIf& w : changes) {

@@ -192,6 +192,8 @@ void Summary::add_static_bytes(CoreTotals& c, const models::DmaEvent& event) con
 void Summary::on_end(const models::RunEnd& run) {
   partial_ = run.partial;
   for (CoreTotals& c : cores_) {
+    for (EngineTotals& e : c.engines) (void)merge_intervals(e.active);  // asked for many times
+    for (DmaClass& d : c.dma) (void)merge_intervals(d.active);
     for (Interval* span : {&c.span, &c.exec_span}) {
       if (span->start == models::kNever) *span = {};
     }
@@ -199,7 +201,7 @@ void Summary::on_end(const models::RunEnd& run) {
 }
 
 void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const {
-  std::vector<Interval> all;
+  std::vector<Interval> all = busy_;
   for (const auto& e : c.engines) all.insert(all.end(), e.active.begin(), e.active.end());
   for (const auto& d : c.dma) all.insert(all.end(), d.active.begin(), d.active.end());
   const double active = seconds_of(merge_intervals(all));
@@ -219,8 +221,8 @@ void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const 
 void Summary::put_flops(Json& out, const CoreTotals& c, double seconds) const {
   const double peak = 2.0 * config_.pe_rows * config_.pe_columns *
                       config_.engines[static_cast<std::size_t>(isa::Engine::kTensor)].clock_ghz *
-                      1e9;
-  const double bandwidth = config_.hbm.bytes_per_ns * 1e9;
+                      1e9 * joined_;
+  const double bandwidth = config_.hbm.bytes_per_ns * 1e9 * joined_;
   const double hbm = number(c.hbm_read + c.hbm_write);
   const double useful = c.flops - c.transpose_flops;
   const double intensity = ratio(useful, hbm);
@@ -282,7 +284,7 @@ void Summary::put_dma(Json& out, const CoreTotals& c, double seconds) const {
   out["dma_transfer_count"] = c.transfers;
   out["dma_transfer_total_bytes"] = bytes;
   out["dma_transfer_average_bytes"] = ratio(number(bytes), number(c.transfers));
-  out["dma_queue_count"] = c.queues.size();
+  out["dma_queue_count"] = static_cast<std::int64_t>(c.queues.size()) + c.other_queues;
   double dynamic_packets = 0, dynamic_bytes = 0;
   const std::pair<std::string, isa::DgeMode> classes[] = {
       {"static", isa::DgeMode::kNone},
@@ -341,6 +343,15 @@ void Summary::put_collectives(Json& out, const CoreTotals& c, double seconds) {
   put("cc_cores_instruction", c.cc_instructions);
 }
 
+// Average rate the limit allowed while the array streamed.
+void Summary::put_throttle(Json& out, const CoreTotals& c, int id) const {
+  if (!config_.throttle.enabled || c.matmuls == 0) return;
+  const double limit =
+      ratio(seconds_of(c.matmul_time) - seconds_of(c.throttled), seconds_of(c.matmul_time));
+  out["throttle_avg_util_limit_nc" + std::to_string(id) + "_percent"] = limit;
+  out["throttle_active_nc" + std::to_string(id) + "_time_ns"] = models::to_ns(c.slow_time);
+}
+
 nlohmann::ordered_json Summary::metrics(int id) const {
   const CoreTotals& c = cores_.at(static_cast<std::size_t>(id));
   const double seconds = seconds_of(length(c.span));
@@ -352,17 +363,19 @@ nlohmann::ordered_json Summary::metrics(int id) const {
   put_dma(out, c, seconds);
   put_memory(out, c);
   put_collectives(out, c, seconds);
-  if (config_.throttle.enabled && c.matmuls > 0) {
-    // Average rate the limit allowed while the array streamed.
-    const double limit =
-        ratio(seconds_of(c.matmul_time) - seconds_of(c.throttled), seconds_of(c.matmul_time));
-    out["throttle_avg_util_limit_nc" + std::to_string(id) + "_percent"] = limit;
-    out["throttle_active_nc" + std::to_string(id) + "_time_ns"] = models::to_ns(c.slow_time);
-  }
+  if (joined_ == 1) put_throttle(out, c, id);
   out["instance_type"] = config_.instance_type;
-  out["nc_idx"] = id;
+  if (joined_ == 1) out["nc_idx"] = id;
   out["nd_idx"] = 0;
   return out;
+}
+
+Interval Summary::span() const {
+  Interval all{models::kNever, 0};
+  for (const CoreTotals& c : cores_) {
+    if (length(c.span) > 0) cover(all, c.span.start, c.span.end);
+  }
+  return all.start == models::kNever ? Interval{} : all;
 }
 
 nlohmann::ordered_json Summary::json() const {

@@ -36,12 +36,16 @@ class Summary : public models::Observer {
   /// after the run.
   [[nodiscard]] nlohmann::ordered_json metrics(int core = 0) const;
   [[nodiscard]] bool partial() const { return partial_; }
+  [[nodiscard]] std::size_t cores() const { return cores_.size(); }
   /// summary-json: one node per core, {"nc_0": {...}}.
   [[nodiscard]] nlohmann::ordered_json json() const;
+  /// From the first start to the last end of anything on any core.
+  [[nodiscard]] Interval span() const;
   /// summary-text: grouped, human units, percentages.
   void print(std::ostream& out) const;
 
  private:
+  friend class Totals;
   struct EngineTotals {
     std::vector<Interval> active;
     models::Fs time = 0;
@@ -64,6 +68,7 @@ class Summary : public models::Observer {
     std::int64_t input_queue = 0, output_queue = 0, weight_queue = 0;
     double flops = 0, transpose_flops = 0, adjusted_flops = 0, adjusted_transpose_flops = 0;
     std::set<models::QueueIndex> queues;
+    std::int64_t other_queues = 0;          // of the other cores that this one stands for
     Interval span{models::kNever, 0};       // of everything
     Interval exec_span{models::kNever, 0};  // ... without set-up opcodes
     std::int64_t semaphore_updates = 0, lanes = 0;
@@ -71,6 +76,11 @@ class Summary : public models::Observer {
   };
   using Json = nlohmann::ordered_json;
   CoreTotals& core(int id);
+  // All cores of all ranks as one, which Totals makes.
+  static Summary joined(const std::vector<const Summary*>& ranks);
+  void join(const Summary& rank, const CoreTotals& c, int times);
+  static void join_dma(CoreTotals& all, const CoreTotals& c, int times);
+  static void join_counts(CoreTotals& all, const CoreTotals& c, int times);
   static void count_throttle(CoreTotals& c, const models::PartEvent& event);
   void add_static_bytes(CoreTotals& c, const models::DmaEvent& event) const;
   void add_flops(CoreTotals& c, const isa::Part& part) const;
@@ -80,12 +90,15 @@ class Summary : public models::Observer {
   void put_dma(Json& out, const CoreTotals& c, double seconds) const;
   void put_memory(Json& out, const CoreTotals& c) const;
   static void put_collectives(Json& out, const CoreTotals& c, double seconds);
+  void put_throttle(Json& out, const CoreTotals& c, int id) const;
 
   const isa::Program* program_ = nullptr;
   models::Config config_;
   std::vector<CoreTotals> cores_;
   std::int64_t input_bytes_ = 0, output_bytes_ = 0, weight_bytes_ = 0;
   bool partial_ = false;
+  int joined_ = 1;              // cores that the only one stands for ...
+  std::vector<Interval> busy_;  // ... and when any of them works
 };
 
 }  // namespace nkisim

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "src/report/summary.hpp"
+#include "src/report/totals.hpp"
 
 namespace nkisim {
 namespace {
@@ -75,29 +76,36 @@ std::string_view group_of(std::string_view key) {
   return system ? "system" : "overall_stats";
 }
 
-}  // namespace
-
-void Summary::print(std::ostream& out) const {
+void print_metrics(std::ostream& out, const nlohmann::ordered_json& values) {
   constexpr std::array<std::string_view, 10> kOrder = {
       "overall_stats", "data_movement", "tensor_engine", "vector_engine", "scalar_engine",
       "sync_engine",   "gpsimd_engine", "cc_engine",     "system",        "throttling_nc0"};
   constexpr int kWidth = 44;
-  for (std::size_t c = 0; c < cores_.size(); ++c) {
-    const Json values = metrics(static_cast<int>(c));
-    if (cores_.size() > 1) out << "core " << c << "\n";
-    for (const std::string_view group : kOrder) {
-      bool titled = false;
-      for (const auto& item : values.items()) {
-        if (group_of(item.key()) != group) continue;
-        if (!titled) out << group << "\n";
-        titled = true;
-        out << "  " << item.key()
-            << std::string(static_cast<std::size_t>(
-                               std::max(1, kWidth - static_cast<int>(item.key().size()))),
-                           ' ')
-            << human(item.key(), item.value()) << "\n";
-      }
+  for (const std::string_view group : kOrder) {
+    bool titled = false;
+    for (const auto& item : values.items()) {
+      if (group_of(item.key()) != group) continue;
+      if (!titled) out << group << "\n";
+      titled = true;
+      out << "  " << item.key()
+          << std::string(static_cast<std::size_t>(
+                             std::max(1, kWidth - static_cast<int>(item.key().size()))),
+                         ' ')
+          << human(item.key(), item.value()) << "\n";
     }
+  }
+}
+
+}  // namespace
+
+void Summary::print(std::ostream& out) const {
+  if (cores_.size() > 1) {
+    out << "all cores\n";
+    print_metrics(out, Totals(*this).metrics());
+  }
+  for (std::size_t c = 0; c < cores_.size(); ++c) {
+    if (cores_.size() > 1) out << "core " << c << "\n";
+    print_metrics(out, metrics(static_cast<int>(c)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/report/totals.hpp"
 #include "src/run/compile_trace.hpp"
 #include "src/run/simulation.hpp"
 
@@ -34,14 +35,6 @@ class Lent {
 
 }  // namespace
 
-double latency_us(const Summary& summary) {
-  double seconds = 0;
-  for (const auto& core : summary.json()) {
-    if (core.is_object()) seconds = std::max(seconds, core.value("total_time", 0.0));
-  }
-  return seconds * 1e6;
-}
-
 SwitchRuns try_switches(TraceFile& trace, const isa::Program::Version& recorded,
                         const compiler::CompilerOptions& used, const models::Config& config,
                         const std::function<bool()>& go_on) {
@@ -59,7 +52,7 @@ SwitchRuns try_switches(TraceFile& trace, const isa::Program::Version& recorded,
     Summary summary;
     sim.observers = {&summary};
     simulate(*trace.program, config, nullptr, sim);
-    return latency_us(summary);
+    return in_seconds(latency(summary)) * 1e6;
   };
   double base = 0;
   try {

@@ -24,9 +24,6 @@ struct SwitchRuns {
   std::string why_not = {};     // nothing could be tried
 };
 
-/// Of the slowest core, from its first start to its last end.
-[[nodiscard]] double latency_us(const Summary& summary);
-
 /// Compiles `recorded`, what the trace's program was before it was compiled with `used`, with every
 /// other choice of every switch that a recorded program can still follow, one at a time, and times
 /// the result without values. The trace's program is afterwards what it was, its instructions at

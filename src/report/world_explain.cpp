@@ -38,13 +38,14 @@ std::string where(const PathItem& item, const Accounting& rank) {
          (place.empty() ? "trace line " + std::to_string(item.inst->loc.trace_line) : place);
 }
 
-void print_ranks(std::ostream& out, std::span<const Accounting* const> ranks) {
+void print_ranks(std::ostream& out, std::span<const Accounting* const> ranks,
+                 std::span<const Fs> latencies) {
   out << "rank    latency, us   in collectives   waiting for ranks\n";
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r] == nullptr || ranks[r]->cores().empty()) continue;  // as another one
     const double end = std::max(1e-9, us(ranks[r]->end()));
     const auto share = [&](Cause cause) { return 100 * us(charged(*ranks[r], cause)) / end; };
-    out << std::left << std::setw(6) << r << std::right << std::setw(13) << us(ranks[r]->end())
+    out << std::left << std::setw(6) << r << std::right << std::setw(13) << us(latencies[r])
         << std::setprecision(1) << std::setw(15) << share(Cause::kCollective) << " %"
         << std::setw(18) << share(Cause::kWaitRank) << " %\n"
         << std::setprecision(3);
@@ -53,9 +54,10 @@ void print_ranks(std::ostream& out, std::span<const Accounting* const> ranks) {
 
 }  // namespace
 
-void print_world(std::ostream& out, std::span<const Accounting* const> ranks) {
+void print_world(std::ostream& out, std::span<const Accounting* const> ranks,
+                 std::span<const Fs> latencies) {
   out << std::fixed << std::setprecision(3);
-  print_ranks(out, ranks);
+  print_ranks(out, ranks, latencies);
   std::vector<PathItem> path = critical_path(ranks);
   if (path.empty()) return;
   const Fs end = path.back().to;

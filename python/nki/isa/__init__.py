@@ -1,9 +1,8 @@
-"""nki.isa: today's functions, which take the positions of older releases as well."""
+"""nki.isa."""
 
-from nkisim.compat.isa import *  # noqa: F403
-from nkisim.compat.isa import __all__ as _older
+from nkisim.api.language import public_names as _public_names
 from nkisim.isa import instructions as _isa
 
-globals().update({name: getattr(_isa, name) for name in _isa.__all__ if name not in _older})
+globals().update(_public_names(vars(_isa)))
 
 from . import constants  # noqa: E402,F401

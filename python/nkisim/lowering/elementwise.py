@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
-from ..values.errors import KernelTypeError, KernelValueError, fail
+from ..values.errors import KernelTypeError, fail
 from ..values.optokens import ACT
 from ..values.storage import PSUM, product, sbuf
 from ..values.tensor import NkiTensor, require_tensor
@@ -327,10 +327,10 @@ FUNCTIONS.update(negative=negative, sin=sin, cos=cos, tan=tan, floor=floor, ceil
 def update(op, dst, value):
     """dst op= value; on PSUM, += of a matmul accumulates in place."""
     recorder = current()
-    pending = recorder.held.pending
+    pending = recorder.pending
     if (op == "add" and pending is not None and pending.kind == "matmul" and
             isinstance(value, NkiTensor) and value is pending.tensor and dst.st.space == PSUM):
-        recorder.held.retarget(recorder, shaped(dst, value.shape), adds=True)
+        recorder.retarget(shaped(dst, value.shape), adds=True)
         return dst
     if pending is not None and (pending.target is not None or pending.tensor.st is dst.st):
         recorder.flush()

@@ -2,7 +2,7 @@
 
 import inspect
 
-from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, is_ours
+from ..values.errors import Error, KernelIndexError, KernelTypeError, KernelValueError, is_ours
 
 _KINDS = ((TypeError, KernelTypeError), (AttributeError, KernelTypeError),
           (LookupError, KernelIndexError), (ArithmeticError, KernelValueError),

@@ -7,7 +7,6 @@ import os
 import warnings
 
 from .. import _core
-from ..lowering import copied_rows
 from ..values.errors import Error, is_strict
 
 #: The switches and what they may be; the first is the default (compiler/options.def).
@@ -51,20 +50,21 @@ class Outcome:
         self.peak = {(core, space): peak for core, space, peak in found["peaks"]}
 
 
-def compile_program(recorder, options):
+def compile_program(recorder, options, legacy):
     """Applies options.compiler to a recorded program and places its memory."""
     # AWS's simulator does not look at the capacity of SBUF and PSUM (nki_simulator.rst).
     simulated = options.undefined == "warn" and not is_strict()
     beyond = "yes" if options.over_capacity else "warn" if simulated else "no"
     choices = {**vars(options.compiler), "over_capacity": beyond}
     found = recorder.program.compile(
-        choices, recorder.dialect.neuronxcc, [st.id for st in recorder.storages if st.address is not None],
-        copied_rows(recorder), options.config or options.target,
+        choices, legacy, [st.id for st in recorder.storages if st.address is not None],
+        recorder.broadcasts, options.config or options.target,
         [f"{k}={v}" for k, v in options.overrides.items()])
     if found["overflow"]:
         message, file, line = found["overflow"]
         problem = Error(message, instruction="ndarray", kernel_file=file, kernel_line=line)
-        warnings.warn(f"{problem}\nrunning over capacity ({recorder.dialect.over_capacity})",
-                      stacklevel=3)
+        why = "the legacy compiler would spill" if legacy else "AWS's simulator does not look; the " \
+            "device refuses it"
+        warnings.warn(f"{problem}\nrunning over capacity ({why})", stacklevel=3)
         options.over_capacity = True
     return Outcome(found)

@@ -43,16 +43,11 @@ def _execute(recorder, options, result):
         warnings.warn(text, stacklevel=5)
 
 
-def total_times(summary):
-    """Of each core, in seconds."""
-    nodes = [summary, *(v for v in summary.values() if isinstance(v, dict))]
-    return [n["total_time"] for n in nodes if "total_time" in n]
-
-
 def restart(recorder):
     """Fresh memory with the inputs in it."""
     recorder.program.restart()
-    recorder.reload_inputs()
+    recorder.loaded.clear()
+    recorder.load_inputs()
 
 
 def _attempt(recorder, options, result, undefined):
@@ -68,8 +63,7 @@ def _attempt(recorder, options, result, undefined):
                                               options.confidence == "full")
             result.executed = found["instructions"]
             result.summary = json.loads(found["json"])
-            # As `nkisim run` says it: from the first start to the last end, on the slowest core.
-            result.latency_ns = 1e9 * max(total_times(result.summary), default=0.0)
+            result.latency_ns, result.totals = found["latency_ns"], json.loads(found["totals"])
             result.summary_text = found["text"]
             result.partial = found["partial"]
             result.confidence = json.loads(found["confidence"]) if "confidence" in found else None

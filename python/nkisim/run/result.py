@@ -18,8 +18,10 @@ class Result:
     def __init__(self, recorder, options, name):
         self.recorder = recorder
         self.outputs: Any = None   # the kernel's arrays: NumPy, torch or JAX as its arguments
+        #: From the first start to the last end of anything on any core.
         self.latency_ns: float | None = None
         self.summary: dict[str, dict[str, Any]] = {}  # the profiler's metrics, one entry per core
+        self.totals: dict[str, Any] = {}  # ... and of all cores together
         self.summary_text = ""
         #: How far to trust the latency: the interval that measurements of such kernels leave, and
         #: why (docs/accuracy.md); its "text" is all that in a line.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .execution import total_times
+from .. import _core
 
 
 class RankResult:
@@ -23,13 +23,12 @@ class RankResult:
         self.summary: dict[str, dict[str, Any]] = json.loads(found.get("json", "{}"))
         self.confidence: dict[str, Any] | None = json.loads(found.get("confidence", "null"))
         self.summary_text = found.get("text", "")
-        self.latency_ns: float | None = None
-        if self.summary:
-            self.latency_ns = 1e9 * max(total_times(self.summary), default=0.0)
+        self.span = found.get("span")  # its first start and last end, in fs
+        self.latency_ns: float | None = found.get("latency_ns")
 
     @property
     def latency_us(self) -> float | None:
-        """When this rank's last instruction or transfer ended, in simulated microseconds."""
+        """From this rank's first start to its last end on any core, in simulated microseconds."""
         return None if self.latency_ns is None else self.latency_ns / 1e3
 
     @property
@@ -77,14 +76,20 @@ class WorldResult:
 
     @property
     def latency_ns(self) -> float | None:
-        """Until the last rank has ended."""
-        times = [r.latency_ns for r in self.ranks if r.latency_ns is not None]
-        return max(times) if times else None
+        """From the first start to the last end of anything on any core of any rank."""
+        spans = [r.span for r in self.ranks if r.span is not None]
+        return _core.latency_ns(spans) if spans else None
 
     @property
     def latency_us(self) -> float | None:
-        """Simulated latency of the slowest rank in microseconds; None for a run without time."""
+        """Simulated latency of all ranks in microseconds; None for a run without time."""
         return None if self.latency_ns is None else self.latency_ns / 1e3
+
+    @property
+    def confidence(self) -> dict[str, Any] | None:
+        """How far to trust the latency: as that of the slowest rank."""
+        timed = [r for r in self.ranks if r.latency_ns is not None]
+        return max(timed, key=lambda r: r.latency_ns).confidence if timed else None
 
     @property
     def summary(self) -> dict[str, dict[str, Any]]:

@@ -101,7 +101,8 @@ class Report:
             write_text(args.summary_json, json.dumps(result.summary, indent=1) + "\n")
         if args.html:
             self._html()
-        self.budgets = _core.check_budgets(args.budget, json.dumps(result.summary))
+        self.budgets = _core.check_budgets(args.budget, json.dumps(result.summary),
+                                           json.dumps(result.totals))
         if args.junit:
             self._junit(result)
         if result.partial:

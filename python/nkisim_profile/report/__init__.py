@@ -81,7 +81,7 @@ def payload(s, pack):
         "title": pathlib.Path(s.facts.get("trace") or "trace").name,
         "trace": s.facts.get("trace") or "trace", "end_ns": s.end_fs / FS_PER_NS,
         "end_fs": s.end_fs, "partial": s.facts.get("partial", False), "machine": s.machine,
-        "summary": s.summary(), "verdict": s.facts.get("verdict", []),
+        "summary": s.totals(), "verdict": s.facts.get("verdict", []),
         "trust": trust(s.facts),
         "what_if": s.facts.get("what_if", []), "warnings": TABLES["Warning"](s)["message"],
         "stalls": stalls(s), "opcodes": opcodes(s), "hbm": hbm(s), "lines": source_lines(s),

@@ -25,7 +25,7 @@ def percent(part, whole):
 
 
 def lane(rank, s, operations):
-    summary = s.summary()
+    summary = s.totals()
     engine = max(("tensor", "vector", "scalar", "gpsimd", "sync"),
                  key=lambda e: summary[f"{e}_engine_active_time"])
     mine = [op for op in operations if op["rank"] == rank]
@@ -61,7 +61,7 @@ def render(world):
     one = next(iter(world.by_rank.values()))
     trace = pathlib.Path(one.facts.get("trace") or "trace").name
     shared = world.ranks - len(world.by_rank)
-    facts = f"{world.ranks} ranks of {one.machine['config']}, {world.end_fs / FS_PER_NS / 1000:.3f} us"
+    facts = f"{world.ranks} ranks of {one.machine['config']}, {world.latency_us():.3f} us"
     if shared:
         facts += f"; {shared} of them are as another one and not shown"
     data = {

@@ -10,15 +10,16 @@ DMA_CAUSES = ("wait_dma", "hbm", "dma_latency", "dma_engines")
 
 
 def _dma_share(s):
-    """The share of core 0's critical path that waits for DMA queues or HBM."""
+    """The share of a core's critical path that waits for DMA queues or HBM: the largest of them."""
     path = s.path
-    waits = (path.core == 0) & np.isin(path.cause, [CAUSES.index(c) for c in DMA_CAUSES])
-    return float((path.to - getattr(path, "from"))[waits].sum()) / max(1, s.end_fs)
+    waits = np.isin(path.cause, [CAUSES.index(c) for c in DMA_CAUSES])
+    times = (path.to - getattr(path, "from")) * waits
+    return max(float(times[path.core == c].sum()) for c in range(s.cores)) / max(1, s.end_fs)
 
 
 def warnings(s):
-    """The profiler's rules of thumb, on core 0."""
-    m, rows = s.summary(), []
+    """The profiler's rules of thumb, on all cores together."""
+    m, rows = s.totals(), []
     if s.facts.get("partial"):
         rows.append(("partial", "the run was interrupted: these tables end early"))
     if m["transpose_flops"] > 0.1 * max(1, m["hardware_flops"]):
@@ -66,7 +67,7 @@ def execution_info(s):
     """One execution; there is no NEFF."""
     return {"execution_index": [0], "execution_start_ts": [0],
             "execution_end_ts": [s.end_fs // FS_PER_NS], "num_subgraphs": [s.cores],
-            "row_count": [s.summary()["total_row_count"]]}
+            "row_count": [s.totals()["total_row_count"]]}
 
 
 def schema_fields(_s):

@@ -1,5 +1,8 @@
 """neuronxcc.nki.language."""
 
-from nkisim.legacy.language import *  # noqa: F403
+from nkisim.api.language import public_names as _public_names
+from nkisim.legacy import language as _language
 
-from . import constants  # noqa: F401
+globals().update(_public_names(vars(_language)))
+
+from . import constants  # noqa: E402,F401

@@ -1,0 +1,170 @@
+#include "src/report/totals.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <sstream>
+#include <utility>
+
+namespace nkisim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using models::Fs;
+
+constexpr double kBound = 0.6;  // busy for less than this explains nothing
+
+Fs active(std::vector<Interval> intervals) { return merge_intervals(intervals); }
+
+void append(std::vector<Interval>& to, const std::vector<Interval>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void keep_longer(std::vector<Interval>& own, const std::vector<Interval>& other) {
+  if (active(other) > active(own)) own = other;
+}
+
+void cover(Interval& own, const Interval& other) {
+  if (other.end <= other.start) return;
+  own = own.end <= own.start
+            ? other
+            : Interval{std::min(own.start, other.start), std::max(own.end, other.end)};
+}
+
+// "TensorEngine", as people call it.
+std::string title(const std::string& unit) {
+  constexpr std::array<std::pair<const char*, const char*>, 5> kTitles = {
+      {{"tensor", "TensorEngine"},
+       {"vector", "VectorEngine"},
+       {"scalar", "ScalarEngine"},
+       {"gpsimd", "GpSimdEngine"},
+       {"sync", "SyncEngine"}}};
+  for (const auto& [name, text] : kTitles) {
+    if (unit == name) return text;
+  }
+  return unit;
+}
+
+}  // namespace
+
+models::Fs latency(std::span<const Interval> ranks) {
+  Interval all;
+  for (const Interval& rank : ranks) cover(all, rank);
+  return all.end - all.start;
+}
+
+models::Fs latency(const Summary& rank) {
+  const Interval span = rank.span();
+  return latency({&span, 1});
+}
+
+// Intervals by mode are those of the core where DMA works longest.
+void Summary::join_dma(CoreTotals& all, const CoreTotals& c, int times) {
+  std::vector<Interval> own, other;
+  for (const DmaClass& d : all.dma) append(own, d.active);
+  for (const DmaClass& d : c.dma) append(other, d.active);
+  const bool longer = active(other) > active(own);
+  for (std::size_t m = 0; m < c.dma.size(); ++m) {
+    if (longer) all.dma.at(m).active = c.dma.at(m).active;
+    all.dma.at(m).packets += times * c.dma.at(m).packets;
+    all.dma.at(m).bytes += times * c.dma.at(m).bytes;
+  }
+  all.packet_time += times * c.packet_time;
+  all.transfer_time += times * c.transfer_time;
+  all.transfers += times * c.transfers;
+  all.lanes += times * c.lanes;
+  all.other_queues += times * static_cast<std::int64_t>(c.queues.size());
+}
+
+void Summary::join_counts(CoreTotals& all, const CoreTotals& c, int times) {
+  using Count = std::int64_t CoreTotals::*;
+  for (const Count count :
+       {&CoreTotals::matmuls, &CoreTotals::activates, &CoreTotals::hbm_read, &CoreTotals::hbm_write,
+        &CoreTotals::sbuf_read, &CoreTotals::sbuf_write, &CoreTotals::psum_read,
+        &CoreTotals::psum_write, &CoreTotals::evictions, &CoreTotals::evicted_bytes,
+        &CoreTotals::input_queue, &CoreTotals::output_queue, &CoreTotals::weight_queue,
+        &CoreTotals::semaphore_updates}) {
+    all.*count += times * c.*count;
+  }
+  using Work = double CoreTotals::*;
+  for (const Work work : {&CoreTotals::flops, &CoreTotals::transpose_flops,
+                          &CoreTotals::adjusted_flops, &CoreTotals::adjusted_transpose_flops}) {
+    all.*work += times * c.*work;
+  }
+  all.activate_time += times * c.activate_time;
+}
+
+void Summary::join(const Summary& rank, const CoreTotals& c, int times) {
+  CoreTotals& all = cores_.front();
+  for (std::size_t e = 0; e < c.engines.size(); ++e) {
+    EngineTotals& own = all.engines.at(e);
+    append(busy_, c.engines.at(e).active);
+    keep_longer(own.active, c.engines.at(e).active);
+    own.time += times * c.engines.at(e).time;
+    own.count += times * c.engines.at(e).count;
+  }
+  for (const DmaClass& d : c.dma) append(busy_, d.active);
+  (void)merge_intervals(busy_);
+  join_dma(all, c, times);
+  join_counts(all, c, times);
+  cover(all.span, c.span);
+  cover(all.exec_span, c.exec_span);
+  keep_longer(all.cc_ops, c.cc_ops);
+  keep_longer(all.cc_instructions, c.cc_instructions);
+  partial_ = partial_ || rank.partial_;
+  joined_ += times;
+}
+
+Summary Summary::joined(const std::vector<const Summary*>& ranks) {
+  std::map<const Summary*, int> times;
+  for (const Summary* rank : ranks) ++times[rank];
+  Summary all;
+  all.config_ = ranks.front()->config_;
+  all.joined_ = 0;
+  all.cores_.resize(1);
+  all.cores_.front().span = all.cores_.front().exec_span = {};
+  for (const auto& [rank, n] : times) {
+    for (const CoreTotals& c : rank->cores_) all.join(*rank, c, n);
+    all.input_bytes_ += n * rank->input_bytes_;
+    all.output_bytes_ += n * rank->output_bytes_;
+    all.weight_bytes_ += n * rank->weight_bytes_;
+  }
+  return all;
+}
+
+Totals::Totals(const std::vector<const Summary*>& ranks) {
+  std::vector<Interval> spans;
+  for (const Summary* rank : ranks) spans.push_back(rank->span());
+  latency_ = nkisim::latency(spans);
+  const bool one = ranks.size() == 1 && ranks.front()->cores() == 1;
+  metrics_ = one ? ranks.front()->metrics() : Summary::joined(ranks).metrics();
+}
+
+Busiest Totals::busiest() const {
+  Busiest best;
+  for (const char* unit : {"tensor", "vector", "scalar", "gpsimd", "sync", "DMA"}) {
+    const std::string key = unit == std::string("DMA") ? "dma" : unit + std::string("_engine");
+    const auto share = metrics_.at(key + "_active_time_percent").get<double>();
+    if (best.unit.empty() || share > best.active) best = {unit, share, share >= kBound};
+  }
+  return best;
+}
+
+std::string Totals::bottleneck() const {
+  const Busiest best = busiest();
+  std::ostringstream text;
+  text << (best.binds ? "" : "latency; busiest is ") << title(best.unit) << " ("
+       << std::lround(best.active * 100) << " % active)";
+  return text.str();
+}
+
+void Totals::put(Json& out) const {
+  const Busiest best = busiest();
+  out["latency_us"] = latency_us();
+  out["totals"] = metrics_;
+  out["bottleneck"] = bottleneck();
+  out["busiest"] = {{"unit", best.unit}, {"active", best.active}, {"binds", best.binds}};
+}
+
+}  // namespace nkisim

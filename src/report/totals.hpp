@@ -1,0 +1,54 @@
+// What a run comes to over all cores of all its ranks: the one place that says what a run's latency
+// is and what the run is bound by.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/report/summary.hpp"
+
+namespace nkisim {
+
+/// The latency of a run: the time from the first start to the last end of any instruction, transfer
+/// or operation on any core of any rank. What comes after it (the last semaphore) is no part of it.
+/// `ranks`: the span of each.
+[[nodiscard]] models::Fs latency(std::span<const Interval> ranks);
+[[nodiscard]] models::Fs latency(const Summary& rank);
+[[nodiscard]] inline double in_seconds(models::Fs time) {
+  return static_cast<double>(time) * 1e-15;
+}
+
+/// The engine, or DMA, that is active for the largest share of a run on any of its cores.
+struct Busiest {
+  std::string unit;    // tensor, vector, scalar, gpsimd, sync or DMA
+  double active = 0;   // a share of the latency
+  bool binds = false;  // the run is bound by it; else by latency
+};
+
+/// The totals of a run that has ended.
+class Totals {
+ public:
+  explicit Totals(const Summary& rank) : Totals(std::vector<const Summary*>{&rank}) {}
+  /// A summary for each rank; ranks whose time is another's repeat it.
+  explicit Totals(const std::vector<const Summary*>& ranks);
+
+  [[nodiscard]] models::Fs latency() const { return latency_; }
+  [[nodiscard]] double latency_us() const { return in_seconds(latency_) * 1e6; }
+  /// The metrics of a core, for all of them: total_time is the latency; counts, bytes and work are
+  /// sums, rates shares of what all cores could do; the time and share that an engine or DMA is
+  /// active are those of the core where it is active longest. Of one core just its metrics.
+  [[nodiscard]] const nlohmann::ordered_json& metrics() const { return metrics_; }
+  [[nodiscard]] Busiest busiest() const;
+  /// What the run is bound by, in words: "TensorEngine (93 % active)".
+  [[nodiscard]] std::string bottleneck() const;
+  /// {"latency_us", "totals", "bottleneck", "busiest"}.
+  void put(nlohmann::ordered_json& out) const;
+
+ private:
+  models::Fs latency_ = 0;
+  nlohmann::ordered_json metrics_;
+};
+
+}  // namespace nkisim

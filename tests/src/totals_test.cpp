@@ -1,0 +1,112 @@
+#include "src/report/totals.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "src/config/config_json.hpp"
+
+using namespace nkisim;
+
+namespace {
+
+struct TwoCores {
+  isa::Program program{*isa::find_machine("trn2")};
+  TwoCores() {
+    program.add_tensor({.name = "t", .space = isa::Space::kSbuf, .core = 1, .shape = {128, 1}});
+  }
+};
+
+// A rank of two cores: core 0 works on the vector engine from 100 to 200 ns, core 1 on the tensor
+// engine from `from` to `to`, `bytes` of DMA at its end.
+Summary rank(const isa::Program& program, double from, double to, std::int64_t bytes) {
+  Summary summary;
+  summary.on_start(program, load_config("trn2"));
+  isa::Inst inst;
+  isa::Part part{.opcode = isa::Opcode::kMEMSET, .unit = isa::Unit::kVector};
+  models::PartEvent p{.inst = &inst, .part = &part};
+  p.core = 0;
+  p.start = models::from_ns(100);
+  p.end = models::from_ns(200);
+  summary.on_event(p);
+  part = {.opcode = isa::Opcode::kMATMUL, .unit = isa::Unit::kTensorMatrix};
+  part.flops = 1 << 20;
+  p.core = 1;
+  p.start = p.busy_from = models::from_ns(from);
+  p.end = p.busy_to = models::from_ns(to);
+  summary.on_event(p);
+  isa::DmaWork work{.bytes = bytes};
+  models::DmaEvent d{.inst = &inst, .queue = 5, .mode = isa::DgeMode::kHwdge, .work = &work};
+  d.core = 1;
+  d.first_packet = models::from_ns(to - 10);
+  d.last_packet = models::from_ns(to);
+  d.packets = 2;
+  summary.on_event(d);
+  summary.on_end({});
+  return summary;
+}
+
+}  // namespace
+
+TEST_CASE("a run lasts from the first start to the last end on any core of any rank") {
+  const TwoCores two;
+  const Summary first = rank(two.program, 200, 300, 100), second = rank(two.program, 400, 1100, 50);
+  CHECK(latency(first) == models::from_ns(200));
+  CHECK(latency(second) == models::from_ns(1000));  // no core is at work for longer than 700
+  CHECK(second.metrics(0)["total_time"] == Approx(100e-9));
+  CHECK(second.metrics(1)["total_time"] == Approx(700e-9));
+  const Totals both({&first, &second, &first});  // the third rank is as the first
+  CHECK(both.latency() == models::from_ns(1000));
+  CHECK(both.latency_us() == Approx(1));
+  CHECK(both.metrics()["total_time"] == Approx(1e-6));
+}
+
+TEST_CASE("totals add work and bytes and keep the longest activity") {
+  const TwoCores two;
+  const Summary first = rank(two.program, 200, 300, 100), second = rank(two.program, 400, 1100, 50);
+  const auto m = Totals({&first, &second, &first}).metrics();
+  CHECK(m["hardware_flops"] == 3 * (1 << 20));
+  CHECK(m["matmul_instruction_count"] == 3);
+  CHECK(m["dma_transfer_count"] == 3);
+  CHECK(m["dma_transfer_total_bytes"] == 100 + 50 + 100);
+  CHECK(m["tensor_engine_instruction_time"] == Approx((100 + 700 + 100) * 1e-9));
+  CHECK(m["tensor_engine_active_time"] == Approx(700e-9));  // of the second rank's core 1
+  CHECK(m["tensor_engine_active_time_percent"] == Approx(0.7));
+  CHECK(m["vector_engine_active_time_percent"] == Approx(0.1));
+  CHECK(m["total_active_time"] == Approx((200 + 700) * 1e-9));  // 100 to 300, 400 to 1100
+  // 2 * 128 * 128 * 2.4e9 operations per second on each of six cores
+  CHECK(m["mfu_estimated_percent"] == Approx(3 * 1048576.0 / (6 * 78.6432e12 * 1e-6)));
+  CHECK_FALSE(m.contains("nc_idx"));
+}
+
+TEST_CASE("a run is bound by what is active for 60 % of it on some core, else by latency") {
+  const TwoCores two;
+  const Summary bound = rank(two.program, 400, 1100, 0), idle = rank(two.program, 1000, 1100, 0);
+  CHECK(Totals(bound).bottleneck() == "TensorEngine (70 % active)");
+  CHECK(Totals(bound).busiest().binds);
+  CHECK(Totals(idle).bottleneck() == "latency; busiest is TensorEngine (10 % active)");
+  CHECK_FALSE(Totals(idle).busiest().binds);
+}
+
+TEST_CASE("the sync engine can be the busiest") {
+  isa::Program program(*isa::find_machine("trn2"));
+  Summary summary;
+  summary.on_start(program, load_config("trn2"));
+  isa::Inst inst;
+  const isa::Part part{.opcode = isa::Opcode::kWRITE, .unit = isa::Unit::kSync};
+  models::PartEvent p{.inst = &inst, .part = &part};
+  p.core = 0;
+  p.start = models::from_ns(0);
+  p.end = models::from_ns(90);
+  summary.on_event(p);
+  summary.on_end({});
+  CHECK(Totals(summary).bottleneck() == "SyncEngine (100 % active)");
+  CHECK(Totals(summary).metrics() == summary.metrics());
+}
+
+TEST_CASE("a run without events takes no time") {
+  isa::Program program(*isa::find_machine("trn2"));
+  Summary summary;
+  summary.on_start(program, load_config("trn2"));
+  summary.on_end({});
+  CHECK(Totals(summary).latency() == 0);
+  CHECK_FALSE(Totals(summary).busiest().binds);
+}
