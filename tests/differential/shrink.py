@@ -49,6 +49,14 @@ def _fewer_parts(case):
             yield other
 
 
+def _cut(view, size, count, head):
+    """Leaves `count` of the `size` columns, the first or the last ones."""
+    dim = next(d for d in view.dims if d[1] > 1)
+    if not head:
+        view.offset += dim[0] * (size - count) * view.dtype.size
+    dim[1], view.text = count, None
+
+
 def _fewer_columns(case):
     """Drops the tail or the head of the outermost dimension of all operands that share its size."""
     views = [v for i in case.insts for _, v in i.views() if v.on_chip and v.dims]
@@ -65,10 +73,7 @@ def _fewer_columns(case):
                 other = copy.deepcopy(case)
                 others = [v for i in other.insts for _, v in i.views() if v.on_chip and v.dims]
                 for k in same:
-                    dim = next(d for d in others[k].dims if d[1] > 1)
-                    if not head:
-                        others[k].offset += dim[0] * (size - count) * others[k].dtype.size
-                    dim[1], others[k].text = count, None
+                    _cut(others[k], size, count, head)
                 yield other
 
 

@@ -7,11 +7,12 @@ NKISIM_RACE_PROGRAMS=5000 for more than the few that a run of the tests draws.
 import json
 import os
 import random
-import subprocess
 
 import pytest
 
-NKISIM = os.environ.get("NKISIM", "nkisim")
+from running import cli
+
+pytestmark = pytest.mark.process
 PROGRAMS = min(int(os.environ.get("NKISIM_RACE_PROGRAMS", "120")), 20_000)
 ROWS = 8  # of each tensor in HBM
 
@@ -131,8 +132,7 @@ def test_random_programs(part, tmp_path):
         wanted = races(program)
         text, first = trace(program)
         path.write_text(text)
-        done = subprocess.run([NKISIM, "check", path, "--races", "--json"], capture_output=True,
-                              text=True, timeout=60)
+        done = cli("check", path, "--races", "--json", code=None, timeout=60)
         found = json.loads(done.stdout)
         assert "error" not in found, (number, found)
         said = {tuple(sorted((r["first"]["line"] - first, r["second"]["line"] - first),

@@ -1,30 +1,29 @@
 """Every seeded bug is named for what it is, and no correct trace is."""
 
 import json
-import os
-import subprocess
 
 import pytest
+
+from running import cli
 import races_engines
 import races_flow
 import races_pipeline
 import races_transfers
 
-NKISIM = os.environ.get("NKISIM", "nkisim")
 CASES = {f"{group}: {c.name}": c
          for module in (races_engines, races_transfers, races_flow, races_pipeline)
          for group, cases in module.CLASSES.items() for c in cases()}
 
 
 def findings(path):
-    done = subprocess.run([NKISIM, "check", path, "--races", "--json"], capture_output=True,
-                          text=True, timeout=60)
+    done = cli("check", path, "--races", "--json", code=None, timeout=60)
     found = json.loads(done.stdout)
     assert "error" not in found, found["error"]["text"]
     assert done.returncode == (0 if found["ok"] else 3)
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", CASES)
 def test_case(name, tmp_path):
     wanted = CASES[name].hazards

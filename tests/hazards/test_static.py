@@ -1,20 +1,18 @@
 """`nkisim check` without --races: what shows in the lines alone."""
 
 import json
-import os
-import subprocess
 
 import pytest
+from running import cli
 from corpus import Trace, ge, up
 
-NKISIM = os.environ.get("NKISIM", "nkisim")
+pytestmark = pytest.mark.process
 
 
 def check(trace, tmp_path):
     path = tmp_path / "k.jsonl"
     path.write_text(trace.text())
-    done = subprocess.run([NKISIM, "check", path, "--json"], capture_output=True, text=True,
-                          timeout=60)
+    done = cli("check", path, "--json", code=None, timeout=60)
     found = json.loads(done.stdout)
     assert done.returncode == (0 if found["ok"] else 3)
     return found["ok"], [r["text"] for r in found["remarks"]]
@@ -113,7 +111,7 @@ def test_tiles_that_do_not_fit_together(tmp_path):
         t.op("dma_copy", dst="y", src="c" if live else "a")
         path = tmp_path / "k.jsonl"
         path.write_text(t.text().replace('"name": "k"', '"name": "k", "addresses": "open"', 1))
-        return subprocess.run([NKISIM, "check", path], capture_output=True, text=True, timeout=60)
+        return cli("check", path, code=None, timeout=60)
     assert trace(live=False).returncode == 0
     done = trace(live=True)
     assert done.returncode == 3

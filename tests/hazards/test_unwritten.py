@@ -1,21 +1,20 @@
 """What a run says of values that nobody wrote, or wrote twice, or that are lost, and of groups in PSUM;
 and that it says nothing of the correct counterparts."""
 
-import os
-import subprocess
 
 import lost
 import pytest
+
+from running import cli
 import unwritten
 from corpus import Trace, ge
 
+pytestmark = pytest.mark.process
 CASES = {**unwritten.CASES, **lost.CASES}
-NKISIM = os.environ.get("NKISIM", "nkisim")
 
 
 def said(path, *words):
-    done = subprocess.run([NKISIM, "run", path, "-q", *words], capture_output=True, text=True,
-                          timeout=120)
+    done = cli("run", path, "-q", *words, code=None, timeout=120)
     assert done.returncode in (0, 3), done.stderr
     return done.returncode, done.stderr
 

@@ -1,32 +1,24 @@
 """nkisim calibrate: measurements made with known numbers, which the fit has to find again."""
 import json
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import ROOT, cli
+
 sys.path.append(str(ROOT / "python"))  # behind the built package
 from nkisim_validation import measurements  # noqa: E402
 
-NKISIM = os.environ.get("NKISIM", str(ROOT / "build" / "release" / "nkisim"))
+pytestmark = pytest.mark.process
 TRACES = ("softmax", "flash_attention", "matmul_psum", "layernorm", "rmsnorm_rope")
 BANDWIDTH, WAKE = "dma.bytes_per_ns", "engines.vector.wake"  # 27.2 B/ns and 23.5 ns in trn2
-
-
-def nkisim(*words, code=0, env=None):
-    done = subprocess.run([NKISIM, *map(str, words)], text=True, capture_output=True, check=False,
-                          env={**os.environ, **(env or {})})
-    assert done.returncode == code, done.stderr
-    return done
 
 
 def measured(trace, *changes):
     sets = [word for c in changes for word in ("--set", c)]
     file = ROOT / "traces" / f"{trace}.jsonl"
-    return json.loads(nkisim("run", file, "--timing-only", "--json", *sets).stdout)["summary"]["nc_0"]
+    return json.loads(cli("run", file, "--timing-only", "--json", *sets).stdout)["summary"]["nc_0"]
 
 
 @pytest.fixture(name="file")
@@ -44,8 +36,8 @@ def fixture_file(tmp_path):
 
 
 def calibrate(file, *words, code=0, env=None):
-    return nkisim("calibrate", "--measurements", file, "--json", "-o", file.parent / "new.json",
-                  *words, code=code, env=env)
+    return cli("calibrate", "--measurements", file, "--json", "-o", file.parent / "new.json", *words,
+               code=code, env={**os.environ, **(env or {})})
 
 
 def test_known_numbers_are_found_again(file):
@@ -66,8 +58,8 @@ def test_known_numbers_are_found_again(file):
     assert leaf["value"] == bandwidth["after"] and leaf["confidence"] == "derived"
     assert all(word in leaf["source"] for word in ("m.json", "before", "after", "was 27.2"))
     assert "gpsimd" not in config["engines"]
-    run = nkisim("run", ROOT / "traces" / "softmax.jsonl", "--timing-only", "--json", "--config",
-                 file.parent / "new.json")
+    run = cli("run", ROOT / "traces" / "softmax.jsonl", "--timing-only", "--json", "--config",
+              file.parent / "new.json")
     total = json.loads(run.stdout)["summary"]["nc_0"]["total_time"]
     assert total == pytest.approx(measured("softmax", f"{BANDWIDTH}=19", f"{WAKE}=60")["total_time"],
                                   rel=0.005)
@@ -83,7 +75,7 @@ def test_rules_by_id_and_a_config_file_as_base(tmp_path):
     out = calibrate(file, "--config", tmp_path / "base.json",
                     "--param", "rules.vector_default.fixed=100:400")
     assert json.loads(out.stdout)["parameters"][0]["after"] == pytest.approx(200, abs=4)
-    shown = nkisim("config", "show", tmp_path / "new.json").stdout
+    shown = cli("config", "show", tmp_path / "new.json").stdout
     assert "calibrated from m.json" in shown
 
 
@@ -169,9 +161,8 @@ def test_without_scipy(file, tmp_path):
 
 def test_the_committed_example(tmp_path):
     """docs/calibration.md: both profiles, one of them held back."""
-    out = nkisim("calibrate", "--measurements", ROOT / "validation" / "calibration.json",
-                 "--param", f"{BANDWIDTH}=20:40", "--hold-out", "0.5",
-                 "-o", tmp_path / "new.json", "--json")
+    out = cli("calibrate", "--measurements", ROOT / "validation" / "calibration.json", "--param",
+              f"{BANDWIDTH}=20:40", "--hold-out", "0.5", "-o", tmp_path / "new.json", "--json")
     result = json.loads(out.stdout)
     assert result["errors"]["held back"]["before"]["rows"] == 1
 

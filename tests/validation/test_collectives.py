@@ -1,18 +1,16 @@
 """Times of collective operations against what is published, and how they are predicted unseen."""
-import os
-import shutil
 import statistics
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import PROGRAM, ROOT
+
 sys.path.append(str(ROOT / "python"))  # behind the built package
 from nkisim_validation import collectives, program  # noqa: E402
 
-NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
-pytestmark = pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
+pytestmark = pytest.mark.process
+
 
 
 def config(target):
@@ -21,7 +19,7 @@ def config(target):
 
 @pytest.fixture(scope="module")
 def nkisim():
-    return program.Program(NKISIM)
+    return program.Program(PROGRAM)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@
 import json
 import random
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import ROOT
+
 sys.path.append(str(ROOT / "python"))  # behind the built package
 from nkisim_validation import families  # noqa: E402
 

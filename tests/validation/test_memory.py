@@ -1,11 +1,11 @@
 """The allocation of the validation programs: addresses and spills, checked instruction by instruction."""
 import random
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import ROOT
+
 sys.path.insert(0, str(ROOT / "validation"))
 from programs import memory  # noqa: E402
 from programs.common import Program  # noqa: E402

@@ -3,21 +3,18 @@
 Expected values are the documentation's or published measurements', never the simulator's. A slope is
 the difference of two sizes, so start-up and fixed latencies drop out. See also test_rules.py.
 """
-import os
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import ROOT
+
 sys.path.insert(0, str(ROOT / "validation"))
 from programs import single  # noqa: E402
 from programs import common  # noqa: E402
 from programs.common import P  # noqa: E402
 
-NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
-pytestmark = pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
+pytestmark = pytest.mark.process
 VECTOR = {"trn1": 1.12, "trn2": 0.96, "trn3": 1.2}  # GHz, architecture guides
 COUNT = 100
 

@@ -1,21 +1,19 @@
 """One microbenchmark per rule of thumb of the documentation, with its expected figure.
 
 Expected values are written here from the documentation or from published measurements, never from
-the simulator. Run with NKISIM=path/to/nkisim, or with nkisim in PATH.
+the simulator. Run with NKISIM_PROGRAM=path/to/nkisim, or the build folder's.
 """
-import os
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import ROOT
+
 sys.path.insert(0, str(ROOT / "validation"))
 from programs import matmul, single, vector  # noqa: E402
 
-NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
-pytestmark = pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
+pytestmark = pytest.mark.process
+
 
 
 def interval(run, build, count=200):

@@ -1,17 +1,14 @@
 """Which measurements are held out, and what is said of them apart."""
 import json
-import os
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import PROGRAM, ROOT
+
 sys.path.append(str(ROOT / "python"))  # behind the built package
 from nkisim_validation import program, sets  # noqa: E402
 
-NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
 FOLDER = ROOT / "validation"
 
 
@@ -57,9 +54,9 @@ def test_the_summary_by_hand():
     assert (fit["part"], fit["mean"]) == (sets.CALIBRATED, 3)
 
 
-@pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
+@pytest.mark.process
 def test_every_number_of_the_configs_is_tied():
-    ties = sets.ties(FOLDER, program.Program(NKISIM))
+    ties = sets.ties(FOLDER, program.Program(PROGRAM))
     assert ties.unknown == []
 
 
@@ -77,9 +74,9 @@ LABELS = {  # id: as kernel from source, as own program
 }
 
 
-@pytest.mark.skipif(not NKISIM, reason="NKISIM names no executable")
+@pytest.mark.process
 def test_the_labels():
-    ties = sets.ties(FOLDER, program.Program(NKISIM))
+    ties = sets.ties(FOLDER, program.Program(PROGRAM))
     for r in stored("public.json")["kernels"]:
         wanted = sets.CALIBRATED if r["id"].startswith(CALIBRATED) else sets.HELD_OUT
         assert ties.part(r["id"], r["hardware"]) == wanted, r["id"]

@@ -1,11 +1,11 @@
 """The interval of a run's confidence, by hand."""
 import math
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import ROOT
+
 sys.path.append(str(ROOT / "python"))  # behind the built package
 from nkisim_validation import spread  # noqa: E402
 

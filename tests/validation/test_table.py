@@ -1,14 +1,11 @@
 """The validation table keeps the accuracy it has been published with (docs/accuracy.md)."""
 import json
-import os
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import PROGRAM, ROOT, python
+
 sys.path.insert(0, str(ROOT / "validation"))
 sys.path.append(str(ROOT / "python"))  # behind the built package
 import curve  # noqa: E402
@@ -16,7 +13,7 @@ import points  # noqa: E402
 import report  # noqa: E402
 from nkisim_validation import families, program, sets, validate  # noqa: E402
 
-NKISIM = os.environ.get("NKISIM") or shutil.which("nkisim")
+pytestmark = pytest.mark.process
 TABLE = json.loads((ROOT / "validation" / "measurements.json").read_text(encoding="utf-8"))
 
 
@@ -36,11 +33,8 @@ def test_rank_correlation_by_hand():
 
 @pytest.fixture(scope="module", name="rows")
 def fixture_rows(tmp_path_factory):
-    if not NKISIM:
-        pytest.skip("NKISIM names no executable")
     out = tmp_path_factory.mktemp("validation") / "result.json"
-    subprocess.run([sys.executable, str(ROOT / "validation" / "run"), "--nkisim", NKISIM,
-                    "--json", str(out)], check=True, capture_output=True)
+    python(ROOT / "validation" / "run", "--nkisim", PROGRAM, "--json", out)
     return json.loads(out.read_text())
 
 
@@ -67,7 +61,7 @@ def test_the_interval_has_four_of_five(rows, kind):
     found = rows["summary"]["spread"][kind]
     for way in ("coverage", "coverage_left_one_out", "coverage_left_family_out"):
         assert found[way] >= 0.8, way
-    number = program.Program(NKISIM).config("trn2")["spread"][kind]
+    number = program.Program(PROGRAM).config("trn2")["spread"][kind]
     assert [number[end]["value"] for end in ("low", "high")] == pytest.approx(
         [found["low"], found["high"]], abs=0.02)
     assert number["targets"] == found["targets"]
@@ -113,9 +107,7 @@ def test_hbm_bytes(rows):
 
 def test_dma_throughput_against_payload_size(tmp_path):
     # Published: the curve of nki-dma-overview.rst, and the achievable rates.
-    if not NKISIM:
-        pytest.skip("NKISIM names no executable")
-    simulator = validate.Simulator(program.Program(NKISIM), tmp_path)
+    simulator = validate.Simulator(program.Program(PROGRAM), tmp_path)
     rates = curve.measure(simulator.figures)
     full = max(curve.PUBLISHED)
     for size, percent in curve.PUBLISHED.items():

@@ -1,19 +1,15 @@
 """nkisim validate: options, limits and exit codes."""
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-NKISIM = os.environ.get("NKISIM", str(ROOT / "build" / "release" / "nkisim"))
+from running import cli
+
+pytestmark = pytest.mark.process
 
 
 def validate(*words, code=0):
-    done = subprocess.run([NKISIM, "validate", *map(str, words)], text=True, capture_output=True,
-                          check=False)
-    assert done.returncode == code, done.stderr
+    done = cli("validate", *words, code=code)
     return done
 
 

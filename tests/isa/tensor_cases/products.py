@@ -7,14 +7,24 @@ from vector_cases.table import F32, T, as_f32, out, rng, tile
 from .table import E4M3FN, PACKED, X4, case, product, psum, tf32
 
 
-def nc_matmul():
-    op = "nc_matmul"
-    args = {"dst": "d", "stationary": "s", "moving": "m"}
+MATMUL = {"dst": "d", "stationary": "s", "moving": "m"}
+TWICE = [{"i": "nc_matmul", **MATMUL}, {"i": "nc_matmul", **MATMUL, "accumulate": True}]
 
-    def operands(dtype, k=40, m=6, n=12, to="float32", other=None):
-        s, v = tile(301, k, m, dtype), tile(302, k, n, other or dtype)
-        return s, v, {"s": T(dtype, s), "m": T(other or dtype, v), "d": psum(to, m, n)}
 
+def operands(dtype, k=40, m=6, n=12, to="float32", other=None):
+    s, v = tile(301, k, m, dtype), tile(302, k, n, other or dtype)
+    return s, v, {"s": T(dtype, s), "m": T(other or dtype, v), "d": psum(to, m, n)}
+
+
+def double_row():
+    """Operands of double_row, and their tensors."""
+    s, v = tile(307, 16, 2 * 6, "float8_e4m3"), tile(308, 16, 2 * 10, "float8_e4m3")
+    return s, v, {"s": T("float8_e4m3", s.reshape(16, 2, 6)), "m": T("float8_e4m3", v.reshape(16, 2, 10)),
+                  "d": psum("float32", 6, 10)}
+
+
+def matmul_values():
+    op, args = "nc_matmul", MATMUL
     for dtype, other in (("bfloat16", None), ("float16", None), ("float32", None),
                          ("float8_e4m3", "bfloat16"), ("float8_e5m2", "float8_e4m3")):
         s, v, std = operands(dtype, other=other)
@@ -24,8 +34,7 @@ def nc_matmul():
          {"s": T("tfloat32", s), "m": T("tfloat32", v), "d": psum("float32", 6, 12)}, args,
          expect={"d": product(tf32(s), tf32(v))})
     s, v, std = operands("bfloat16")
-    twice = [{"i": op, **args}, {"i": op, **args, "accumulate": True}]
-    case(op, "accumulates onto its own result", std, twice,
+    case(op, "accumulates onto its own result", std, TWICE,
          expect={"d": product(s, v, product(s, v))})
     case(op, "full size", dict(zip("smd", (T("bfloat16", a := tile(305, 128, 128, "bfloat16")),
                                            T("bfloat16", b := tile(306, 128, 512, "bfloat16")),
@@ -35,6 +44,10 @@ def nc_matmul():
                 {"opcode": "MATMUL", "unit": "TensorMatrix", "elements": 512,
                  "flops": 2 * 128 * 128 * 512, "sbuf_read_bytes": 131072,
                  "psum_write_bytes": 262144, "psum_read_bytes": 0, "lacks": ["fp32", "transpose"]}])
+
+
+def matmul_passes():
+    op, args = "nc_matmul", MATMUL
     _, _, wide = operands("float32")
     case(op, "float32 takes two passes", wide, args,
          parts=[{"opcode": "LDWEIGHTS", "has": ["fp32", "fp32_low_pass"]},
@@ -51,12 +64,14 @@ def nc_matmul():
                 {"opcode": "MATMUL", "has": ["onezero"], "flops": 2 * 40 * 6 * 12},
                 {"opcode": "LDWEIGHTS", "lacks": ["fp32_low_pass"]},
                 {"opcode": "MATMUL", "has": ["onezero"], "flops": 2 * 40 * 6 * 12}])
-    s8, v8 = tile(307, 16, 2 * 6, "float8_e4m3"), tile(308, 16, 2 * 10, "float8_e4m3")
-    double = {"s": T("float8_e4m3", s8.reshape(16, 2, 6)), "m": T("float8_e4m3",
-              v8.reshape(16, 2, 10)), "d": psum("float32", 6, 10)}
+    s8, v8, double = double_row()
     case(op, "double_row contracts 2K rows", double, {**args, "perf_mode": "double_row"},
          expect={"d": product(s8.reshape(32, 6), v8.reshape(32, 10))},
          parts=[{"has": ["double_row", "fp8"]}, {"elements": 10, "flops": 2 * 32 * 6 * 10}])
+
+
+def matmul_transposes():
+    op, args = "nc_matmul", MATMUL
     nan = np.array([[np.nan, 1, -np.inf], [2, -0.0, np.inf], [3, 4, 5]], F32)
     eye = np.eye(3, dtype=F32)
     trans = {"s": T("bfloat16", nan), "m": T("bfloat16", eye), "d": psum("bfloat16", 3, 3)}
@@ -70,23 +85,32 @@ def nc_matmul():
     x, y = tile(309, 8, 4, "bfloat16"), tile(310, 8, 6, "bfloat16")
     first = product(x, y).astype(ml_dtypes.bfloat16)
     case(op, "bfloat16 PSUM rounds every accumulation",
-         {"s": T("bfloat16", x), "m": T("bfloat16", y), "d": psum("bfloat16", 4, 6)}, twice,
+         {"s": T("bfloat16", x), "m": T("bfloat16", y), "d": psum("bfloat16", 4, 6)}, TWICE,
          target="trn3", expect={"d": (as_f32(first) + product(x, y)).astype(ml_dtypes.bfloat16)})
+
+
+def matmul_of_gathered_columns():
+    op, args = "nc_matmul", MATMUL
     index = rng(311).permutation(64)[:36].astype(np.uint32)
     grid = np.zeros((32, 2), np.uint32)
     for i, v in enumerate(index):
         grid[i % 32, i // 32] = v
-    table = tile(312, 40, 64, "bfloat16")
-    gathered = {"s": T("bfloat16", s), "m": T("bfloat16", table), "d": psum("float32", 6, 36),
+    table, sb = tile(312, 40, 64, "bfloat16"), tile(301, 40, 6, "bfloat16")
+    gathered = {"s": T("bfloat16", sb), "m": T("bfloat16", table), "d": psum("float32", 6, 36),
                 "ix": T("uint32", grid)}
     view = {"tensor": "m", "ap": [[1, 36]], "partitions": 40,
             "dynamic": [{"indirect": "ix", "group": 32}]}
-    sb = tile(301, 40, 6, "bfloat16")
-    case(op, "moving columns gathered through an index", {**gathered, "s": T("bfloat16", sb)},
+    case(op, "moving columns gathered through an index", gathered,
          {**args, "moving": view}, target="trn3", expect={"d": product(sb, table[:, index])},
          parts=[{}, {"has": ["indirect", "dynamic"]}])
-    case(op, "indirection before trn3", {**gathered, "s": T("bfloat16", sb)},
+    case(op, "indirection before trn3", gathered,
          {**args, "moving": view}, error="trn3")
+
+
+def matmul_refused():
+    op, args = "nc_matmul", MATMUL
+    std = operands("bfloat16")[2]
+    double = double_row()[2]
     errors = [
         ("stationary in PSUM", {**std, "s": psum("bfloat16", 40, 6)}, {}, "stationary is in PSUM"),
         ("dst in SBUF", {**std, "d": out("float32", 6, 12)}, {}, "dst is in SBUF"),
@@ -116,6 +140,12 @@ def nc_matmul():
     ]
     for title, tensors, more, message in errors:
         case(op, title, tensors, {**args, **more}, keep="moving tile" in title, error=message)
+
+
+def matmul_refused_by_a_target():
+    op, args = "nc_matmul", MATMUL
+    std = operands("bfloat16")[2]
+    double = double_row()[2]
     case(op, "double_row on trn1", double, {**args, "perf_mode": "double_row"}, target="trn1",
          error="trn2 is the first")
     case(op, "tiles of 32 on trn1", std,
@@ -124,6 +154,11 @@ def nc_matmul():
     case(op, "e4m3 with e4m3fn on trn3",
          {"s": out("float8_e4m3", 8, 4), "m": out("float8_e4m3fn", 8, 4),
           "d": psum("float32", 4, 4)}, args, target="trn3", error="mix float8_e4m3")
+
+
+def matmul_onto_nothing():
+    op, args = "nc_matmul", MATMUL
+    std = operands("bfloat16")[2]
     case(op, "accumulate onto nothing", std, {**args, "accumulate": True},
          expect={"d": np.full((6, 12), None)})
     memset = {"i": "memset", "dst": "d", "value": 0.0}
@@ -132,6 +167,16 @@ def nc_matmul():
     case(op, "accumulate onto a memset on trn3", std,
          [memset, {"i": op, **args, "accumulate": True}], target="trn3",
          expect={"d": product(*operands("bfloat16")[:2])})
+
+
+def nc_matmul():
+    matmul_values()
+    matmul_passes()
+    matmul_transposes()
+    matmul_of_gathered_columns()
+    matmul_refused()
+    matmul_refused_by_a_target()
+    matmul_onto_nothing()
 
 
 def nc_transpose():

@@ -5,7 +5,7 @@ import numpy as np
 from .table import F32, T, as_f32, case, cast, out, rng, tile
 
 
-def tensor_copy():
+def copied_values():
     op = "tensor_copy"
     raw = np.array([[0x7F800001, 0xFFC12345, 0x00000001, 0x80000000, 0x3F800000, 0x7F7FFFFF]],
                    np.uint32)
@@ -26,6 +26,10 @@ def tensor_copy():
          {"dst": "c", "src": "a", "engine": "scalar"}, expect={"c": big}, parts=[{"unit": "Scalar"}])
     case(op, "int32 to float32 rounds", {"a": T("int32", big), "c": out("float32", 1, 4)},
          {"dst": "c", "src": "a"}, expect={"c": as_f32(big)})
+
+
+def copied_views():
+    op = "tensor_copy"
     wide = tile(41, 2, 16)
     case(op, "strided and reversed views", {"a": T("float32", wide), "c": T("float32", np.zeros_like(wide))},
          {"dst": "c[:,::2]", "src": "a[:,15:7:-1]"},
@@ -41,6 +45,10 @@ def tensor_copy():
                                 "c": out("float32", 2, 4)},
          {"dst": "c", "src": {"tensor": "a", "partitions": 2, "ap": [[1, 4]], "dynamic": [{"scalar": "i"}]}},
          expect={"c": wide[:, 3:7]}, parts=[{"has": ["dynamic"]}])
+
+
+def gathered_copies():
+    op = "tensor_copy"
     index = np.zeros((16, 1), np.int32)
     index[:, 0] = [5, 0, 15, 2] * 4
     rows = tile(42, 16, 16)
@@ -64,12 +72,24 @@ def tensor_copy():
                                             "i": T("int32", index, partition=32),
                                             "c": out("float32", 16, 16)},
          {"dst": "c", "src": gathered}, target="trn3", error="where src starts")
+
+
+def refused_copies():
+    op = "tensor_copy"
+    wide = tile(41, 2, 16)
     case(op, "ScalarE of trn1", {"a": T("float32", wide), "c": out("float32", 2, 16)},
          {"dst": "c", "src": "a", "engine": "scalar"}, target="trn1", error="scalar (trn2 and later)")
     case(op, "PSUM on GpSimd", {"a": T("float32", wide, space="psum"), "c": out("float32", 2, 16)},
          {"dst": "c", "src": "a", "engine": "gpsimd"}, error="GpSimd cannot reach")
     case(op, "element counts differ", {"a": T("float32", wide), "c": out("float32", 2, 15)},
          {"dst": "c", "src": "a"}, error="the shape of src")
+
+
+def tensor_copy():
+    copied_values()
+    copied_views()
+    gathered_copies()
+    refused_copies()
 
 
 def legacy_copies():

@@ -5,11 +5,15 @@ import numpy as np
 from .table import F32, DTYPES, T, as_f32, case, cast, out, rng, tile
 
 
-def tensor_tensor():
-    op = "tensor_tensor"
+def two_tiles():
+    """Two tiles, their tensors with a result, and the arguments of tensor_tensor."""
     a, b = tile(1, 4, 8), tile(2, 4, 8)
     std = {"a": T("float32", a), "b": T("float32", b), "c": out("float32", 4, 8)}
-    args = {"dst": "c", "data1": "a", "data2": "b"}
+    return a, b, std, {"dst": "c", "data1": "a", "data2": "b"}
+
+
+def sums_of_tiles():
+    op, (a, b, std, args) = "tensor_tensor", two_tiles()
     for name, fn in {"add": np.add, "subtract": np.subtract, "multiply": np.multiply,
                      "max": np.maximum, "min": np.minimum}.items():
         case(op, f"{name} in FP32", std, {**args, "op": name}, expect={"c": fn(a, b)})
@@ -31,6 +35,10 @@ def tensor_tensor():
          {**args, "op": "multiply"}, expect={"c": a * b},
          parts=[{"elements": 8, "sbuf_read_bytes": 128, "psum_read_bytes": 128,
                  "has": ["src_psum", "two_inputs"], "lacks": ["two_sbuf_inputs", "all_16bit"]}])
+
+
+def words_of_tiles():
+    op, (a, b, std, args) = "tensor_tensor", two_tiles()
     i = rng(5).integers(-2**31, 2**31, (4, 8)).astype(np.int32)
     j = rng(6).integers(-2**31, 2**31, (4, 8)).astype(np.int32)
     words = {"a": T("int32", i), "b": T("int32", j), "c": out("int32", 4, 8)}
@@ -57,6 +65,12 @@ def tensor_tensor():
     case(op, "arithmetic right shift",
          {"a": T("int16", u16.view(np.int16)), "b": T("uint16", s16), "c": out("int16", 4, 8)},
          {**args, "op": "arith_shift_right"}, error="which no instruction has; right_shift")
+
+
+def operators_of_tiles():
+    op, (a, b, std, args) = "tensor_tensor", two_tiles()
+    i = rng(5).integers(-2**31, 2**31, (4, 8)).astype(np.int32)
+    j = rng(6).integers(-2**31, 2**31, (4, 8)).astype(np.int32)
     for absent, instead in (("divide", "the reciprocal and multiply is required"),
                             ("mod", "a sequence of other operators is required"),
                             ("fmod", "a sequence of other operators is required"),
@@ -74,6 +88,10 @@ def tensor_tensor():
          {"dst": "a[:,1:8]", "data1": "a[:,0:7]", "data2": "b[:,1:8]", "op": "add"},
          expect={"a": shifted})
     case(op, "power runs on GpSimd", std, {**args, "op": "power"}, parts=[{"unit": "GpSimd"}])
+
+
+def refused_pairs():
+    op, (a, b, std, args) = "tensor_tensor", two_tiles()
     both = {"a": T("float32", a, space="psum"), "b": T("float32", b, space="psum"),
             "c": out("float32", 4, 8)}
     case(op, "both inputs in PSUM", both, {**args, "op": "add"}, error="both in PSUM")
@@ -96,12 +114,29 @@ def tensor_tensor():
          expect={"c": np.full((4, 8), None)})
 
 
-def tensor_scalar():
-    op = "tensor_scalar"
-    a = tile(11, 4, 8)
-    v = tile(12, 4, 1)
+def tensor_tensor():
+    sums_of_tiles()
+    words_of_tiles()
+    operators_of_tiles()
+    refused_pairs()
+
+
+def tile_and_column():
+    """A tile, a column, their tensors with a result, and the arguments of tensor_scalar."""
+    a, v = tile(11, 4, 8), tile(12, 4, 1)
     std = {"a": T("float32", a), "v": T("float32", v), "c": out("float32", 4, 8)}
-    args = {"dst": "c", "data": "a"}
+    return a, v, std, {"dst": "c", "data": "a"}
+
+
+def random_bits():
+    """Words and a mask per partition, and their tensors with a result."""
+    u = rng(13).integers(0, 2**32, (4, 8), dtype=np.uint64).astype(np.uint32)
+    m = rng(14).integers(0, 2**32, (4, 1), dtype=np.uint64).astype(np.uint32)
+    return u, m, {"a": T("uint32", u), "m": T("uint32", m), "c": out("uint32", 4, 8)}
+
+
+def sums_with_numbers():
+    op, (a, v, std, args) = "tensor_scalar", tile_and_column()
     case(op, "one constant", std, {**args, "op0": "multiply", "operand0": 2.5},
          expect={"c": a * F32(2.5)}, parts=[{"opcode": "TENSOR_SCALAR", "unit": "Vector",
                                              "elements": 8, "lacks": ["pointer", "all_16bit"]}])
@@ -128,9 +163,11 @@ def tensor_scalar():
          expect={"a": cast(a * F32(2), "int32").view(F32)})
     case(op, "saturating cast", {**std, "c": out("int8", 4, 8)},
          {**args, "op0": "multiply", "operand0": 100.0}, expect={"c": cast(a * F32(100), "int8")})
-    u = rng(13).integers(0, 2**32, (4, 8), dtype=np.uint64).astype(np.uint32)
-    m = rng(14).integers(0, 2**32, (4, 1), dtype=np.uint64).astype(np.uint32)
-    bits = {"a": T("uint32", u), "m": T("uint32", m), "c": out("uint32", 4, 8)}
+
+
+def words_with_numbers():
+    op, (a, v, std, args) = "tensor_scalar", tile_and_column()
+    u, m, bits = random_bits()
     case(op, "mask and shift bits", bits,
          {**args, "op0": "bitwise_and", "operand0": "m", "op1": "right_shift", "operand1": 3},
          expect={"c": (u & m) >> 3})
@@ -155,6 +192,11 @@ def tensor_scalar():
         case(op, "int32 with an int32 tile is exact", {"a": T("int32", i32), "s": T("int32", step),
                                                        "c": out("int32", 4, 8)},
              {**args, "op0": "add", "operand0": "s"}, expect={"c": i32 + step})
+
+
+def scalar_engines():
+    op, (a, v, std, args) = "tensor_scalar", tile_and_column()
+    bits = random_bits()[2]
     case(op, "multiply and add on ScalarE", std,
          {**args, "op0": "multiply", "operand0": 2.0, "op1": "add", "operand1": 1.0,
           "engine": "scalar"}, expect={"c": a * F32(2) + F32(1)}, parts=[{"unit": "Scalar"}])
@@ -170,6 +212,11 @@ def tensor_scalar():
                                            "engine": "gpsimd"}, error="only with rsqrt")
     case(op, "bitvec on ScalarE", bits, {**args, "op0": "bitwise_or", "operand0": 1,
                                          "engine": "scalar"}, error="vector for bitwise_or")
+
+
+def scalar_operands():
+    op, (a, v, std, args) = "tensor_scalar", tile_and_column()
+    bits = random_bits()[2]
     case(op, "bitvec and arithmetic mixed", bits,
          {**args, "op0": "bitwise_and", "operand0": 1, "op1": "add", "operand1": 1.0},
          error="mix bitvec and arithmetic")
@@ -196,6 +243,9 @@ def tensor_scalar():
          parts=[{"unit": "Vector"}])
     case(op, "shapes differ", {**std, "c": out("float32", 4, 7)},
          {**args, "op0": "add", "operand0": 1.0}, error="the shape of data")
+
+
+def shifts_there_and_back():
     # Two stages in the width of the element: what the first shifts out does not come back.
     for dt in ("int8", "uint8", "int16", "uint16"):
         kind = np.dtype(DTYPES[dt])
@@ -206,6 +256,14 @@ def tensor_scalar():
              {"a": T(dt, word.view(kind)), "c": out(dt, 4, 8)},
              {"dst": "c", "data": "a", "op0": "left_shift", "operand0": 3, "op1": "right_shift",
               "operand1": 3}, expect={"c": want.view(kind)})
+
+
+def tensor_scalar():
+    sums_with_numbers()
+    words_with_numbers()
+    scalar_engines()
+    scalar_operands()
+    shifts_there_and_back()
 
 
 def scalar_tensor_tensor():

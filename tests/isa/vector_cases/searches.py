@@ -216,7 +216,8 @@ def xorwow(words, count):
     return numbers, s
 
 
-def random():
+def gpsimd_numbers():
+    """Tensors and a program that seeds, draws five numbers and keeps the state; bits, states before and after."""
     state = rng(191).integers(1, 2**32, (4, 6), dtype=np.uint64).astype(np.uint32)
     runs = [xorwow(row, 5) for row in state]
     bits = np.array([r[0] for r in runs], np.uint64)
@@ -225,6 +226,11 @@ def random():
                {"i": "rng", "dst": "c", "engine": "gpsimd"},
                {"i": "rand_get_state", "dst": "e"}]
     after = np.array([r[1] for r in runs], np.uint64)
+    return tensors, program, bits, state, after
+
+
+def random_on_gpsimd():
+    tensors, program, bits, state, after = gpsimd_numbers()
     case("rng", "XORWOW on GpSimd", tensors, program[:2], expect={"c": bits},
          parts=[{"opcode": "RNG", "unit": "GpSimd", "elements": 5, "dtype": "uint32"}])
     case("rng", "the low bits of narrow dtypes", {**tensors, "c": out("int8", 4, 5)}, program[:2],
@@ -249,6 +255,9 @@ def random():
          error="6 elements")
     case("rand_get_state", "trn1", {"e": out("uint32", 4, 6)}, {"dst": "e"}, target="trn1",
          error="trn2 is the first target")
+
+
+def random_on_vector():
     wide = rng(192).integers(1, 2**32, (2, 24), dtype=np.uint64).astype(np.uint32)
     words = np.zeros((2, 8), np.uint64)
     for r in range(2):
@@ -273,6 +282,9 @@ def random():
          error="a value above min")
     case("rand2", "min above max in a tile", vector,
          {"dst": "c", "min": "lo", "max": 1.0}, target="trn3", error="max of partition 1")
+
+
+def random_seeds():
     seeds = {"s": T("uint32", [[1234]]), "c": out("uint32", 4, 5), "d": out("uint32", 4, 5)}
     twice = [{"i": "set_rng_seed", "src_seeds": "s"}, {"i": "rng", "dst": "c"}]
     copy = {"i": "tensor_tensor", "dst": "c", "data1": "c", "data2": "d", "op": "bitwise_xor"}
@@ -284,6 +296,12 @@ def random():
          error="src_seeds is uint16")
     case("set_rng_seed", "HBM", {"s": out("uint32", 1, 1, space="hbm")}, {"src_seeds": "s"},
          error="src_seeds is in HBM")
+
+
+def random():
+    random_on_gpsimd()
+    random_on_vector()
+    random_seeds()
 
 
 def dropout():

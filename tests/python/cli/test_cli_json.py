@@ -1,15 +1,13 @@
 """--json on every command: its result and its errors, with the exit codes of the plain form."""
 
 import json
-import os
-import pathlib
-import subprocess
 import xml.etree.ElementTree as xml
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+from running import ROOT, cli
+
+pytestmark = pytest.mark.process
 TRACE = ROOT / "traces" / "softmax.jsonl"
 PROFILE = sorted((ROOT / "validation" / "profiles").glob("*.json*"))
 BROKEN = """{"nisa": 1, "target": "trn2", "name": "broken"}
@@ -19,15 +17,10 @@ BROKEN = """{"nisa": 1, "target": "trn2", "name": "broken"}
 """
 
 
-def nkisim(*words, cwd=ROOT):
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, cwd=cwd,
-                          check=False)
-
-
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
     path = tmp_path_factory.mktemp("session") / "s.npz"
-    assert nkisim("run", TRACE, "-q", "--session", path).returncode == 0
+    cli("run", TRACE, "-q", "--session", path)
     return path
 
 
@@ -49,7 +42,7 @@ def session(tmp_path_factory):
 ])
 def test_results(words, key, session, tmp_path):
     words = [str(w).replace("OUT", str(tmp_path)).replace("SESSION", str(session)) for w in words]
-    plain, done = nkisim(*words), nkisim(*words, "--json")
+    plain, done = cli(*words), cli(*words, "--json")
     assert done.returncode == plain.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert key in result
@@ -59,10 +52,9 @@ def test_results(words, key, session, tmp_path):
 @pytest.mark.skipif(not PROFILE, reason="no device profile in the repository")
 def test_profiles(tmp_path):
     out = tmp_path / "k.nisa"
-    done = nkisim("import-profile", PROFILE[0], "-o", out, "--json")
-    assert done.returncode == 0, done.stderr
+    done = cli("import-profile", PROFILE[0], "-o", out, "--json")
     assert json.loads(done.stdout)["instructions"] > 0
-    diff = json.loads(nkisim("diff-profile", out, PROFILE[0], "--json").stdout)
+    diff = json.loads(cli("diff-profile", out, PROFILE[0], "--json").stdout)
     assert diff["instructions"] > 0
 
 
@@ -71,8 +63,8 @@ def test_an_error_names_its_parts(tmp_path):
     path.write_text(BROKEN)
     for command in ("run", "check", "disasm", "convert"):
         extra = ["-o", str(tmp_path / "x.nisa")] if command == "convert" else []
-        done = nkisim(command, path, *extra, "--json")
-        assert done.returncode == nkisim(command, path, *extra).returncode == 3
+        done = cli(command, path, *extra, "--json", code=3)
+        cli(command, path, *extra, code=3)
         result = json.loads(done.stdout)
         assert result["ok"] is False and result["exit_code"] == 3
         assert result["error"] == {
@@ -95,8 +87,7 @@ def test_an_error_names_its_parts(tmp_path):
     (("run", TRACE, "--budget", "total_tme<=3us"), 2, "usage"),
 ])
 def test_errors(words, code, kind):
-    done = nkisim(*words, "--json")
-    assert done.returncode == code
+    done = cli(*words, "--json", code=code)
     result = json.loads(done.stdout)
     assert (result["exit_code"], result["error"]["kind"]) == (code, kind)
 
@@ -104,8 +95,7 @@ def test_errors(words, code, kind):
 @pytest.mark.parametrize("words", [("view", "nothing.npz"), ("report", "nothing.npz", "-o", "r.html"),
                                    ("compare", "nothing.npz", "nothing.npz")])
 def test_errors_of_reports(words):
-    done = nkisim(*words, "--json")
-    assert done.returncode == 3
+    done = cli(*words, "--json", code=3)
     result = json.loads(done.stdout)
     assert result["exit_code"] == 3 and "nothing.npz" in result["error"]["message"]
 
@@ -114,18 +104,17 @@ def test_every_command_has_it():
     for command in ("run", "check", "disasm", "isa", "config", "convert", "import-profile",
                     "diff-profile", "explain", "collective", "completion", "view", "compare", "sweep", "demo",
                     "doctor"):
-        assert "--json" in nkisim(command, "--help").stdout, command
+        assert "--json" in cli(command, "--help").stdout, command
 
 
 # ---- budgets ----------------------------------------------------------------------------------
 def test_budgets_and_junit(tmp_path):
     junit, words = tmp_path / "j.xml", ("run", TRACE, "--expect", TRACE.with_suffix(".npz"),
                                         "--rtol", "1e-4")
-    latency = json.loads(nkisim(*words, "--json").stdout)["summary"]["nc_0"]["total_time"]
-    done = nkisim(*words, "--budget", f"total_time<={latency * 1e6 * 1.001}us", "--budget",
-                  "hbm_read_bytes <= 1 KiB", "--budget", "tensor_engine_active_time_percent>=50%",
-                  "--junit", junit, "--json")
-    assert done.returncode == 1
+    latency = json.loads(cli(*words, "--json").stdout)["summary"]["nc_0"]["total_time"]
+    done = cli(*words, "--budget", f"total_time<={latency * 1e6 * 1.001}us", "--budget",
+               "hbm_read_bytes <= 1 KiB", "--budget", "tensor_engine_active_time_percent>=50%",
+               "--junit", junit, "--json", code=1)
     result = json.loads(done.stdout)
     assert [b["kept"] for b in result["budgets"]] == [True, False, False]
     broken = [line for line in done.stderr.splitlines() if line.startswith("nkisim: over budget: ")]
@@ -144,8 +133,7 @@ def test_budgets_and_junit(tmp_path):
     ("hbm_read_bytes<=1KB", False), ("throttle_avg_util_limit_nc0_percent>=1%", False),
 ])
 def test_units(budget, kept):
-    done = nkisim("run", TRACE, "-q", "--budget", budget)
-    assert done.returncode == (0 if kept else 1), done.stderr
+    done = cli("run", TRACE, "-q", "--budget", budget, code=0 if kept else 1)
     assert len(done.stderr.splitlines()) == (0 if kept else 1)
 
 
@@ -156,8 +144,8 @@ def test_units(budget, kept):
     ("mfu_estimated_percent>=0.4", "% is required"),
 ])
 def test_bad_budgets(budget, says):
-    done = nkisim("run", TRACE, "--budget", budget)
-    assert done.returncode == 2 and says in done.stderr and done.stdout == ""
+    done = cli("run", TRACE, "--budget", budget, code=2)
+    assert says in done.stderr and done.stdout == ""
 
 
 def test_the_worst_core_decides():

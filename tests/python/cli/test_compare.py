@@ -1,35 +1,24 @@
 """Comparison of sessions, with changes known in advance."""
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+from running import ROOT, cli, python
+
+pytestmark = pytest.mark.process
 TRACE = str(ROOT / "traces" / "softmax.jsonl")
 
 
-def nkisim(*words):
-    return subprocess.run([PROGRAM, *map(str, words)], check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
-
-
 def compare(*words, code=0):
-    done = subprocess.run([sys.executable, "-m", "nkisim_profile", "compare", *map(str, words)],
-                          text=True, capture_output=True,
-                          env={**os.environ, "NKISIM_PROGRAM": PROGRAM})
-    assert done.returncode == code, done.stderr
+    done = python("-m", "nkisim_profile", "compare", *words, code=code)
     return done.stdout if code == 0 else done.stderr
 
 
 @pytest.fixture()
 def sessions(tmp_path):
     a, b = tmp_path / "a.npz", tmp_path / "b.npz"
-    nkisim("run", TRACE, "--quiet", "--session", a)
-    nkisim("run", TRACE, "--quiet", "--session", b, "--set", "dma.bytes_per_ns=6.8")
+    cli("run", TRACE, "--quiet", "--session", a)
+    cli("run", TRACE, "--quiet", "--session", b, "--set", "dma.bytes_per_ns=6.8")
     return a, b
 
 
@@ -48,7 +37,7 @@ def test_slower_dma_changes_dma_only(sessions):
 
 
 def total(*words):
-    result = json.loads(nkisim("run", TRACE, "--timing-only", "--json", *words))
+    result = json.loads(cli("run", TRACE, "--timing-only", "--json", *words).stdout)
     return next(iter(result["summary"].values()))
 
 
@@ -78,7 +67,7 @@ def test_two_generations_of_a_trace():
 
 def test_two_configs(tmp_path):
     config = tmp_path / "mine.json"
-    text = json.loads(nkisim("config", "show", "trn2"))
+    text = json.loads(cli("config", "show", "trn2").stdout)
     text["dma"]["bytes_per_ns"]["value"] = 6.8
     config.write_text(json.dumps(text))
     result = json.loads(compare(TRACE, "--configs", f"trn2,{config}", "--json"))

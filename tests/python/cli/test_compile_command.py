@@ -4,17 +4,16 @@ compiles it on its own."""
 import importlib
 import json
 import os
-import pathlib
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT, cli
 
 nkisim.install()
-EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 import common  # noqa: E402
@@ -22,14 +21,13 @@ import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-PROGRAM = os.environ.get("NKISIM_PROGRAM", "nkisim")
+pytestmark = pytest.mark.process
 NAMES = sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem != "common")
 CASES = [case for name in NAMES for case in importlib.import_module(name).cases()]
 
 
 def command(*words, **environment):
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True,
-                          env={**os.environ, **environment}, check=False)
+    return cli(*words, code=None, env={**os.environ, **environment})
 
 
 def compiled(folder, ending, *switches, **environment):

@@ -1,13 +1,12 @@
 """How far a run says its latency is to be trusted."""
 import json
-import os
-import pathlib
-import subprocess
 
 import neuronxcc.nki as old
 import neuronxcc.nki.language as onl
 import numpy as np
 import pytest
+
+from running import ROOT, cli
 
 import nki
 import nki.isa as nisa
@@ -15,20 +14,16 @@ import nki.language as nl
 import nkisim
 from nkisim.run.compiling import SWITCHES
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-NKISIM = os.environ.get("NKISIM") or os.environ.get("NKISIM_PROGRAM") or "nkisim"
 X = np.ones((128, 512), np.float32)
 
 
 def config(target):
-    done = subprocess.run([NKISIM, "config", "show", target], capture_output=True, text=True,
-                          check=True)
+    done = cli("config", "show", target)
     return json.loads(done.stdout)
 
 
 def run_json(path, *words):
-    done = subprocess.run([NKISIM, "run", str(path), "--json", "--timing-only", *words],
-                          capture_output=True, text=True, check=True)
+    done = cli("run", path, "--json", "--timing-only", *words)
     return json.loads(done.stdout)
 
 
@@ -63,6 +58,7 @@ def by_hand(result, kind, target):
     return [result.latency_us * spread[end]["value"] ** wider for end in ("low", "high")]
 
 
+@pytest.mark.process
 def test_an_interval_from_the_spread_of_its_kind():
     for kernel, kind in ((added(512), "nki"), (legacy, "neuronxcc")):
         result = trusted(kernel, X)
@@ -87,6 +83,7 @@ def rate(said, unit, opcode):
     return next(r for r in said["rates"] if (r["unit"], r["opcode"]) == (unit, opcode))
 
 
+@pytest.mark.process
 def test_sizes_beyond_the_measured_ones_are_extrapolated():
     known = config("trn2")["calibrated"]["trn2"]["Vector"]["TENSOR_TENSOR"]["value"]
     inside = rate(trusted(added(known[1]), np.ones((128, known[1]), np.float32)).confidence,
@@ -97,6 +94,7 @@ def test_sizes_beyond_the_measured_ones_are_extrapolated():
     assert beyond["sizes"] == [4 * known[1]] * 2 and "measured" not in beyond["basis"]
 
 
+@pytest.mark.process
 def test_a_number_of_ones_own_is_assumed(tmp_path):
     path = tmp_path / "k.nisa"
     trusted(added(512), X).save(path)
@@ -107,6 +105,7 @@ def test_a_number_of_ones_own_is_assumed(tmp_path):
     assert changed["uncertain"] > plain["uncertain"]
 
 
+@pytest.mark.process
 def test_a_saved_program_says_the_same(tmp_path):
     for kernel in (added(512), legacy):
         result = trusted(kernel, X)
@@ -119,19 +118,20 @@ def test_a_saved_program_says_the_same(tmp_path):
             assert again["reasons"] == result.confidence["reasons"]
 
 
+@pytest.mark.process
 def test_a_trace_leaves_nothing_to_a_compiler():
     said = run_json(ROOT / "traces" / "softmax.jsonl")["confidence"]
     assert said["origin"] == "trace" and said["compiler"] == {}
 
 
+@pytest.mark.process
 def test_the_profiles_are_within_the_measured_sizes(tmp_path):
     """The sizes of the config are those that validation/sizes finds in the profiles, or more."""
     trace = tmp_path / "p.nisa"
     profiles = sorted((ROOT / "validation" / "profiles").glob("*.json.gz"))
     assert len(profiles) == 4
     for profile in profiles:
-        subprocess.run([NKISIM, "import-profile", str(profile), "-o", str(trace)], check=True,
-                       capture_output=True)
+        cli("import-profile", profile, "-o", trace)
         shares = run_json(trace)["confidence"]["shares"]
         assert shares["extrapolated"] == shares["other_generation"] == 0
 
@@ -223,6 +223,7 @@ def test_trying_switches_changes_nothing_else(tmp_path):
     assert "dma_queues=one +" in reason and reason in full.confidence["text"]
 
 
+@pytest.mark.process
 def test_a_saved_program_is_tried_as_it_was_recorded(tmp_path):
     full = trusted(tiles_in_turn(), X, confidence="full")
     full.save(tmp_path / "k.nisa", compiled=False)
@@ -269,6 +270,7 @@ def test_a_course_that_depends_on_values():
     assert any("not tried: its course" in r for r in result.confidence["reasons"])
 
 
+@pytest.mark.process
 def test_how_to_ask(tmp_path, monkeypatch):
     monkeypatch.setenv("NKISIM_CONFIDENCE", "full")
     assert trusted(added(512), X).confidence["switches"]["tried"] > 0
@@ -279,6 +281,5 @@ def test_how_to_ask(tmp_path, monkeypatch):
     assert run_json(path)["confidence"]["switches"]["tried"] > 0
     with pytest.raises(nkisim.Error, match="'most'; quick or full is required"):
         trusted(added(512), X, confidence="most")
-    done = subprocess.run([NKISIM, "run", str(path), "--confidence", "most"], capture_output=True,
-                          text=True, check=False)
+    done = cli("run", path, "--confidence", "most", code=None)
     assert done.returncode == 2 and "quick or full is required" in done.stderr

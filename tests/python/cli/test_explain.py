@@ -2,15 +2,13 @@
 
 import ast
 import json
-import os
-import pathlib
 import re
-import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+from running import ROOT, cli
+
+pytestmark = pytest.mark.process
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CALL = re.compile(r"(?<![\w>])(?:isa::|\w+\.)?(fail|usage|Error(?:\s+\w+)?)\(")
 # What a reader puts before its messages: the file or the place in the config.
@@ -19,10 +17,8 @@ PREFIX = {"config_reader": "config: X: ", "config_parse": "config: X: ", "zip_fi
           "config": ""}
 
 
-def nkisim(*words, code=0):
-    done = subprocess.run([PROGRAM, "explain", *words], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done.stdout
+def explain(*words, code=0):
+    return cli("explain", *words, code=code).stdout
 
 
 def arguments(text, at):
@@ -109,7 +105,7 @@ PASSED_ON = re.compile(r"^(X:? ?|: )*$")
 
 @pytest.fixture(scope="module")
 def table():
-    return json.loads(nkisim("--json"))
+    return json.loads(explain("--json"))
 
 
 def test_every_error_message_of_the_sources_has_an_entry(table):
@@ -128,7 +124,7 @@ def test_every_metric_of_a_summary_has_an_entry(table, tmp_path):
     seen = set()
     for trace in sorted((ROOT / "traces").glob("*.jsonl")):
         out = tmp_path / "s.json"
-        subprocess.run([PROGRAM, "run", trace, "-q", "--summary-json", out], check=True)
+        cli("run", trace, "-q", "--summary-json", out)
         for metrics in json.loads(out.read_text()).values():
             seen |= set(metrics)
     assert seen <= known
@@ -148,16 +144,15 @@ def test_every_metric_of_the_published_schema_is_in_the_summary(table):
 
 
 def test_words_find_entries():
-    assert "union of its instructions" in nkisim("tensor_engine_active_time")
-    assert nkisim("data is in HBM; SBUF or PSUM is required").startswith("error: memory")
-    assert json.loads(nkisim("deadlock", "--json"))["fix"]
-    listed = nkisim()
+    assert "union of its instructions" in explain("tensor_engine_active_time")
+    assert explain("data is in HBM; SBUF or PSUM is required").startswith("error: memory")
+    assert json.loads(explain("deadlock", "--json"))["fix"]
+    listed = explain()
     assert "total_time" in listed and "unwritten" in listed
-    failed = subprocess.run([PROGRAM, "explain", "total_tme"], capture_output=True, text=True)
+    failed = cli("explain", "total_tme", code=None)
     assert failed.returncode == 2 and "did you mean total_time" in failed.stderr
 
 
 def test_completion_offers_the_names():
-    script = subprocess.run([PROGRAM, "completion", "bash"], check=True, capture_output=True,
-                            text=True).stdout
+    script = cli("completion", "bash").stdout
     assert "mfu_estimated_percent" in script and "unwritten" in script and "explain" in script

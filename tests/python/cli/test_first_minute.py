@@ -2,23 +2,21 @@
 
 import json
 import os
-import pathlib
 import re
 import shlex
-import subprocess
 import sys
 
 import pytest
 
 from nkisim.tools import demo, doctor
+from running import ROOT, cli, python
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+pytestmark = pytest.mark.process
 
 
 def program(*words, cwd, **env):
-    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, cwd=cwd, check=False,
-                          env={**os.environ, "NKISIM_PYTHON": sys.executable, **env})
+    return cli(*words, code=None, cwd=cwd,
+               env={**os.environ, "NKISIM_PYTHON": sys.executable, **env})
 
 
 # ---- demo ---------------------------------------------------------------------------------------
@@ -65,7 +63,7 @@ def test_wrong_use_of_the_demo(tmp_path, words, says):
 
 # ---- doctor ---------------------------------------------------------------------------------------
 def test_the_doctor_says_what_is_there(tmp_path):
-    done = program("doctor", "--json", cwd=tmp_path, NKISIM_PROGRAM=PROGRAM)
+    done = program("doctor", "--json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert done.returncode == 0 and found["ok"] is True and found["problems"] == []
     assert found["version"] == found["program"]["version"]
@@ -84,9 +82,8 @@ def other_nki(folder):
 
 def test_the_doctor_names_another_nki(tmp_path):
     path = f"{other_nki(tmp_path)}:{os.environ.get('PYTHONPATH', '')}"
-    words = [sys.executable, "-m", "nkisim", "doctor", "--json"]
-    env = {**os.environ, "PYTHONPATH": path, "NKISIM_PROGRAM": PROGRAM}
-    found = json.loads(subprocess.run(words, env=env, capture_output=True, text=True).stdout)
+    done = python("-m", "nkisim", "doctor", "--json", code=None, env={**os.environ, "PYTHONPATH": path})
+    found = json.loads(done.stdout)
     imports = found["imports"]["nki"]
     assert imports["ours"] is False
     assert imports["path"] == str(tmp_path / "nki" / "__init__.py")

@@ -1,14 +1,17 @@
 """A sample of tests/fuzz/runs.py; NKISIM_FUZZ_RUNS=25000 makes it the large run."""
 
 import os
-import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+import pytest
+
+from running import ROOT
+
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 import mutate  # noqa: E402
 import runs  # noqa: E402
 
+pytestmark = pytest.mark.process
 RUNS = int(os.environ.get("NKISIM_FUZZ_RUNS", "120"))
 
 

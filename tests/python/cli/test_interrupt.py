@@ -5,7 +5,6 @@ import contextlib
 import gzip
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
@@ -15,9 +14,9 @@ import time
 import pytest
 
 from accounting import check
+from running import PROGRAM
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+pytestmark = pytest.mark.process
 #: More iterations than anyone waits for.
 ENDLESS = [
     {"nisa": 1, "target": "trn2", "name": "endless"},
@@ -74,10 +73,8 @@ def packed_text(html):
 
 
 @pytest.fixture
-def trace(tmp_path):
-    path = tmp_path / "endless.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in ENDLESS))
-    return path
+def trace(written):
+    return written(ENDLESS, "endless.jsonl")
 
 
 def check_reports(files):

@@ -1,13 +1,11 @@
 """The 2048x2048x2048 bf16 product of traces/make.py: every element against NumPy, and the rate."""
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from running import ROOT, cli, python
+
+pytestmark = pytest.mark.process
 FLOPS = 2 * 2048 ** 3
 # Dense bf16 TFLOPS of one NeuronCore: AWS's architecture guides (configs/README.md).
 PEAK_TFLOPS = {"trn1": 92, "trn2": 79, "trn3": 79}
@@ -16,16 +14,13 @@ PEAK_TFLOPS = {"trn1": 92, "trn2": 79, "trn3": 79}
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     folder = tmp_path_factory.mktemp("matmul")
-    subprocess.run([sys.executable, ROOT / "traces/make.py", "matmul_2048", "--out", folder],
-                   check=True, capture_output=True)
+    python(ROOT / "traces/make.py", "matmul_2048", "--out", folder)
     return folder / "matmul_2048.jsonl"
 
 
 def simulate(trace, target, *options):
     summary = trace.with_name(f"{target}.json")
-    subprocess.run([os.environ["NKISIM_PROGRAM"], "run", trace, "--target", target,
-                    "--summary-json", summary, *options],
-                   check=True, capture_output=True)
+    cli("run", trace, "--target", target, "--summary-json", summary, *options)
     return json.loads(summary.read_text())["nc_0"]
 
 

@@ -162,6 +162,7 @@ def agree(entries, expected):
     assert not wrong, (wrong, expected)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name, cores", [("alone", 1), ("second", 2), ("relay", 2)])
 def test_one_rank(tmp_path, name, cores):
     made = kernel(name, tmp_path)
@@ -177,6 +178,7 @@ def test_one_rank(tmp_path, name, cores):
            "pytest": of_plugin(result)}, expected)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name, cores", [("alone", 1), ("second", 2), ("relay", 2)])
 def test_evaluate(tmp_path, name, cores):
     result = nkisim.run(kernel(name, tmp_path)[cores], X, target="trn2", timing=True)
@@ -189,6 +191,7 @@ def test_evaluate(tmp_path, name, cores):
     agree({"evaluate": record["latency_us"], "verdict": us(record["verdict"][0], "% of")}, result.latency_us)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [[], ["--no-fold"]])
 @pytest.mark.parametrize("name, cores", [("alone", 1), ("second", 2), ("relay", 2)])
 def test_two_ranks(tmp_path, name, cores, how):
@@ -212,6 +215,7 @@ def test_two_ranks(tmp_path, name, cores, how):
            "pytest": of_plugin(result)}, of_events(*shown))
 
 
+@pytest.mark.process
 def test_ranks_that_never_meet_are_as_one():
     """traces/softmax.jsonl: two ranks of one core, whose transfers do not get in each other's way."""
     trace = ROOT / "traces" / "softmax.jsonl"
@@ -220,6 +224,7 @@ def test_ranks_that_never_meet_are_as_one():
     agree({"rank 0": us(text, "\n0"), "rank 1": us(text, "\n1"), "all": us(text, "all")}, alone)
 
 
+@pytest.mark.process
 def test_a_partial_run(tmp_path):
     lines = [{"nisa": 1, "target": "trn2", "name": "endless", "cores": 2},
              *({"tensor": {"name": f"t{c}", "space": "sbuf", "shape": [128, 64], "dtype": "float32",
@@ -243,6 +248,7 @@ def test_a_partial_run(tmp_path):
           of_events(Session(session)))
 
 
+@pytest.mark.process
 def test_a_deadlock(tmp_path):
     lines = [{"nisa": 1, "target": "trn2", "name": "stuck", "cores": 2,
               "semaphores": "explicit", "semaphore_names": {"0": "never"}},

@@ -1,14 +1,13 @@
 """A saved run: nkisim run gives its values and its latency, and --expect compares with it."""
 
 import json
-import os
-import subprocess
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import nkisim
+from running import cli
 
 nkisim.install()
 
@@ -16,7 +15,7 @@ import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-PROGRAM = os.environ.get("NKISIM_PROGRAM", "nkisim")
+pytestmark = pytest.mark.process
 
 
 @nki.jit
@@ -34,10 +33,6 @@ def step(x, cache):
     return out
 
 
-def run_program(*words):
-    return subprocess.run([PROGRAM, "run", *map(str, words)], capture_output=True, text=True)
-
-
 @pytest.mark.parametrize("ending", ["nisa", "jsonl"])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
 def test_a_saved_run_meets_its_own_outputs(tmp_path, ending, dtype):
@@ -46,8 +41,7 @@ def test_a_saved_run_meets_its_own_outputs(tmp_path, ending, dtype):
     result = nkisim.run(step, x, cache)
     trace, archive = tmp_path / f"k.{ending}", tmp_path / "k.expected.npz"
     result.save(trace)
-    done = run_program(trace, "--expect", archive, "--summary-json", tmp_path / "s.json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = cli("run", trace, "--expect", archive, "--summary-json", tmp_path / "s.json")
     assert done.stdout.count("equal") == 2
     assert json.loads((tmp_path / "s.json").read_text()) == result.summary
 
@@ -60,8 +54,8 @@ def test_a_difference_is_seen(tmp_path):
     name = next(k for k in archive if k.startswith("out"))
     archive[name][3, 5] += 1
     np.savez(tmp_path / "other.npz", **archive)
-    done = run_program(tmp_path / "k.nisa", "--expect", tmp_path / "other.npz")
-    assert done.returncode == 1 and "worst at 53" in done.stderr
+    done = cli("run", tmp_path / "k.nisa", "--expect", tmp_path / "other.npz", code=1)
+    assert "worst at 53" in done.stderr
 
 
 @pytest.mark.parametrize("ending", ["nisa", "jsonl"])
@@ -78,5 +72,4 @@ def test_any_name_of_a_tile_can_be_saved(tmp_path, ending, name):
 
     result = nkisim.run(kernel, np.ones((8, 4), np.float32))
     result.save(tmp_path / f"k.{ending}")
-    done = run_program(tmp_path / f"k.{ending}", "--expect", tmp_path / "k.expected.npz")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = cli("run", tmp_path / f"k.{ending}", "--expect", tmp_path / "k.expected.npz")

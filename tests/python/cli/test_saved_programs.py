@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import zipfile
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT, run
 
 nkisim.install()
 
@@ -21,7 +21,8 @@ from neuronxcc.nki.typing import tensor  # noqa: E402
 from nkisim_profile import container  # noqa: E402
 from nkisim_profile.session import BadSession, Session  # noqa: E402
 
-BIN = pathlib.Path(__file__).resolve().parents[3] / "python" / "bin"
+pytestmark = pytest.mark.process
+BIN = ROOT / "python" / "bin"
 
 
 def exponential(x):
@@ -36,7 +37,7 @@ X = np.linspace(-1, 1, 256 * 64, dtype=np.float32).reshape(256, 64)
 
 def tool(words, folder):
     env = {**os.environ, "PATH": f"{BIN}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
-    return subprocess.run(words, cwd=folder, env=env, shell=True, text=True, capture_output=True)
+    return run("sh", "-c", words, code=None, cwd=folder, env=env)
 
 
 @pytest.fixture

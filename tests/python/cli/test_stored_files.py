@@ -3,15 +3,16 @@
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from running import ROOT, cli
+
 sys.path.insert(0, str(ROOT / "tests" / "stored"))
 import make  # noqa: E402
 
+pytestmark = pytest.mark.process
 FOLDERS = sorted(p for p in (ROOT / "tests" / "stored").iterdir() if (p / "outputs.json").exists())
 #: A list whose first element decides its outline, and JSON null, may become anything.
 OPEN = ("null",)
@@ -20,12 +21,6 @@ OPEN = ("null",)
 @pytest.fixture(params=FOLDERS, ids=lambda p: p.name)
 def stored(request, tmp_path):
     return pathlib.Path(shutil.copytree(request.param, tmp_path / "stored"))
-
-
-def nkisim(*words, cwd):
-    done = subprocess.run([make.PROGRAM, *map(str, words)], capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def lost(before, now, where=""):
@@ -47,31 +42,31 @@ def test_lost_sees_what_is_gone():
 
 
 def test_this_version_is_stored():
-    version = nkisim("--version", cwd=ROOT).split()[1]
+    version = cli("--version", cwd=ROOT).stdout.split()[1]
     assert ".".join(version.split(".")[:2]) in [p.name for p in FOLDERS], "run tests/stored/make.py"
 
 
 @pytest.mark.parametrize("trace, rtol", make.TRACES.items())
 def test_traces_give_their_values(stored, trace, rtol):
     for kind in ("jsonl", "nisa"):
-        nkisim("run", f"{trace}.{kind}", "-q", "--expect", f"{trace}.npz", "--rtol", rtol,
-               "--atol", 1e-6 if rtol else 0, cwd=stored)
+        cli("run", f"{trace}.{kind}", "-q", "--expect", f"{trace}.npz", "--rtol", rtol, "--atol",
+            1e-6 if rtol else 0, cwd=stored)
     for kind in ("jsonl", "nisa"):
-        nkisim("convert", f"{trace}.{kind}", "-o", f"from_{kind}.jsonl", cwd=stored)
+        cli("convert", f"{trace}.{kind}", "-o", f"from_{kind}.jsonl", cwd=stored)
     text = (stored / "from_jsonl.jsonl").read_text()
     assert text.count("\n") > 3 and text == (stored / "from_nisa.jsonl").read_text()
 
 
 def test_configs_run(stored):
-    nkisim("config", "validate", "config.json", cwd=stored)
-    nkisim("run", "softmax.jsonl", "-q", "--config", "config.json", cwd=stored)
+    cli("config", "validate", "config.json", cwd=stored)
+    cli("run", "softmax.jsonl", "-q", "--config", "config.json", cwd=stored)
 
 
 def test_sessions_are_shown(stored):
-    shown = json.loads(nkisim("view", "session.npz", "--json", cwd=stored))
+    shown = json.loads(cli("view", "session.npz", "--json", cwd=stored).stdout)
     accounting = shown["nc_0"]
     assert accounting["total_time"] > 0
-    compared = json.loads(nkisim("compare", "session.npz", "session.npz", "--json", cwd=stored))
+    compared = json.loads(cli("compare", "session.npz", "session.npz", "--json", cwd=stored).stdout)
     assert compared["summary"]
 
 
@@ -80,5 +75,5 @@ def test_json_outputs_only_grow(stored, name):
     before = json.loads((stored / "outputs.json").read_text())
     if name not in before:
         pytest.skip("a later version's")
-    now = make.outline(json.loads(nkisim(*make.OUTPUTS[name], "--json", cwd=stored)))
+    now = make.outline(json.loads(cli(*make.OUTPUTS[name], "--json", cwd=stored).stdout))
     assert lost(before[name], now) == []

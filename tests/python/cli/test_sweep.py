@@ -3,7 +3,6 @@ import csv
 import fcntl
 import json
 import os
-import pathlib
 import pty
 import signal
 import stat
@@ -17,10 +16,11 @@ import pytest
 
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
+from running import PROGRAM, ROOT, cli, python, run
 
 pytest.importorskip("tqdm")
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+
+pytestmark = [pytest.mark.process, pytest.mark.apart]
 SOFTMAX = ROOT / "traces" / "softmax.jsonl"
 SETTING = "dma.bytes_per_ns"
 KERNEL = '''
@@ -47,10 +47,7 @@ def environment(program=PROGRAM):
 
 
 def sweep(folder, *words, code=0, program=PROGRAM):
-    done = subprocess.run(command(*words), cwd=folder, env=environment(program), text=True,
-                          capture_output=True)
-    assert done.returncode == code, done.stderr
-    return done
+    return run(*command(*words), code=code, cwd=folder, env=environment(program))
 
 
 def points(done):
@@ -77,9 +74,8 @@ def test_every_point_is_the_single_run(tmp_path):
     found = points(done)
     assert list(found) == [(t, v) for t in ("trn1", "trn2") for v in ("13.6", "54.4")]
     for (target, value), summary in found.items():
-        single = subprocess.run([PROGRAM, "run", SOFTMAX, "--target", target, "--set",
-                                 f"{SETTING}={value}", "--timing-only", "--json"], check=True,
-                                capture_output=True, text=True)
+        single = cli("run", SOFTMAX, "--target", target, "--set", f"{SETTING}={value}",
+                     "--timing-only", "--json")
         assert summary == next(iter(json.loads(single.stdout)["summary"].values()))
     with open(tmp_path / "s.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -164,10 +160,8 @@ def test_a_kernel_is_recorded_for_each_target(tmp_path):
     words = ("k.py:double", "--arg", "x=f32[128,512]")
     found = points(sweep(tmp_path, *words, "--target", "trn1,trn3", "--json"))
     for (target,), summary in found.items():
-        alone = subprocess.run([sys.executable, "-m", "nkisim", "kernel", *words, "--target",
-                                target, "--summary-json", "one.json"], cwd=tmp_path,
-                               env=environment(), capture_output=True, text=True)
-        assert alone.returncode == 0, alone.stderr
+        alone = python("-m", "nkisim", "kernel", *words, "--target", target, "--summary-json",
+                       "one.json", cwd=tmp_path, env=environment())
         one = json.loads((tmp_path / "one.json").read_text())
         assert summary["total_time"] == next(iter(one.values()), one)["total_time"]
 
@@ -175,8 +169,8 @@ def test_a_kernel_is_recorded_for_each_target(tmp_path):
 def test_a_bar_on_a_terminal(tmp_path):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    subprocess.run(command(SOFTMAX, "--set", f"{SETTING}=13.6,27.2"), cwd=tmp_path, check=True,
-                   env=environment(), stdout=subprocess.DEVNULL, stderr=theirs)
+    run(*command(SOFTMAX, "--set", f"{SETTING}=13.6,27.2"), cwd=tmp_path, env=environment(),
+        capture_output=False, stdout=subprocess.DEVNULL, stderr=theirs)
     os.set_blocking(ours, False)
     assert b"2/2" in os.read(ours, 65536)
     os.close(ours)
@@ -186,11 +180,9 @@ def test_a_bar_on_a_terminal(tmp_path):
 def test_dask_gives_the_same(tmp_path):
     distributed = pytest.importorskip("distributed")
     config = tmp_path / "own.json"
-    config.write_text(subprocess.run([PROGRAM, "config", "show", "trn2"], check=True, text=True,
-                                     capture_output=True).stdout)
+    config.write_text(cli("config", "show", "trn2").stdout)
     words = (SOFTMAX, "--set", f"{SETTING}=13.6,27.2,54.4", "--config", f"trn2,{config}", "--json")
     here = sweep(tmp_path, *words, "--journal", "local")
-    os.environ.setdefault("NKISIM_PROGRAM", PROGRAM)  # the workers' environment
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0",
                                   worker_dashboard_address=":0") as cluster:
         there = sweep(tmp_path, *words, "--journal", "dask", "--scheduler",

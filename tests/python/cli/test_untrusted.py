@@ -3,7 +3,6 @@ run, no file of anybody lost, and an error in bounded time and memory for what i
 
 import json
 import os
-import pathlib
 import resource
 import stat
 import subprocess
@@ -12,8 +11,9 @@ import zipfile
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+from running import PROGRAM, cli, write_trace
+
+pytestmark = [pytest.mark.process, pytest.mark.apart]
 HEAD = {"nisa": 1, "target": "trn2", "name": "k"}
 
 
@@ -33,19 +33,13 @@ def program(*instructions, loc=None, tensors=()):
             {"i": "dma_copy", "dst": "y", "src": "t"}]
 
 
-def write(path, lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def nkisim(*words, cwd=None, memory=None, timeout=60, env=None):
+def bounded(*words, memory=None, timeout=60, env=None, **options):
+    """Runs nkisim in bounded time and, if asked, in bounded memory; any exit code is allowed."""
     def limit():
         if memory:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, cwd=cwd,
-                          timeout=timeout, preexec_fn=limit, check=False,
-                          env={**os.environ, **(env or {})})
+    return cli(*words, code=None, timeout=timeout, preexec_fn=limit, env={**os.environ, **(env or {})}, **options)
 
 
 def refused(done, text=""):
@@ -65,7 +59,7 @@ def _folder(tmp_path):
 
 def session_of(folder, trace, *words):
     file = folder / "s.npz"
-    done = nkisim("run", trace, "-q", "--session", file, *words)
+    done = bounded("run", trace, "-q", "--session", file, *words)
     assert done.returncode == 0, done.stderr
     return file
 
@@ -78,14 +72,14 @@ def sources(file):
 @pytest.mark.parametrize("name", ["{folder}/secret.py", "../secret.py", "link.py", ".env.py", "..",
                                   "/etc/passwd", "/proc/self/environ", "."])
 def test_a_loc_pulls_nothing_into_a_session(folder, name):
-    trace = write(folder / "in" / "k.jsonl", program(loc=f"{name.format(folder=folder)}:1"))
+    trace = write_trace(folder / "in" / "k.jsonl", program(loc=f"{name.format(folder=folder)}:1"))
     assert sources(session_of(folder, trace)) == {}
 
 
 def test_a_loc_below_the_traces_folder_or_a_root_is_shown(folder):
-    trace = write(folder / "in" / "k.jsonl", program(loc="k.py:1"))
+    trace = write_trace(folder / "in" / "k.jsonl", program(loc="k.py:1"))
     assert "SHOWN" in sources(session_of(folder, trace))["k.py"]
-    trace = write(folder / "in" / "k.jsonl", program(loc="secret.py:1"))
+    trace = write_trace(folder / "in" / "k.jsonl", program(loc="secret.py:1"))
     assert sources(session_of(folder, trace)) == {}
     assert sources(session_of(folder, trace, "--root", folder)) == {"secret.py": "TOP SECRET"}
 
@@ -94,19 +88,19 @@ def test_data_files_are_below_the_traces_folder_or_a_root(folder):
     np.save(folder / "x.npy", np.ones((128, 64), np.float32))
     read = {"i": "dma_copy", "dst": "t", "src": "x"}
     for name in ("../x.npy", str(folder / "x.npy")):
-        trace = write(folder / "in" / "k.jsonl", program(
+        trace = write_trace(folder / "in" / "k.jsonl", program(
             read, tensors=[hbm("x", [128, 64], "input", data={"npy": name})]))
-        refused(nkisim("run", trace, "-q", cwd=folder / "in"), "below the trace's folder")
-        assert nkisim("run", trace, "-q", "--root", folder, cwd=folder / "in").returncode == 0
-        assert nkisim("run", trace, "-q", cwd=folder).returncode == 0
-    trace = write(folder / "in" / "k.jsonl", program(
+        refused(bounded("run", trace, "-q", cwd=folder / "in"), "below the trace's folder")
+        assert bounded("run", trace, "-q", "--root", folder, cwd=folder / "in").returncode == 0
+        assert bounded("run", trace, "-q", cwd=folder).returncode == 0
+    trace = write_trace(folder / "in" / "k.jsonl", program(
         read, tensors=[hbm("x", [128, 64], "input", data={"npy": "../none.npy"})]))
-    refused(nkisim("run", trace, "-q"), "cannot be opened")
+    refused(bounded("run", trace, "-q"), "cannot be opened")
 
 
 def test_a_config_inherits_from_its_own_folder_or_a_shipped_one(folder):
     (folder / "in" / "c.json").write_text('{"inherits": "../secret.py", "name": "c"}')
-    done = nkisim("config", "validate", folder / "in" / "c.json", cwd=folder / "in")
+    done = bounded("config", "validate", folder / "in" / "c.json", cwd=folder / "in")
     refused(done, "inherits")
     assert "SECRET" not in done.stderr
 
@@ -114,7 +108,7 @@ def test_a_config_inherits_from_its_own_folder_or_a_shipped_one(folder):
 # ---- programs of the working folder ----------------------------------------------------------
 @pytest.mark.parametrize("path", [None, "", ":/tmp"])
 def test_modules_of_the_working_folder_are_not_run(folder, path):
-    session = session_of(folder, write(folder / "k.jsonl", program()))
+    session = session_of(folder, write_trace(folder / "k.jsonl", program()))
     here = folder / "here"
     here.mkdir()
     for module in ("numpy", "json", "argparse", "runpy", "plotly", "csv", "nkisim_profile"):
@@ -124,7 +118,7 @@ def test_modules_of_the_working_folder_are_not_run(folder, path):
     for words in (("view", session), ("report", session, "-o", "r.html"),
                   ("run", folder / "k.jsonl", "-q", "--html", "h.html"),
                   ("compare", session, session)):
-        done = nkisim(*words, cwd=here, env=env)
+        done = bounded(*words, cwd=here, env=env)
         assert done.returncode == 0 and "RAN" not in done.stdout, (words, done)
 
 
@@ -134,11 +128,11 @@ WRITERS = ["html", "session", "chrome", "perfetto", "accounting-json", "summary-
 
 @pytest.mark.parametrize("option", WRITERS)
 def test_a_pipe_stays_a_pipe(folder, option):
-    trace, pipe = write(folder / "k.jsonl", program()), folder / "pipe"
+    trace, pipe = write_trace(folder / "k.jsonl", program()), folder / "pipe"
     os.mkfifo(pipe)
     with open(folder / "in" / "read", "wb") as out, subprocess.Popen(
             ["cat", str(pipe)], stdout=out) as reader:
-        assert nkisim("run", trace, "-q", f"--{option}", pipe).returncode == 0
+        assert bounded("run", trace, "-q", f"--{option}", pipe).returncode == 0
         assert reader.wait(30) == 0
     assert (folder / "in" / "read").stat().st_size > 0
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -149,18 +143,18 @@ def test_a_pipe_stays_a_pipe(folder, option):
                                    ("view", "{s}", "-f", "summary-json", "-o", "{out}"),
                                    ("report", "{s}", "-o", "{out}")])
 def test_python_writers_treat_devices_and_links_alike(folder, words):
-    session = session_of(folder, write(folder / "k.jsonl", program()))
+    session = session_of(folder, write_trace(folder / "k.jsonl", program()))
     (folder / "null").symlink_to("/dev/null")
     out = folder / "in" / "link.py"
     for target in (folder / "null", out):
-        assert nkisim(*(w.format(s=session, out=target) for w in words)).returncode == 0
+        assert bounded(*(w.format(s=session, out=target) for w in words)).returncode == 0
     assert (folder / "null").is_symlink() and stat.S_ISCHR(os.stat("/dev/null").st_mode)
     assert not out.is_symlink() and (folder / "secret.py").read_text() == "TOP SECRET"
-    refused(nkisim(*(w.format(s=session, out=folder) for w in words)), "directory")
+    refused(bounded(*(w.format(s=session, out=folder) for w in words)), "directory")
 
 
 def test_writers_of_one_file_do_not_disturb_each_other(folder):
-    trace = write(folder / "k.jsonl", program())
+    trace = write_trace(folder / "k.jsonl", program())
     words = [PROGRAM, "run", str(trace), "-q", "--html", str(folder / "w.html")]
     running = [subprocess.Popen(words, stderr=subprocess.PIPE) for _ in range(4)]
     assert [p.wait(120) for p in running] == [0] * 4
@@ -191,7 +185,7 @@ GIB = 1 << 30
 ])
 def test_sizes_are_looked_at_before_memory_is_taken(folder, lines, text):
     for memory in (None, 8 * GIB):
-        refused(nkisim("run", write(folder / "k.jsonl", lines), "-q", memory=memory), text)
+        refused(bounded("run", write_trace(folder / "k.jsonl", lines), "-q", memory=memory), text)
 
 
 def test_deep_configs_are_an_error(folder):
@@ -199,10 +193,10 @@ def test_deep_configs_are_an_error(folder):
     for text in ('{"name":' + '{"a":' * 100_000 + "1" + "}" * 100_001, "[" * 100_000,
                  '{"a":' * 40 + "1" + "}" * 40):
         deep.write_text(text)
-        refused(nkisim("config", "validate", deep), "deep")
-    refused(nkisim("config", "validate", "trn2", "--set", "a=" + "[" * 100_000))
+        refused(bounded("config", "validate", deep), "deep")
+    refused(bounded("config", "validate", "trn2", "--set", "a=" + "[" * 100_000))
     deep.write_text('{"name": 1e999}')
-    refused(nkisim("config", "show", deep), "1e999")
+    refused(bounded("config", "show", deep), "1e999")
 
 
 def test_members_that_no_tensor_wants_are_not_unpacked(folder):
@@ -213,16 +207,16 @@ def test_members_that_no_tensor_wants_are_not_unpacked(folder):
                 f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 27,)})
             for _ in range(32):
                 f.write(bytes(1 << 24))
-    trace = write(folder / "k.jsonl", program(
+    trace = write_trace(folder / "k.jsonl", program(
         {"i": "dma_copy", "dst": "t", "src": "x"}, tensors=[hbm("x", [128, 64], "input")]))
-    refused(nkisim("run", trace, "-q", "--inputs", bomb, memory=GIB // 2), "input unused")
-    trace = write(folder / "k.jsonl", program())
-    refused(nkisim("run", trace, "-q", "--expect", bomb, memory=GIB // 2), "unused names no")
+    refused(bounded("run", trace, "-q", "--inputs", bomb, memory=GIB // 2), "input unused")
+    trace = write_trace(folder / "k.jsonl", program())
+    refused(bounded("run", trace, "-q", "--expect", bomb, memory=GIB // 2), "unused names no")
     with zipfile.ZipFile(folder / "y.npz", "w") as out, zipfile.ZipFile(bomb) as z:
         with out.open("y.npy", "w", force_zip64=True) as f, z.open("unused.npy") as g:
             while block := g.read(1 << 24):
                 f.write(block)
-    refused(nkisim("run", trace, "-q", "--expect", folder / "y.npz", memory=GIB // 2), "at most")
+    refused(bounded("run", trace, "-q", "--expect", folder / "y.npz", memory=GIB // 2), "at most")
 
 
 # ---- limits ----------------------------------------------------------------------------------
@@ -233,8 +227,8 @@ LONG = program({"i": "loop_begin", "register": "r1", "start": 0, "stop": 2 ** 31
 @pytest.mark.parametrize("words", [(), ("--functional",), ("--timing-only",)])
 @pytest.mark.parametrize("limit", [("--max-instructions", "3000"), ("--max-time", "0.5")])
 def test_a_limit_ends_a_run_with_a_partial_report(folder, limit, words):
-    trace = write(folder / "k.jsonl", LONG)
-    done = nkisim("run", trace, "--json", *limit, *words)
+    trace = write_trace(folder / "k.jsonl", LONG)
+    done = bounded("run", trace, "--json", *limit, *words)
     refused(done, f"stopped by {' '.join(limit)}")
     told = json.loads(done.stdout)
     assert told["partial"] and told["stopped_by"] == " ".join(limit) and not told["ok"]
@@ -243,14 +237,14 @@ def test_a_limit_ends_a_run_with_a_partial_report(folder, limit, words):
 
 
 def test_memory_limits(folder):
-    trace = write(folder / "k.jsonl", LONG)
-    done = nkisim("run", trace, "-q", "--max-memory", "100M", "--session", folder / "s.npz")
+    trace = write_trace(folder / "k.jsonl", LONG)
+    done = bounded("run", trace, "-q", "--max-memory", "100M", "--session", folder / "s.npz")
     refused(done, "stopped by --max-memory 100M")
-    view = nkisim("view", folder / "s.npz", "--json")
+    view = bounded("view", folder / "s.npz", "--json")
     facts = json.loads(np.load(folder / "s.npz")["facts"].tobytes())
     assert view.returncode == 0 and facts["partial"]
     large = program(tensors=[hbm("x", [1 << 14, 1 << 14], "input", data={"generator": "ones"})])
-    refused(nkisim("run", write(folder / "k.jsonl", large), "-q", "--max-memory", "500M"),
+    refused(bounded("run", write_trace(folder / "k.jsonl", large), "-q", "--max-memory", "500M"),
             "tensor x")
 
 
@@ -258,19 +252,19 @@ def test_memory_limits(folder):
                                    ("--max-instructions", "many"), ("--max-memory", "1X"),
                                    ("--rtol", "inf"), ("--rtol", "nan"), ("--atol", "-1")])
 def test_limits_and_tolerances_are_numbers_that_limit(folder, words):
-    done = nkisim("run", write(folder / "k.jsonl", program()), *words)
+    done = bounded("run", write_trace(folder / "k.jsonl", program()), *words)
     assert done.returncode == 2 and words[0] in done.stderr
 
 
 # ---- comparing -------------------------------------------------------------------------------
 def test_expect_compares_every_output_and_its_shape(folder):
-    trace = write(folder / "k.jsonl", [*program(tensors=[hbm("z", [128, 64], "output")]),
+    trace = write_trace(folder / "k.jsonl", [*program(tensors=[hbm("z", [128, 64], "output")]),
                                        {"i": "dma_copy", "dst": "z", "src": "t"}])
     ones = np.ones((128, 64), np.float32)
 
     def run(*words, **arrays):
         np.savez(folder / "e.npz", **arrays)
-        return nkisim("run", trace, "-q", "--expect", folder / "e.npz", *words)
+        return bounded("run", trace, "-q", "--expect", folder / "e.npz", *words)
 
     assert run(y=ones, z=ones).returncode == 0
     assert run(y=ones, z=2 * ones).returncode == 1
@@ -327,11 +321,11 @@ def _facts(**changes):
     _facts(accounting=[]), _facts(summary=None), _facts(session_version=2),
 ], ids=range(16))
 def test_damaged_sessions_are_an_error(folder, change):
-    session = session_of(folder, write(folder / "k.jsonl", program()))
+    session = session_of(folder, write_trace(folder / "k.jsonl", program()))
     bad = damaged(session, folder / "bad.npz", change)
     codes = set()
     for n, words in enumerate(VIEWS):
-        done = nkisim(*(w.format(s=bad, o=folder / f"o{n}") for w in words))
+        done = bounded(*(w.format(s=bad, o=folder / f"o{n}") for w in words))
         assert "Traceback" not in done.stderr, done.stderr
         codes.add(done.returncode)
     assert 3 in codes and codes <= {0, 3}
@@ -344,14 +338,14 @@ def test_a_session_of_huge_arrays_is_an_error(folder):
             np.lib.format.write_array_header_1_0(
                 f, {"descr": "|u1", "fortran_order": False, "shape": (1 << 40,)})
             f.write(bytes(1 << 20))
-    refused(nkisim("view", bad, memory=4 * GIB), "facts")
+    refused(bounded("view", bad, memory=4 * GIB), "facts")
 
 
 # ---- names of others in what is written and shown --------------------------------------------
 def test_a_name_like_a_placeholder_stays_a_name(folder):
     for name in ("@SCRIPT@", "@DATA@", "@PLOTLY@", "@TITLE@"):
-        trace = write(folder / f"{name}.jsonl", program())
-        assert nkisim("run", trace, "-q", "--html", folder / "a.html").returncode == 0
+        trace = write_trace(folder / f"{name}.jsonl", program())
+        assert bounded("run", trace, "-q", "--html", folder / "a.html").returncode == 0
         page = (folder / "a.html").read_text()
         assert f"<title>{name}.jsonl · nkisim</title>" in page
         assert page.count("<script id=\"data\"") == 1
@@ -361,8 +355,8 @@ def test_a_name_like_a_placeholder_stays_a_name(folder):
 def test_no_cell_begins_a_formula(folder, label):
     lines = program()
     lines[3] = {**lines[3], "label": label}
-    session = session_of(folder, write(folder / "k.jsonl", lines))
-    assert nkisim("view", session, "-f", "csv", "-o", folder / "t").returncode == 0
+    session = session_of(folder, write_trace(folder / "k.jsonl", lines))
+    assert bounded("view", session, "-f", "csv", "-o", folder / "t").returncode == 0
     import csv
     cells = [c for f in (folder / "t").glob("*.csv") for row in csv.reader(open(f, newline=""))
              for c in row]
@@ -376,19 +370,19 @@ EVIL = "\x1b]0;title\x07\x1b[2J\u009b31m\u202e"
 def test_names_are_no_commands_to_a_terminal(folder):
     lines = program(loc=f"{EVIL}.py:1")
     lines[-1] = {**lines[-1], "label": EVIL, "dst": "nothing"}
-    trace = write(folder / "k.jsonl", lines)
-    wrong = nkisim("run", trace)
+    trace = write_trace(folder / "k.jsonl", lines)
+    wrong = bounded("run", trace)
     refused(wrong)
     named = [*program(), {"i": "dma_copy", "dst": EVIL, "src": "t"}]
-    done = nkisim("run", write(folder / "k.jsonl", named))
+    done = bounded("run", write_trace(folder / "k.jsonl", named))
     refused(done)
     good = program(loc=f"{EVIL}.py:1")
     good[3] = {**good[3], "label": EVIL}
-    said = [wrong, done, nkisim("disasm", write(folder / "k.jsonl", good)),
-            nkisim("run", folder / "k.jsonl", "--explain")]
+    said = [wrong, done, bounded("disasm", write_trace(folder / "k.jsonl", good)),
+            bounded("run", folder / "k.jsonl", "--explain")]
     session = session_of(folder, folder / "k.jsonl")
-    said += [nkisim("view", session), nkisim("compare", session, session),
-             nkisim("view", folder / f"{EVIL}.npz")]
+    said += [bounded("view", session), bounded("compare", session, session),
+             bounded("view", folder / f"{EVIL}.npz")]
     for s in said:
         for stream in (s.stdout, s.stderr):
             assert not set(stream) & set("\x1b\x07\x9b\u202e"), stream

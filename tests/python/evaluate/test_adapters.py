@@ -2,17 +2,18 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 import textwrap
 import types
 
 import pytest
 
+from running import python
+
 import nkisim_adapters
 from nkisim_adapters.accelopt import NKIKernel
 from nkisim_adapters.autocomp import NkisimBackend
 
+pytestmark = pytest.mark.process
 TASK = """
 import numpy as np
 def get_inputs():
@@ -86,8 +87,7 @@ def test_autocomp_gets_a_dict_for_every_text_in_order(files):
 
 
 def verify(*words):
-    done = subprocess.run([sys.executable, "-m", "nkisim_adapters.kda", *words],
-                          capture_output=True, text=True, check=False)
+    done = python("-m", "nkisim_adapters.kda", *words, code=None)
     return done.returncode, json.loads(done.stdout)
 
 

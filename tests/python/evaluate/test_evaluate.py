@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import py_compile
-import subprocess
 import sys
 import textwrap
 
@@ -19,7 +18,9 @@ from nkisim_evaluate import Evaluator, Settings
 from nkisim_evaluate.cache import normalised
 from nkisim_evaluate.evaluator import parse_bytes
 from nkisim_evaluate.reference import load
+from running import python, run
 
+pytestmark = [pytest.mark.process, pytest.mark.apart]
 REFERENCE = """
 import numpy as np
 SEEDS = (0, 1)
@@ -328,8 +329,7 @@ def test_children_do_not_outlive_a_candidate(reference):
         record = verdict_of(judge, kernel_with(text))
         assert record["status"] in ("timeout", "memory", "crashed"), record
         assert verdict_of(judge, GOOD)["status"] == "ok"
-        assert mark not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True,
-                                          check=True).stdout.replace("ps -eo args", "")
+        assert mark not in run("ps", "-eo", "args").stdout.replace("ps -eo args", "")
 
 
 # ---- cache, service, command ---------------------------------------------------------------------
@@ -359,8 +359,7 @@ def test_a_known_candidate_comes_from_the_cache(reference, tmp_path):
 
 
 def command(*words, stdin=None):
-    return subprocess.run([sys.executable, "-m", "nkisim_evaluate", "evaluate", *map(str, words)],
-                          input=stdin, capture_output=True, text=True, check=False)
+    return python("-m", "nkisim_evaluate", "evaluate", *words, code=None, input=stdin)
 
 
 def test_the_service_gives_a_line_for_every_line(reference):

@@ -9,6 +9,8 @@ import pytest
 from nkisim_profile.pools import Local
 from nkisim_profile.sweep import job
 
+pytestmark = pytest.mark.process
+
 
 def test_every_task_gives_one_result():
     found = Local([lambda a, b: a * b] * 3).results((n, 2) for n in range(1000))

@@ -3,17 +3,17 @@
 import csv
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 import nkisim
+from running import python
 from nkisim_evaluate import BadReference
 from nkisim_evaluate.cache import is_record
 from nkisim_evaluate.tune_command import parameter
 from nkisim_evaluate.tuning import Search, Space, Tuning
 
+pytestmark = pytest.mark.process
 REFERENCE = """
 import numpy as np
 SEEDS = (0,)
@@ -47,9 +47,8 @@ def files(tmp_path):
 
 
 def tune(files, *words):
-    return subprocess.run([sys.executable, "-m", "nkisim_evaluate", "tune", "k.py:make",
-                           "--reference", "ref.py", "--target", "trn2", *map(str, words)],
-                          cwd=files, capture_output=True, text=True, check=False)
+    return python("-m", "nkisim_evaluate", "tune", "k.py:make", "--reference", "ref.py", "--target",
+                  "trn2", *words, code=None, cwd=files)
 
 
 def test_a_grid_finds_the_fastest_right_one(files):

@@ -10,6 +10,8 @@ import pytest
 
 import nkisim
 
+pytestmark = pytest.mark.process
+
 pytest_plugins = ["pytester"]
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(nkisim.__file__)))
 INSTALLED = any(e.value == "nkisim.pytest_plugin"

@@ -2,13 +2,11 @@
 
 import copy
 import io
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
 import nkisim
+from running import ROOT, python
 
 nkisim.install()
 
@@ -160,21 +158,23 @@ def test_saving_and_copying(device):
     assert x.tolist() == list(range(6)) and z.tolist() == list(range(1, 7))
 
 
+@pytest.mark.process
 def test_the_device_is_there_without_an_import_of_torch_neuronx(device, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import torch\n" + ("import torch_xla\n" if device == "xla" else "") +
                       f"print(torch.ones(2, device='{device}') * 2)\n"
                       "print(torch.neuron.device_count(), torch.accelerator.is_available())\n")
-    run = subprocess.run([sys.executable, "-m", "nkisim", script], text=True, capture_output=True)
+    run = python("-m", "nkisim", script, code=None)
     assert run.stdout == f"tensor([2., 2.], device='{device}:0')\n1 True\n", run.stderr
 
 
+@pytest.mark.process
 def test_an_installation_has_the_stand_in_before_any_import_of_ours(device):
     if not OURS:
         pytest.skip("torch_xla is installed")
-    folder = pathlib.Path(__file__).resolve().parents[3] / "python"
+    folder = ROOT / "python"
     code = (f"import site; site.addpackage({str(folder)!r}, 'nkisim_simulator.pth', set())\n"
             "import torch, torch_xla\n"
             f"print(torch.ones(2).to({device!r}))")
-    run = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True)
+    run = python("-c", code, code=None)
     assert run.stdout == f"tensor([1., 1.], device='{device}:0')\n", run.stderr

@@ -87,6 +87,7 @@ def test_a_fake_tensor_gets_shape_dtype_and_no_run():
     assert y.device.type == "meta" and y.shape == (128, 7)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compiled_is_equal_to_eager(backend):
     def model(x):
@@ -138,6 +139,7 @@ def test_a_wrong_gradient_is_noticed():
             torch.autograd.gradcheck(wrong, (X[:4].clone().requires_grad_(),), eps=1e-2, atol=3e-4)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_kernel_called_directly_is_compiled_too(backend):
     def model(x, total):

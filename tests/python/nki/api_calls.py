@@ -61,6 +61,12 @@ _RESET = nisa.reduce_cmd.reset_reduce
 
 def isa_calls():
     """(function, arguments by name)."""
+    yield from _engine_calls()
+    yield from _search_calls()
+    yield from _move_calls()
+
+
+def _engine_calls():
     two = dict(dst=_TILE, data=_TILE)
     reduced = dict(reduce_res=_COLUMN, reduce_cmd=_RESET)
     yield nisa.tensor_copy, dict(dst=_TILE, src=_TILE, engine=nisa.engine.vector)
@@ -99,6 +105,11 @@ def isa_calls():
                                           operand1=_TILE)
     yield nisa.tensor_scalar_reduce, dict(**two, op0=nl.add, operand0=1.0, reduce_op=nl.add,
                                           reduce_res=_COLUMN)
+
+
+def _search_calls():
+    reduced = dict(reduce_res=_COLUMN, reduce_cmd=_RESET)
+    two = dict(dst=_TILE, data=_TILE)
     yield nisa.range_select, dict(dst=_TILE, on_true_tile=_TILE, comp_op0=nl.greater_equal,
                                   comp_op1=nl.less, bound0=_COLUMN, bound1=_COLUMN,
                                   reduce_op=nl.maximum, range_start=0, **reduced)
@@ -113,6 +124,9 @@ def isa_calls():
     yield nisa.affine_select, dict(dst=_TILE, pattern=[[1, 64]], channel_multiplier=-1,
                                    on_true_tile=_TILE, on_false_value=0.0, cmp_op=nl.greater,
                                    offset=0)
+
+
+def _move_calls():
     yield nisa.dma_copy, dict(dst=_TILE, src=hbm(32, 64), oob_mode=nisa.oob_mode.error,
                               dge_mode=nisa.dge_mode.unknown, engine=nisa.engine.unknown,
                               priority=None, dst_rmw_op=None)

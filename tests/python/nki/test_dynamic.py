@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from kernels import stored
 
 nkisim.install()
 
@@ -16,14 +17,6 @@ def sbuf(x):
     tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
     nisa.dma_copy(tile, x)
     return tile
-
-
-def stored(tile):
-    copied = nl.ndarray(tile.shape, nl.float32, nl.sbuf)
-    nisa.tensor_copy(copied, tile)
-    out = nl.ndarray(tile.shape, nl.float32, nl.shared_hbm)
-    nisa.dma_copy(out, copied)
-    return out
 
 
 def operands():

@@ -1,15 +1,14 @@
 """What the compiler of an SDK release refuses is named with --strict, and nothing else is."""
 
 import json
-import os
 import pathlib
-import subprocess
 import warnings
 
 import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT, cli
 
 nkisim.install()
 
@@ -18,8 +17,6 @@ import neuronxcc.nki.language as old  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 SDKS = ["2.28", "2.29", "2.30", "2.31", "2.32"]
 
 
@@ -97,10 +94,10 @@ def check(folder, tensors, instruction, sdk, target="trn3"):
     trace = folder / "k.jsonl"
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
     words = ["--strict", "--sdk", sdk] if sdk else []
-    return subprocess.run([PROGRAM, "check", str(trace), *words], capture_output=True, text=True,
-                          check=False)
+    return cli("check", trace, *words, code=None)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("case", CASES)
 def test_a_release_refuses_what_its_notes_say(tmp_path, case):
     tensors, instruction, refused = CASES[case]
@@ -113,6 +110,7 @@ def test_a_release_refuses_what_its_notes_say(tmp_path, case):
             assert f"SDK {sdk} refuses" in done.stderr and "k.py:7" in done.stderr
 
 
+@pytest.mark.process
 def test_a_run_time_column_was_an_instruction_until_2_30(tmp_path):
     instruction = {"i": "tensor_copy_dynamic_src", "dst": "a",
                    "src": {"tensor": "b", "partitions": 128, "ap": [[1, 64]],
@@ -122,6 +120,7 @@ def test_a_run_time_column_was_an_instruction_until_2_30(tmp_path):
         assert done.returncode == code, (sdk, done.stderr)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("cores, code", [((), 0), ((1,), 3), ((0, 1), 0)])
 def test_cores_have_the_same_loops(tmp_path, cores, code):
     loop = [{"i": "loop_begin", "register": "r0", "start": 0, "stop": 2}, {"i": "loop_end"}]
@@ -130,23 +129,22 @@ def test_cores_have_the_same_loops(tmp_path, cores, code):
     trace = tmp_path / "k.jsonl"
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
     for sdk in SDKS:
-        done = subprocess.run([PROGRAM, "check", str(trace), "--strict", "--sdk", sdk],
-                              capture_output=True, text=True, check=False)
+        done = cli("check", trace, "--strict", "--sdk", sdk, code=None)
         assert done.returncode == (code if sdk != "2.28" else 0), (sdk, done.stderr)
         assert done.returncode == 0 or "differ between the cores" in done.stderr
 
 
+@pytest.mark.process
 def test_the_release_is_one_that_is_known(tmp_path):
     done = check(tmp_path, [A], {"i": "memset", "dst": "a", "value": 1.0}, "2.9")
     assert done.returncode == 3 and "2.28 to 2.32" in done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("sdk", SDKS)
 @pytest.mark.parametrize("trace", sorted((ROOT / "traces").glob("*.jsonl")), ids=lambda p: p.stem)
 def test_the_repositorys_traces_are_clean(trace, sdk):
-    done = subprocess.run([PROGRAM, "check", str(trace), "--strict", "--sdk", sdk],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = cli("check", trace, "--strict", "--sdk", sdk)
 
 
 # ---- kernels ---------------------------------------------------------------------------------
@@ -250,6 +248,7 @@ def test_a_transpose_into_fewer_dimensions(sdk, monkeypatch):
         assert bool(said) == (not full and sdk in SDKS[2:]), said
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("sdk", SDKS)
 @pytest.mark.parametrize("nested", [False, True])
 def test_registers_carried_through_nested_loops(nested, sdk, tmp_path):
@@ -260,8 +259,7 @@ def test_registers_carried_through_nested_loops(nested, sdk, tmp_path):
              *({"i": "loop_end"} for _ in loop)]
     trace = tmp_path / "k.jsonl"
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = subprocess.run([PROGRAM, "check", str(trace), "--strict", "--sdk", sdk],
-                          capture_output=True, text=True, check=False)
+    done = cli("check", trace, "--strict", "--sdk", sdk, code=None)
     assert ("carried through nested" in done.stderr) == (nested and sdk in SDKS[2:]), done.stderr
 
 

@@ -6,7 +6,6 @@ of three each.
 """
 
 import math
-import subprocess
 import sys
 import textwrap
 import time
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import python
 
 nkisim.install()
 
@@ -27,6 +27,7 @@ import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
 
+@pytest.mark.process
 def test_values_looked_at_keep_no_others():
     """2,000 products in tiles of their own, the last one's values asked for inside the kernel: what
     the kernel holds no more has no memory (it was 0.5 GB here)."""
@@ -53,11 +54,11 @@ def test_values_looked_at_keep_no_others():
         assert (out == 1999).all()
         print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
     """)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = python("-c", script)
     assert float(done.stdout) < 150
 
 
+@pytest.mark.process
 def test_a_run_takes_three_times_its_tensors():
     """Inputs and outputs exist in the caller's arrays, in the simulated HBM and once in between."""
     script = textwrap.dedent("""
@@ -77,12 +78,12 @@ def test_a_run_takes_three_times_its_tensors():
         peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
         print(peak / (2 * a.nbytes), peak / 2**20)
     """)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = python("-c", script)
     ratio, mebibytes = map(float, done.stdout.split())
     assert mebibytes < 3 * 2 * 128 * 128 * 2048 * 4 / 2 ** 20 + 200, ratio
 
 
+@pytest.mark.process
 def test_a_check_of_races_that_needs_values_shares_its_inputs():
     """Two cores that scatter the rows of indices: the program is executed before the run, on the same
     host memory (three times 128 MiB before)."""
@@ -111,8 +112,7 @@ def test_a_check_of_races_that_needs_values_shares_its_inputs():
         assert (np.asarray(out) == 32).all()
         print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
     """)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = python("-c", script)
     assert float(done.stdout) < 300
 
 

@@ -1,14 +1,12 @@
 """Whole kernels through the front end, against NumPy."""
 
-import pathlib
-import shutil
-import subprocess
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import nkisim
+from running import cli
 
 nkisim.install()
 
@@ -157,22 +155,12 @@ def test_benchmark_gives_the_simulated_latency():
     assert latency == pytest.approx(same.latency_us)
 
 
-def program():
-    """The nkisim program of the build tree this package came from."""
-    here = pathlib.Path(nkisim.__file__).absolute()
-    for folder in (here.parents[2], here.parents[2] / "build" / "release"):
-        if (folder / "nkisim").is_file():
-            return str(folder / "nkisim")
-    return shutil.which("nkisim")
-
-
-@pytest.mark.skipif(program() is None, reason="the nkisim program is not built")
+@pytest.mark.process
 def test_saved_trace_gives_the_same_latency(tmp_path):
     a = np.ones((128, 128), np.float32)
     result = nkisim.run(load_add_store, a, a)
     result.save(tmp_path / "k.nisa")
-    done = subprocess.run([program(), "run", str(tmp_path / "k.nisa")], capture_output=True,
-                          text=True, check=True)
+    done = cli("run", tmp_path / "k.nisa")
     assert f"{result.latency_us:.3f} us" in done.stdout
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from kernels import computed
 
 nkisim.install()
 
@@ -41,17 +42,6 @@ def name_of(dtype):
     return np.dtype(dtype).name
 
 
-def run(function, *arrays):
-    """function(tiles...), stored: an array."""
-    def kernel(*arguments):
-        result = function(*[nl.load(a) for a in arguments])
-        out = nl.ndarray(result.shape, result.dtype, buffer=nl.shared_hbm)
-        nl.store(out, result)
-        return out
-
-    return nkisim.run(kernel, *arrays, timing=False).outputs
-
-
 def agrees(found, expected, dtype):
     """Whether found is expected, computed in FP64, as `dtype`."""
     dtype = np.dtype(dtype)
@@ -79,7 +69,7 @@ def test_unary(name):
                 continue  # near its poles the rounding of cos decides
             if np.dtype(dtype).kind not in "iu":
                 x = (x.astype(np.float32) / 4 + 0.125).astype(dtype)
-            agrees(run(getattr(nl, name), x), UNARY[name](x.astype(np.float64)), dtype)
+            agrees(computed(getattr(nl, name), x), UNARY[name](x.astype(np.float64)), dtype)
 
 
 @pytest.mark.parametrize("name", [*BINARY, *BITS])
@@ -94,7 +84,7 @@ def test_binary(name):
             x, y = draw(dtype, shapes[0]), draw(dtype, shapes[1], 2, 5)
             given = (x, y) if name in BITS else (x.astype(np.float64), y.astype(np.float64))
             out = np.float32 if name == "divide" and whole else dtype
-            agrees(run(getattr(nl, name), x, y), reference(*given).astype(np.float64), out)
+            agrees(computed(getattr(nl, name), x, y), reference(*given).astype(np.float64), out)
 
 
 @pytest.mark.parametrize("name, dtype", [
@@ -106,8 +96,8 @@ def test_binary_with_a_number_on_either_side(name, dtype):
     x = draw(dtype, (9, 7), 1, 4)
     exact = x if name in BITS else x.astype(np.float64)
     out = np.float32 if name == "divide" and whole else dtype
-    agrees(run(lambda t: function(t, 3), x), reference(exact, 3).astype(np.float64), out)
-    agrees(run(lambda t: function(3, t), x), reference(3, exact).astype(np.float64), out)
+    agrees(computed(lambda t: function(t, 3), x), reference(exact, 3).astype(np.float64), out)
+    agrees(computed(lambda t: function(3, t), x), reference(3, exact).astype(np.float64), out)
 
 
 @pytest.mark.parametrize("name", ["sum", "max", "min", "prod", "mean", "all"])
@@ -121,7 +111,7 @@ def test_reductions(name, shape, axes):
             along = tuple(axis) if isinstance(axis, list) else axis
             for keep in (False, True) if name != "all" else (False,):
                 options = {"keepdims": True} if keep else {}
-                found = run(lambda t: getattr(nl, name)(t, axis, **options), x)
+                found = computed(lambda t: getattr(nl, name)(t, axis, **options), x)
                 expected = getattr(np, name)(x.astype(np.float64), axis=along, **options)
                 expected = np.asarray(expected, np.float64)
                 agrees(found, expected.reshape(found.shape) if expected.ndim < 2 else expected,

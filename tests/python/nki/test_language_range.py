@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from kernels import computed
 
 nkisim.install()
 
@@ -52,16 +53,6 @@ BINARY = ("add subtract multiply maximum minimum equal not_equal less less_equal
 NEAR_ZERO = {"sin": 3e-7, "cos": 3e-7, "tan": 1e-6}
 
 
-def run(language, function, *arrays):
-    def kernel(*tensors):
-        result = function(*[language.load(t) for t in tensors])
-        out = language.ndarray(result.shape, result.dtype, buffer=language.shared_hbm)
-        language.store(out, result)
-        return out
-
-    return nkisim.run(kernel, *arrays, timing=False, legacy=language is old).outputs
-
-
 def agrees(found, expected, relative=4e-6, near_zero=1e-37):
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(found.astype(np.float64),
@@ -75,7 +66,7 @@ def test_one_argument(language, name):
     with np.errstate(all="ignore"):
         expected = UNARY[name](X.astype(np.float64))
     relative = 3e-5 if name == "tan" else 4e-6  # the sine's error, near the poles
-    agrees(run(language, getattr(language, name), X), expected, relative,
+    agrees(computed(getattr(language, name), X, language=language), expected, relative,
            NEAR_ZERO.get(name, 1e-37))
 
 
@@ -85,10 +76,10 @@ def test_two_arguments(language, name):
     function, reference = getattr(language, name), getattr(np, name)
     with np.errstate(all="ignore"):
         for x, y in ((X, Y), (WHOLE, WHOLE[::-1].copy())):
-            agrees(run(language, function, x, y), reference(x, y))
+            agrees(computed(function, x, y, language=language), reference(x, y))
         for number in (0.0, -1.0, 2.0, -2.5, 3.0, INF, -INF):
-            agrees(run(language, lambda t: function(t, number), X), reference(X, np.float32(number)))
-            agrees(run(language, lambda t: function(number, t), X), reference(np.float32(number), X))
+            agrees(computed(lambda t: function(t, number), X, language=language), reference(X, np.float32(number)))
+            agrees(computed(lambda t: function(number, t), X, language=language), reference(np.float32(number), X))
 
 
 def test_the_engines_sine_extrapolates():
@@ -113,4 +104,4 @@ def test_rotary_angles():
     for name in ("sin", "cos"):
         for half in np.split(angle, 2):
             expected = getattr(np, name)(half.astype(np.float64))
-            np.testing.assert_allclose(run(nl, getattr(nl, name), half), expected, 0, 3e-7)
+            np.testing.assert_allclose(computed(getattr(nl, name), half, language=nl), expected, 0, 3e-7)

@@ -1,13 +1,12 @@
 """neuron_dtypes, with which nki-library's tests make their arrays."""
 
-import subprocess
-import sys
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import nkisim
+from running import python
 
 nkisim.install()
 
@@ -103,6 +102,7 @@ def test_a_packed_argument_is_updated():
     np.testing.assert_array_equal(x[:, :4], second)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float8_e4m3", "float16", "int32"])
 def test_a_scalar_of_a_dtype_is_made_of_numbers_only(name):
     """ml_dtypes' own types end the process when they are given a type or a text."""
@@ -111,5 +111,4 @@ def test_a_scalar_of_a_dtype_is_made_of_numbers_only(name):
             "for wrong in (nl.int32, 'x', int, object()):\n"
             "    try:\n        d(wrong)\n    except (nkisim.Error, TypeError, ValueError):\n"
             "        continue\n    raise SystemExit(f'{wrong!r} was taken')\n")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (done.returncode, done.stderr)
+    done = python("-c", code)

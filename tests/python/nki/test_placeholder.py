@@ -2,13 +2,15 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 
 import nkisim
+import pytest
 
+from running import ROOT, python
+
+pytestmark = pytest.mark.process
 PACKAGES = pathlib.Path(nkisim.__file__).absolute().parents[1]
-HOOK = (pathlib.Path(__file__).parents[3] / "python" / "nkisim_simulator.pth").read_text()
+HOOK = (ROOT / "python" / "nkisim_simulator.pth").read_text()
 ASK = "import nki; print(getattr(nki, '__version__', 'placeholder'))"
 
 
@@ -19,8 +21,7 @@ def found(tmp_path, script, **variables):
     (folder / "__init__.py").write_text("placeholder = True\n")
     env = {**os.environ, **variables,
            "PYTHONPATH": os.pathsep.join([str(folder.parent), str(PACKAGES)])}
-    return subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True,
-                          check=True).stdout.strip()
+    return python("-c", script, env=env).stdout.strip()
 
 
 def test_the_placeholder_comes_first_unless_asked(tmp_path):
@@ -45,7 +46,4 @@ def test_python_m_nkisim_puts_ours_first(tmp_path):
     script = tmp_path / "ask.py"
     script.write_text(ASK)
     run = f"import sys, runpy; sys.argv = ['nkisim', {str(script)!r}]; runpy.run_module('nkisim', run_name='__main__')"
-    try:
-        assert found(tmp_path, run).endswith("nkisim")
-    except subprocess.CalledProcessError as problem:  # runpy exits
-        assert problem.returncode == 0 and problem.stdout.strip().endswith("nkisim")
+    assert found(tmp_path, run).endswith("nkisim")

@@ -1,22 +1,20 @@
 """Kernels whose two cores touch the same HBM in no order are refused, with both lines."""
 
 import json
-import os
 import pathlib
-import subprocess
 import warnings
 
 import numpy as np
 import pytest
 
 import nkisim
+from running import cli
 
 nkisim.install()
 
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-NKISIM = os.environ.get("NKISIM", "nkisim")
 X = np.ones((128, 512), np.float32)
 
 
@@ -185,45 +183,36 @@ RACY = """\
 """.replace('"u", "src"', '"u[:, 0:256]", "src"')
 
 
-def command(*arguments):
-    return subprocess.run([NKISIM, *arguments], capture_output=True, text=True, timeout=60)
-
-
 @pytest.fixture
-def trace(tmp_path):
-    def write(wait):
-        path = tmp_path / "k.jsonl"
-        path.write_text(RACY.replace("WAIT", str(wait)))
-        return str(path)
-    return write
+def trace(written):
+    return lambda wait: written([RACY.replace("WAIT", str(wait))])
 
 
+@pytest.mark.process
 def test_run_refuses_a_race(trace):
     racy = trace(8)
     for more in ([], ["--functional"], ["--timing-only"]):
-        done = command("run", racy, "-q", *more)
-        assert done.returncode == 3
+        done = cli("run", racy, "-q", *more, code=3)
         assert "k.jsonl:6: tensor_copy: race (RAW)" in done.stderr
         assert "a wait for S[0] (in) >= 16 would order them, not S[0] (in) >= 8" in done.stderr
-    done = command("run", racy, "-q", "--allow-races")
-    assert done.returncode == 0
+    done = cli("run", racy, "-q", "--allow-races")
     assert "warning" in done.stderr and "race (RAW)" in done.stderr
-    done = command("run", racy, "--json")
+    done = cli("run", racy, "--json", code=3)
     assert json.loads(done.stdout)["error"]["kind"] == "race"
-    assert command("run", trace(16), "-q").returncode == 0
+    cli("run", trace(16), "-q")
 
 
+@pytest.mark.process
 def test_check_says_what_and_where(trace):
-    done = command("check", trace(8), "--races", "--json")
-    assert done.returncode == 3
+    done = cli("check", trace(8), "--races", "--json", code=3)
     found = json.loads(done.stdout)
     [race] = found["races"]
     assert (race["hazard"], race["tensor"], race["bytes"], race["partitions"]) == (
         "RAW", "t", [0, 1024], [0, 128])
     assert (race["first"]["line"], race["second"]["line"], race["count"]) == (5, 6, 1)
     assert race["waits"] == [{"semaphore": 0, "value": 16, "name": "in"}]
-    done = command("check", trace(16), "--races")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = cli("check", trace(16), "--races")
+    assert done.stderr == ""
     assert "no races in 2 instructions executed" in done.stdout
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import cli
 
 nkisim.install()
 
@@ -112,19 +113,12 @@ def test_narrow_tensors_lie_side_by_side_where_nothing_else_fits():
     assert not free.compiled.packed and np.array_equal(free.outputs, expected)
 
 
+@pytest.mark.process
 def test_a_saved_trace_of_packed_tensors_gives_the_same(tmp_path):
-    import os
-    import subprocess
-
     x = values(4, 128, 8192)
     result = nkisim.run(halves, x, target="trn2")
     result.save(str(tmp_path / "k.nisa"))
-    program = os.environ.get("NKISIM_PROGRAM")
-    if not program:
-        pytest.skip("NKISIM_PROGRAM is not set")
-    done = subprocess.run([program, "check", str(tmp_path / "k.nisa")], capture_output=True,
-                          text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    cli("check", tmp_path / "k.nisa")
 
 
 def test_what_no_order_fits_is_an_error_that_lists_the_largest():

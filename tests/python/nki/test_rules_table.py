@@ -2,12 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT
 
 nkisim.install()
 
@@ -15,7 +15,6 @@ import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[3]
 RULES = {k: v for k, v in json.loads((ROOT / "tests/isa/rules.json").read_text()).items()
          if k != "about"}
 SHARED = ("every instruction", "tensor indirection")

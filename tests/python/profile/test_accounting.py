@@ -2,19 +2,15 @@
 and in the kernels of the examples."""
 
 import importlib
-import os
-import pathlib
-import subprocess
 import sys
 
 import pytest
 
 import nkisim
 from accounting import check
+from running import ROOT, cli
 
 nkisim.install()
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 sys.path.insert(0, str(ROOT / "examples"))
 
 import common  # noqa: E402
@@ -25,10 +21,11 @@ TRACES = sorted(p for pattern in ("*.jsonl", "*.nisa", "*.nisa.gz") for p in ROO
                 if not {"build", ".git"} & set(p.relative_to(ROOT).parts))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("trace", TRACES, ids=lambda p: p.stem)
 def test_traces(trace, tmp_path):
     out = tmp_path / "a.json"
-    subprocess.run([PROGRAM, "run", str(trace), "-q", "--accounting-json", str(out)], check=True)
+    cli("run", trace, "-q", "--accounting-json", out)
     check(out)
 
 

@@ -2,13 +2,13 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+from running import ROOT, cli, run
+
+pytestmark = pytest.mark.process
 TRACE = ROOT / "traces" / "flash_attention.jsonl"
 
 
@@ -16,8 +16,8 @@ TRACE = ROOT / "traces" / "flash_attention.jsonl"
 def made(tmp_path_factory):
     """A session as a profile of the device would be named, and its summary."""
     folder = tmp_path_factory.mktemp("session")
-    subprocess.run([PROGRAM, "run", TRACE, "--quiet", "--session", folder / "profile.ntff",
-                    "--summary-json", folder / "summary.json"], check=True, cwd=ROOT)
+    cli("run", TRACE, "--quiet", "--session", folder / "profile.ntff", "--summary-json",
+        folder / "summary.json", cwd=ROOT)
     return folder / "profile.ntff", next(iter(
         json.loads((folder / "summary.json").read_text()).values()))
 
@@ -31,9 +31,7 @@ def work(made, tmp_path):
 def shell(script, folder, code=0):
     """Runs a script with the shims in PATH, as its author would."""
     env = {**os.environ, "PATH": f"{ROOT / 'python' / 'bin'}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=env, text=True,
-                          capture_output=True)
-    assert done.returncode == code, done.stderr
+    done = run("bash", "-eo", "pipefail", "-c", script, code=code, cwd=folder, env=env)
     return done
 
 

@@ -2,16 +2,13 @@
 its slices per track are those of the summary."""
 import collections
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
 
 from perfetto_files import slices, trace_pb2
+from running import ROOT, cli
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+pytestmark = pytest.mark.process
 
 
 def flows(path):
@@ -39,9 +36,8 @@ def flows(path):
 @pytest.mark.parametrize("kernel", ["flash_attention", "matmul_psum", "semaphores"])
 def test_arrows_have_both_ends_and_are_those_of_chrome(tmp_path, kernel):
     files = [tmp_path / "k.pftrace", tmp_path / "k.json"]
-    subprocess.run([PROGRAM, "run", str(ROOT / "traces" / f"{kernel}.jsonl"), "--quiet",
-                    "--perfetto", str(files[0]), "--chrome", str(files[1]), "--perfetto-flows"],
-                   check=True)
+    cli("run", ROOT / "traces" / f"{kernel}.jsonl", "--quiet", "--perfetto", files[0], "--chrome",
+        files[1], "--perfetto-flows")
     perfetto, chrome = (flows(f) for f in files)
     ended = {number for number, (_, ends) in perfetto.items() if ends}
     assert ended, "no arrow ends"
@@ -55,9 +51,8 @@ def test_arrows_have_both_ends_and_are_those_of_chrome(tmp_path, kernel):
 @pytest.mark.parametrize("kernel", ["flash_attention", "matmul_psum", "semaphores"])
 def test_slices_equal_the_summary(tmp_path, kernel):
     trace, summary = tmp_path / "k.pftrace", tmp_path / "k.json"
-    subprocess.run([PROGRAM, "run", str(ROOT / "traces" / f"{kernel}.jsonl"), "--quiet",
-                    "--perfetto", str(trace), "--perfetto-flows", "--summary-json", str(summary)],
-                   check=True)
+    cli("run", ROOT / "traces" / f"{kernel}.jsonl", "--quiet", "--perfetto", trace,
+        "--perfetto-flows", "--summary-json", summary)
     metrics = next(iter(json.loads(summary.read_text()).values()))
     done, processes = slices(trace)
     assert "Instructions 0" in processes

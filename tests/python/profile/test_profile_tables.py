@@ -1,20 +1,17 @@
 """The tables of a session: the published schema column by column, and queries against the summary."""
 import csv
 import json
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+
+from running import ROOT, cli, python
 
 pa = pytest.importorskip("pyarrow")
 duckdb = pytest.importorskip("duckdb")
 import pyarrow.parquet as pq  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+pytestmark = pytest.mark.process
 SHIM = ROOT / "python" / "bin" / "neuron-profile"
 SCHEMA = json.loads((ROOT / "python/nkisim_profile/schema_7_4_0.json").read_text())["tables"]
 TYPES = {"integer (int64)": pa.int64(), "integer (int32)": pa.int32(), "boolean": pa.bool_(),
@@ -28,8 +25,7 @@ ALWAYS = {"Summary", "Instruction", "ActiveTime", "OpcodeSummary", "Metadata", "
 
 
 def shim(*words):
-    return subprocess.run([sys.executable, str(SHIM), *map(str, words)], check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
+    return python(SHIM, *words).stdout
 
 
 @pytest.fixture(scope="module", params=TRACES, ids=lambda p: p.stem)
@@ -37,8 +33,7 @@ def run(request, tmp_path_factory):
     """The summary of core 0 and the folders of Parquet and CSV tables of one trace."""
     folder = tmp_path_factory.mktemp(request.param.stem)
     session = folder / "profile.ntff"
-    subprocess.run([PROGRAM, "run", str(request.param), "--quiet", "--session", str(session)],
-                   check=True, cwd=ROOT)
+    cli("run", request.param, "--quiet", "--session", session, cwd=ROOT)
     for kind in ("parquet", "csv"):
         shim("view", "-s", session, "--output-format", kind, "--output-file", folder / kind)
     summary = json.loads(shim("view", "-s", session, "--output-format", "summary-json"))
@@ -221,7 +216,7 @@ def test_barriers_of_two_cores(tmp_path):
              *({"i": "core_barrier", "data": "y", "cores": [0, 1], "core": c} for c in (0, 1))]
     trace, session = tmp_path / "k.jsonl", tmp_path / "k.npz"
     trace.write_text("\n".join(map(json.dumps, lines)))
-    subprocess.run([PROGRAM, "run", trace, "--quiet", "--session", session], check=True)
+    cli("run", trace, "--quiet", "--session", session)
     shim("view", "-s", session, "--output-format", "parquet", "--output-file", tmp_path)
     rows = pq.read_table(tmp_path / "CoreBarriers.parquet").to_pylist()
     assert [r["pcore_idx"] for r in rows] == [0, 1]

@@ -9,16 +9,16 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from running import ROOT, cli, python
+
 pytest.importorskip("plotly")
+
+pytestmark = pytest.mark.process
 api = pytest.importorskip("playwright.sync_api")
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 CHROMIUM = os.environ.get("NKISIM_CHROMIUM") or shutil.which("chromium")
 SHOTS = os.environ.get("NKISIM_SCREENSHOTS")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -52,8 +52,7 @@ def opened(browser, path):
 
 
 def report(trace, path, *options):
-    subprocess.run([PROGRAM, "run", str(trace), "--quiet", "--html", str(path), *options],
-                   check=True, cwd=ROOT)
+    cli("run", trace, "--quiet", "--html", path, *options, cwd=ROOT)
     return path
 
 
@@ -157,7 +156,7 @@ def test_tables_add_up(browser, attention):
 
 
 def made(script, *words):
-    subprocess.run([sys.executable, str(ROOT / script), *map(str, words)], check=True)
+    python(ROOT / script, *words)
 
 
 @needs_chromium
@@ -191,10 +190,8 @@ def test_programs_of_other_kinds(browser, tmp_path):
     two.write_text("\n".join(map(json.dumps, TWO_CORES)))
     for trace in (ROOT / "traces" / "gather_loop.jsonl", two):
         session, path = tmp_path / f"{trace.stem}.npz", tmp_path / f"{trace.stem}.html"
-        subprocess.run([PROGRAM, "run", trace, "--quiet", "--session", session], check=True,
-                       cwd=ROOT)
-        subprocess.run([sys.executable, "-m", "nkisim_profile", "report", session, "-o", path],
-                       check=True)
+        cli("run", trace, "--quiet", "--session", session, cwd=ROOT)
+        python("-m", "nkisim_profile", "report", session, "-o", path)
         with opened(browser, path) as page:
             assert "No matmuls" in page.inner_text("#roofline")
             assert page.is_hidden("#whatif-box") and page.is_visible("#verdict")
@@ -210,10 +207,8 @@ def test_programs_of_other_kinds(browser, tmp_path):
 def test_two_hundred_thousand_instructions(browser, tmp_path):
     made("bench/million.py", tmp_path / "k.jsonl", 200_000)
     session, path = tmp_path / "k.npz", tmp_path / "k.html"
-    subprocess.run([PROGRAM, "run", tmp_path / "k.jsonl", "--quiet", "--timing-only", "--session",
-                    session], check=True)
-    subprocess.run([sys.executable, "-m", "nkisim_profile", "report", session, "-o", path],
-                   check=True)
+    cli("run", tmp_path / "k.jsonl", "--quiet", "--timing-only", "--session", session)
+    python("-m", "nkisim_profile", "report", session, "-o", path)
     assert path.stat().st_size < 10_000_000
     with opened(browser, path) as page:
         assert page.evaluate("nkisim.slices") > 600_000

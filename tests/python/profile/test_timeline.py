@@ -2,20 +2,13 @@
 
 import collections
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
 
 from perfetto_files import slices as perfetto_slices
+from running import ROOT, cli
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
-
-
-def nkisim(*words):
-    return subprocess.run([PROGRAM, *map(str, words)], check=True, capture_output=True, text=True)
+pytestmark = pytest.mark.process
 
 
 def chrome_slices(path):
@@ -42,10 +35,10 @@ def plain(done, keys=("id", "operands", "transfer_size")):
 @pytest.mark.parametrize("kernel", ["flash_attention", "matmul_psum", "semaphores"])
 def test_chrome_and_session_give_the_slices_of_perfetto(tmp_path, kernel):
     files = {n: tmp_path / n for n in ("a.pftrace", "a.json", "s.npz", "b.pftrace", "b.json")}
-    nkisim("run", ROOT / "traces" / f"{kernel}.jsonl", "--quiet", "--perfetto", files["a.pftrace"],
-           "--chrome", files["a.json"], "--session", files["s.npz"])
+    cli("run", ROOT / "traces" / f"{kernel}.jsonl", "--quiet", "--perfetto", files["a.pftrace"],
+        "--chrome", files["a.json"], "--session", files["s.npz"])
     for form, name in (("perfetto", "b.pftrace"), ("chrome", "b.json")):
-        nkisim("view", files["s.npz"], "--output-format", form, "-o", files[name])
+        cli("view", files["s.npz"], "--output-format", form, "-o", files[name])
     reference, processes = perfetto_slices(files["a.pftrace"])
     assert sum(map(len, reference.values())) > 20
     for name, read in (("a.json", chrome_slices), ("b.pftrace", perfetto_slices),
@@ -57,8 +50,7 @@ def test_chrome_and_session_give_the_slices_of_perfetto(tmp_path, kernel):
 
 def test_counters_of_memory_and_flows(tmp_path):
     out = tmp_path / "k.json"
-    nkisim("run", ROOT / "traces" / "matmul_psum.jsonl", "--quiet", "--chrome", out,
-           "--perfetto-flows")
+    cli("run", ROOT / "traces" / "matmul_psum.jsonl", "--quiet", "--chrome", out, "--perfetto-flows")
     events = json.loads(out.read_text())["traceEvents"]
     counters = collections.defaultdict(list)
     for e in events:
@@ -75,6 +67,6 @@ def test_compressed_chrome_trace(tmp_path):
     import gzip
 
     plain_file, packed = tmp_path / "k.json", tmp_path / "k.json.gz"
-    nkisim("run", ROOT / "traces" / "softmax.jsonl", "--quiet", "--chrome", plain_file)
-    nkisim("run", ROOT / "traces" / "softmax.jsonl", "--quiet", "--chrome", packed)
+    cli("run", ROOT / "traces" / "softmax.jsonl", "--quiet", "--chrome", plain_file)
+    cli("run", ROOT / "traces" / "softmax.jsonl", "--quiet", "--chrome", packed)
     assert gzip.decompress(packed.read_bytes()) == plain_file.read_bytes()

@@ -5,17 +5,17 @@ NKISIM_TEST_INSTALL is set: it builds everything.
 """
 import json
 import os
-import pathlib
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
 import pytest
 
+from running import PROGRAM, ROOT, cli, run
+
+pytestmark = pytest.mark.process
+
 yaml = pytest.importorskip("yaml")
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = pathlib.Path(os.environ.get("NKISIM_PROGRAM", ROOT / "build" / "release" / "nkisim"))
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 SLOW = ROOT / "traces" / "flash_attention.jsonl"
@@ -96,9 +96,8 @@ class Runner:
                **{k: self.text(v) for k, v in step.get("env", {}).items()}}
         if added:
             env.pop("PYTHONPATH", None)
-        return subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c",
-                               step["run"]], cwd=self.folder, env=env, text=True,
-                              capture_output=True)
+        return run("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"], code=None,
+                   cwd=self.folder, env=env)
 
     def tools(self):
         folder = self.folder / "tools"
@@ -123,8 +122,7 @@ def runner(tmp_path):
 
 
 def has_budgets():
-    done = subprocess.run([PROGRAM, "run", "--help"], capture_output=True, text=True)
-    return "--budget" in done.stdout
+    return "--budget" in cli("run", "--help", code=None).stdout
 
 
 needs_budgets = pytest.mark.skipif(not has_budgets(), reason="this nkisim has no --budget")
@@ -135,9 +133,7 @@ def test_every_step_is_complete():
     for step in STEPS.values():
         assert ("run" in step) != ("uses" in step)
         if "run" in step:
-            checked = subprocess.run(["bash", "-n"], input=step["run"], text=True,
-                                     capture_output=True)
-            assert checked.returncode == 0, checked.stderr
+            checked = run("bash", "-n", input=step["run"])
             assert not EXPRESSION.search(step["run"]), "inputs reach the shell by its environment"
     named = set(re.findall(r"inputs\.(\w+)", (ROOT / "action.yml").read_text()))
     assert named == set(ACTION["inputs"])

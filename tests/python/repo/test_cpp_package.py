@@ -7,20 +7,14 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = pathlib.Path(os.environ.get("NKISIM_PROGRAM", ROOT / "build" / "release" / "nkisim")).parent
+from running import PROGRAM, ROOT, run
+
+pytestmark = pytest.mark.process
+BUILD = pathlib.Path(PROGRAM).parent
 EXAMPLE = ROOT / "examples" / "cpp"
-
-
-def run(*command, **env):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
-                          env={**os.environ, **env})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +43,7 @@ def test_the_example_builds_against_the_installed_package(prefix, tmp_path):
     run("cmake", "-S", EXAMPLE, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     assert f"nkisim_DIR:PATH={prefix}" in (tmp_path / "CMakeCache.txt").read_text()
     run("cmake", "--build", tmp_path)
-    check(run(tmp_path / "add_tiles"))
+    check(run(tmp_path / "add_tiles").stdout)
 
 
 def test_every_header_compiles_alone(prefix, tmp_path):
@@ -65,16 +59,17 @@ def test_every_header_compiles_alone(prefix, tmp_path):
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="needs pkg-config")
 def test_pkg_config_names_what_the_example_needs(prefix, tmp_path):
     config, = prefix.rglob("nkisim.pc")
-    flags = run("pkg-config", "--cflags", "--libs", "nkisim", PKG_CONFIG_PATH=str(config.parent)).split()
+    flags = run("pkg-config", "--cflags", "--libs", "nkisim",
+                env={**os.environ, "PKG_CONFIG_PATH": str(config.parent)}).stdout.split()
     run("c++", EXAMPLE / "add_tiles.cpp", "-o", tmp_path / "add_tiles", *flags)
-    check(run(tmp_path / "add_tiles"))
+    check(run(tmp_path / "add_tiles").stdout)
 
 
 def test_the_installed_program_and_its_completion(prefix):
-    assert run(prefix / "bin" / "nkisim", "--version").startswith("nkisim ")
+    assert run(prefix / "bin" / "nkisim", "--version").stdout.startswith("nkisim ")
     script = prefix / "share" / "bash-completion" / "completions" / "nkisim"
     words = run("bash", "-c", f"source {script}; COMP_WORDS=(nkisim conf); COMP_CWORD=1; _nkisim; "
-                              "echo ${COMPREPLY[@]}").split()
+                              "echo ${COMPREPLY[@]}").stdout.split()
     assert words == ["config"]
 
 

@@ -1,16 +1,16 @@
 """Every kernel of examples/ on every generation that has its instructions, against NumPy."""
 
 import importlib
-import pathlib
 import sys
 
 import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT
 
 nkisim.install()
-EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 import common  # noqa: E402

@@ -8,11 +8,13 @@ Skipped otherwise, as it builds everything and fetches the build requirements.
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
 
+import running
+
+pytestmark = pytest.mark.process
 WHAT = os.environ.get("NKISIM_TEST_INSTALL")
 
 KERNEL = """
@@ -38,7 +40,7 @@ def test_installed_package_runs_a_kernel(tmp_path):
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NKISIM_PYTHON")}
 
     def run(*command):
-        subprocess.run([str(c) for c in command], check=True, cwd=tmp_path, env=env)
+        running.run(*command, cwd=tmp_path, env=env)
 
     what = pathlib.Path(WHAT).resolve()
     run(sys.executable, "-m", "venv", tmp_path / "venv")

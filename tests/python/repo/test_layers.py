@@ -1,20 +1,19 @@
 """scripts/layers.py: our own tree passes, and each rule can fail."""
 
 import importlib.util
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[3]
+from running import ROOT, python
+
+pytestmark = pytest.mark.process
 SCRIPT = ROOT / "scripts" / "layers.py"
 LIZARD = importlib.util.find_spec("lizard") is not None
 
 
 def check(root):
     """(exit code, complaints) for a tree."""
-    done = subprocess.run([sys.executable, SCRIPT, "--root", root], text=True, capture_output=True)
+    done = python(SCRIPT, "--root", root, code=None)
     return done.returncode, done.stdout
 
 

@@ -4,14 +4,13 @@ changelog. NKISIM_TEST_WHEEL=WHEEL also uses a wheel as its first user does (pac
 import importlib.machinery
 import importlib.util
 import os
-import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from running import ROOT, run
+
 SPDX = (ROOT / "packaging" / "bundled.spdx").read_text()
 
 
@@ -47,15 +46,17 @@ def test_a_commit_belongs_where_it_changes_most():
     assert part_of(["-\t-\tdocs/images/a.png", "1\t1\tCMakeLists.txt"]) == "Build and tests"
 
 
+@pytest.mark.process
 def test_scripts_parse():
     scripts = [p for folder in ("packaging", "scripts") for p in (ROOT / folder).iterdir()
                if p.is_file() and p.read_bytes().startswith(b"#!/usr/bin/env bash")]
     assert len(scripts) > 8
     for script in scripts:
-        subprocess.run(["bash", "-n", script], check=True)
+        run("bash", "-n", script)
         assert os.access(script, os.X_OK), script
 
 
+@pytest.mark.process
 @pytest.mark.skipif("NKISIM_TEST_WHEEL" not in os.environ, reason="NKISIM_TEST_WHEEL is not set")
 def test_a_wheel_in_an_environment_of_its_own():
-    subprocess.run([ROOT / "packaging" / "try_wheel", os.environ["NKISIM_TEST_WHEEL"], sys.executable], check=True)
+    run(ROOT / "packaging" / "try_wheel", os.environ["NKISIM_TEST_WHEEL"], sys.executable)

@@ -2,15 +2,14 @@
 
 import copy
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[3]
+from running import PROGRAM, ROOT, python
+
 sys.path.append(str(ROOT / "tests" / "snapshot"))
 
 import compare  # noqa: E402
@@ -67,12 +66,12 @@ def test_an_archive_with_a_type_that_numpy_refuses(tmp_path):
 
 
 def _snapshot(*args):
-    return subprocess.run([sys.executable, str(ROOT / "tests" / "snapshot" / "snapshot.py"), *args],
-                          capture_output=True, text=True, check=False)
+    return python(ROOT / "tests" / "snapshot" / "snapshot.py", *args, code=None)
 
 
+@pytest.mark.process
 def test_a_recorded_example_and_one_with_a_changed_latency(tmp_path):
-    program = pathlib.Path(os.environ.get("NKISIM_PROGRAM", ROOT / "build" / "release" / "nkisim"))
+    program = pathlib.Path(PROGRAM)
     if program.parts[-3:-1] != ("build", "release"):
         pytest.skip("the program is not in a source tree's build/release")
     before, after = str(tmp_path / "before.json"), str(tmp_path / "after.json")
@@ -91,6 +90,7 @@ def test_a_recorded_example_and_one_with_a_changed_latency(tmp_path):
     assert f"{name}\n  latency_fs: {run['latency_fs'] - 1} -> {run['latency_fs']}" in done.stdout
 
 
+@pytest.mark.process
 def test_another_file_is_no_snapshot(tmp_path):
     path = tmp_path / "other.json"
     path.write_text("{}", encoding="utf-8")

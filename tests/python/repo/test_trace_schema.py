@@ -1,13 +1,13 @@
 """Every line of every committed trace obeys docs/trace.schema.json."""
 
 import json
-from pathlib import Path
 
 import pytest
 
+from running import ROOT
+
 jsonschema = pytest.importorskip("jsonschema")
 
-ROOT = Path(__file__).resolve().parents[3]
 TRACES = sorted((ROOT / "traces").glob("*.jsonl"))
 
 

@@ -1,8 +1,6 @@
 """`nkisim run --ranks`, and traces of several ranks."""
 
 import json
-import os
-import subprocess
 from xml.etree import ElementTree
 
 import nki.collectives as ncc
@@ -12,8 +10,9 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import cli
 
-PROGRAM = os.environ["NKISIM_PROGRAM"]
+pytestmark = pytest.mark.process
 HEADER = {"nisa": 1, "target": "trn2", "name": "sum", "ranks": 4}
 LINES = [
     {"tensor": {"name": "x", "dtype": "float32", "shape": [8, 4], "role": "input",
@@ -29,15 +28,12 @@ LINES = [
 
 
 @pytest.fixture
-def trace(tmp_path):
-    path = tmp_path / "sum.jsonl"
-    path.write_text("\n".join(json.dumps(line) for line in [HEADER, *LINES]))
-    return path
+def trace(written):
+    return written([HEADER, *LINES], "sum.jsonl")
 
 
 def call(*args, code=0):
-    done = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
+    done = cli(*args, code=code)
     return done.stdout + done.stderr
 
 

@@ -35,6 +35,46 @@ def reduced(values, dtype, operator):
         return total.astype(dtype)
 
 
+def _call_in_hbm(kind, src, dst, groups, op):
+    """Calls an operation on tensors in HBM; the tensor that has the result."""
+    group, members = ncc.ReplicaGroup(groups), groups[0]
+    if kind == "all_reduce":
+        ncc.all_reduce([src], [dst], group, op)
+    elif kind == "in_place":
+        ncc.all_reduce([src], [src], group, op)
+        return src
+    elif kind == "all_gather":
+        ncc.all_gather([src], [dst], group, 0)
+    elif kind == "reduce_scatter":
+        ncc.reduce_scatter([src], [dst], group, 0, op)
+    elif kind == "all_to_all":
+        ncc.all_to_all([src], [dst], group, 0)
+    elif kind == "permute":
+        ncc.collective_permute([src], [dst], list(zip(members, members[1:] + members[:1])))
+    elif kind == "ring":
+        ncc.collective_permute_implicit([[src]], [[dst]], group)
+    else:
+        assert kind == "ring_reduce"
+        ncc.collective_permute_implicit_reduce([[src]], [[src]], [[dst]], group, op)
+    return dst
+
+
+def _call_in_sbuf(wide, x, src, out, group, size, op, core):
+    """Calls an operation on tiles, and copies the result to `out`."""
+    tile = nl.ndarray((ROWS, COLUMNS), dtype=src.dtype, buffer=nl.sbuf)
+    total = nl.ndarray((ROWS, COLUMNS * (size if wide else 1)), dtype=src.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=src)
+    for c in range(0, total.shape[1], COLUMNS):
+        nisa.dma_copy(dst=total[:, c:c + COLUMNS], src=x)
+    if wide:
+        ncc.all_gather([tile], [total], group, 1)
+    else:
+        ncc.all_reduce([tile], [total], group, op)
+    if core == 0:
+        for c in range(0, total.shape[1], COLUMNS):
+            nisa.dma_copy(dst=out[c // COLUMNS * ROWS:][0:ROWS], src=total[:, c:c + COLUMNS])
+
+
 class Drawn:
     def __init__(self, seed, name):
         rng = np.random.default_rng([seed, list(DTYPES).index(name)])
@@ -86,38 +126,11 @@ class Drawn:
             meet(dst)
             for _ in range(2):
                 nisa.dma_copy(dst=idle[1], src=idle[0])
-            if kind == "all_reduce":
-                ncc.all_reduce([src], [dst], group, op)
-            elif kind == "in_place":
-                ncc.all_reduce([src], [src], group, op)
-                dst = src
-            elif kind == "all_gather":
-                ncc.all_gather([src], [dst], group, 0)
-            elif kind == "reduce_scatter":
-                ncc.reduce_scatter([src], [dst], group, 0, op)
-            elif kind == "all_to_all":
-                ncc.all_to_all([src], [dst], group, 0)
-            elif kind == "permute":
-                members = groups[0]
-                ncc.collective_permute([src], [dst], list(zip(members, members[1:] + members[:1])))
-            elif kind == "ring":
-                ncc.collective_permute_implicit([[src]], [[dst]], group)
-            elif kind == "ring_reduce":
-                ncc.collective_permute_implicit_reduce([[src]], [[src]], [[dst]], group, op)
-            else:
-                tile = nl.ndarray((ROWS, COLUMNS), dtype=self.dtype, buffer=nl.sbuf)
-                total = nl.ndarray((ROWS, COLUMNS * (size if wide else 1)), dtype=self.dtype, buffer=nl.sbuf)
-                nisa.dma_copy(dst=tile, src=src)
-                for c in range(0, total.shape[1], COLUMNS):
-                    nisa.dma_copy(dst=total[:, c:c + COLUMNS], src=x)
-                if kind == "tiles":
-                    ncc.all_reduce([tile], [total], group, op)
-                else:
-                    ncc.all_gather([tile], [total], group, 1)
-                if core == 0:
-                    for c in range(0, total.shape[1], COLUMNS):
-                        nisa.dma_copy(dst=out[c // COLUMNS * ROWS:][0:ROWS], src=total[:, c:c + COLUMNS])
+            if kind.startswith("tiles"):
+                _call_in_sbuf(wide, x, src, out, group, size, op, core)
                 dst = None
+            else:
+                dst = _call_in_hbm(kind, src, dst, groups, op)
             meet(src)
             if dst is not None:
                 meet(dst)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT
 
-EXAMPLES = pathlib.Path(__file__).parents[3] / "examples" / "ranks"
+EXAMPLES = ROOT / "examples" / "ranks"
 sys.path.insert(0, str(EXAMPLES))
 
 import world  # noqa: E402

@@ -1,9 +1,6 @@
 """The profile of several ranks: tables, accounting, the path from rank to rank, merged timelines."""
 
 import json
-import os
-import pathlib
-import subprocess
 import sys
 
 import nki.collectives as ncc
@@ -13,15 +10,15 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT, cli
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 sys.path.append(str(ROOT / "python"))
 from nkisim_profile import timeline, world  # noqa: E402
 from nkisim_profile.report import world as page  # noqa: E402
 from nkisim_profile.session import Session  # noqa: E402
 from nkisim_profile.tables import SCHEMA, TABLES  # noqa: E402
 
+pytestmark = pytest.mark.process
 RANKS, LATE, BYTES = 4, 1, 128 * 16 * 4
 WORK = [1, 40, 5, 1]  # activations of each rank before it comes
 
@@ -50,11 +47,9 @@ def run(tmp_path_factory):
     result = nkisim.run(kernel, nkisim.per_rank(x), nkisim.per_rank(work), ranks=RANKS, target="trn2",
                         timing=False)
     result.save(folder / "k.nisa")
-    said = subprocess.run([PROGRAM, "run", str(folder / "k.nisa"), "--explain", "--session",
-                           str(folder / "{rank}.npz"), "--accounting-json", str(folder / "{rank}.json"),
-                           "--chrome", str(folder / "{rank}.trace.json"),
-                           "--summary-json", str(folder / "summary.{rank}.json")],
-                          check=True, text=True, stdout=subprocess.PIPE).stdout
+    said = cli("run", folder / "k.nisa", "--explain", "--session", folder / "{rank}.npz",
+               "--accounting-json", folder / "{rank}.json", "--chrome",
+               folder / "{rank}.trace.json", "--summary-json", folder / "summary.{rank}.json").stdout
     return folder, [Session(folder / f"{r}.npz") for r in range(RANKS)], said
 
 
@@ -171,19 +166,17 @@ def test_merged_files(run):
     folder, _, _ = run
     files = [str(folder / f"{r}.npz") for r in range(RANKS)]
     out = folder / "all.pftrace"
-    subprocess.run([PROGRAM, "view", *files, "-f", "chrome", "-o", str(out)], check=True)
+    cli("view", *files, "-f", "chrome", "-o", out)
     assert json.loads(out.read_text())["traceEvents"]
     html = folder / "all.html"
-    subprocess.run([PROGRAM, "report", *files, "-o", str(html)], check=True)
+    cli("report", *files, "-o", html)
     text = html.read_text()
     assert "@DATA@" not in text
     data = json.loads(text.split('type="application/json">')[1].split("</script>")[0])
     assert [r["rank"] for r in data["ranks"]] == list(range(RANKS))
-    done = subprocess.run([PROGRAM, "view", *files, "-f", "parquet", "-o", str(folder / "t")],
-                          text=True, stderr=subprocess.PIPE)
+    done = cli("view", *files, "-f", "parquet", "-o", folder / "t", code=None)
     assert done.returncode == 3 and "several sessions" in done.stderr
-    done = subprocess.run([PROGRAM, "view", files[0], files[0], "-f", "chrome", "-o", str(out)],
-                          text=True, stderr=subprocess.PIPE)
+    done = cli("view", files[0], files[0], "-f", "chrome", "-o", out, code=None)
     assert done.returncode == 3 and "not the ranks of one run" in done.stderr
 
 

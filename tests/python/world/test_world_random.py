@@ -13,6 +13,31 @@ import nkisim
 ROWS, COLUMNS = 8, 16
 
 
+def _called(kind, src, group, size, order, first):
+    """What a collective operation makes of `src`."""
+    fresh = nl.ndarray((ROWS, COLUMNS), dtype=src.dtype, buffer=nl.shared_hbm)
+    wide = nl.ndarray((size * ROWS, COLUMNS), dtype=src.dtype, buffer=nl.shared_hbm)
+    if kind == "reduce":
+        ncc.all_reduce([src], [fresh], group, nl.add)
+    elif kind == "gather":
+        ncc.all_gather([src], [wide], group, 0)
+    elif kind == "scatter":
+        ncc.reduce_scatter([src], [fresh[0:ROWS // size]], group, 0, nl.maximum)
+    elif kind == "exchange":
+        ncc.all_to_all([src], [fresh], group, 0)
+    elif kind == "permute":
+        ncc.collective_permute([src], [fresh], list(zip(order, order[1:] + order[:1])))
+    elif kind == "ring":
+        ncc.collective_permute_implicit([[src]], [[fresh]], group)
+    elif kind == "tiles":
+        tile, total = (nl.ndarray((ROWS, COLUMNS), dtype=src.dtype, buffer=nl.sbuf) for _ in range(2))
+        nisa.dma_copy(dst=tile, src=src)
+        ncc.all_reduce([tile], [total], group, nl.minimum)
+        if first:
+            nisa.dma_copy(dst=fresh, src=total)
+    return {"gather": wide[ROWS:2 * ROWS], "scatter": fresh[0:ROWS // size]}.get(kind, fresh)
+
+
 class Drawn:
     """A kernel of random steps on a few tensors, and what NumPy makes of them."""
 
@@ -71,30 +96,9 @@ class Drawn:
             elif kind == "scale":
                 move(dst, src, factor=-0.5)
             else:
-                fresh = nl.ndarray((ROWS, COLUMNS), dtype=x.dtype, buffer=nl.shared_hbm)
-                wide = nl.ndarray((size * ROWS, COLUMNS), dtype=x.dtype, buffer=nl.shared_hbm)
                 meet(src)
-                if kind == "reduce":
-                    ncc.all_reduce([src], [fresh], group, nl.add)
-                elif kind == "gather":
-                    ncc.all_gather([src], [wide], group, 0)
-                elif kind == "scatter":
-                    ncc.reduce_scatter([src], [fresh[0:ROWS // size]], group, 0, nl.maximum)
-                elif kind == "exchange":
-                    ncc.all_to_all([src], [fresh], group, 0)
-                elif kind == "permute":
-                    ncc.collective_permute([src], [fresh], list(zip(order, order[1:] + order[:1])))
-                elif kind == "ring":
-                    ncc.collective_permute_implicit([[src]], [[fresh]], group)
-                elif kind == "tiles":
-                    tile, total = (nl.ndarray((ROWS, COLUMNS), dtype=x.dtype, buffer=nl.sbuf)
-                                   for _ in range(2))
-                    nisa.dma_copy(dst=tile, src=src)
-                    ncc.all_reduce([tile], [total], group, nl.minimum)
-                    if first:
-                        nisa.dma_copy(dst=fresh, src=total)
+                result = _called(kind, src, group, size, order, first)
                 meet(src)
-                result = {"gather": wide[ROWS:2 * ROWS], "scatter": fresh[0:ROWS // size]}.get(kind, fresh)
                 move(dst[0:result.shape[0]], result)
             meet(dst)
         out = nl.ndarray((3, ROWS, COLUMNS), dtype=x.dtype, buffer=nl.shared_hbm)

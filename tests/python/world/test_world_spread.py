@@ -16,6 +16,7 @@ import pytest
 import nkisim
 from nkisim.run import spread
 
+pytestmark = [pytest.mark.process, pytest.mark.apart]
 ROWS, COLUMNS = 64, 256
 
 

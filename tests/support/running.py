@@ -1,0 +1,38 @@
+"""How tests start programs, and which nkisim they test.
+
+A test that starts a program is marked `process`: tests/python/conftest.py fails one that is not.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What NKISIM_PROGRAM names, or the program of the build folder; whatever a test starts sees it as well.
+PROGRAM = os.environ.setdefault("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
+
+
+def run(*words, code=0, **options):
+    """Runs a command: what subprocess.run gives, with text. Any exit code but `code` fails; None allows all."""
+    options = {"capture_output": True, "text": True, **options}
+    done = subprocess.run([str(word) for word in words], check=False, **options)
+    assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def cli(*words, **options):
+    """Runs nkisim."""
+    return run(PROGRAM, *words, **options)
+
+
+def python(*words, **options):
+    """Runs the interpreter of these tests."""
+    return run(sys.executable, *words, **options)
+
+
+def write_trace(path, lines):
+    """Writes lines, texts or values of JSON, as a trace; the path."""
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
