@@ -42,8 +42,10 @@ struct Compiled {
 
 /// Runs the pipeline. If `origin.open`, every on-chip tensor has its address afterwards and the
 /// program's addresses are physical. It computes the same values. Throws isa::Error, located, if
-/// the program is not one that can be compiled or its tiles fit in no order.
+/// the program is not one that can be compiled or its tiles fit in no order. `told` hears of each
+/// pass when it is done.
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
-                 std::function<const models::Config&()> config);
+                 std::function<const models::Config&()> config,
+                 const std::function<void(const Compiled::Step&)>& told = {});
 
 }  // namespace nkisim::compiler

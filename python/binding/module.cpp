@@ -4,6 +4,7 @@
 #include "python/binding/front.hpp"
 #include "python/binding/instruction.hpp"
 #include "python/binding/link.hpp"
+#include "python/binding/logs.hpp"
 
 PYBIND11_MODULE(_core, m) {
   using namespace nkisim::python;  // NOLINT(google-build-using-namespace)
@@ -24,4 +25,5 @@ PYBIND11_MODULE(_core, m) {
   bind_documents(m, program);
   bind_world(m);
   bind_link(program);
+  bind_logs(m);
 }

@@ -6,6 +6,7 @@
 #include "src/cli/command.hpp"
 #include "src/cli/compile_options.hpp"
 #include "src/cli/progress.hpp"
+#include "src/log/log.hpp"
 #include "src/report/report.hpp"
 #include "src/run/run.hpp"
 #include "src/trace/trace.hpp"
@@ -82,7 +83,11 @@ bool report(const isa::Program& program, const std::vector<checks::Remark>& rema
   const std::vector<std::string> lines = checks::remark_lines(program, remarks);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const checks::Remark& r = remarks[i];
-    std::cerr << "nkisim: " << (r.error ? "" : "warning: ") << lines[i] << '\n';
+    if (r.error) {
+      std::cerr << "nkisim: " << lines[i] << '\n';
+    } else {
+      log::warn(lines[i]);
+    }
     json.push_back({{"error", r.error}, {"line", r.inst->loc.trace_line}, {"text", lines[i]}});
     wrong = wrong || r.error;
   }

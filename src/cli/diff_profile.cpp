@@ -11,6 +11,7 @@
 #include "src/config/config.hpp"
 #include "src/device_profile/device_profile.hpp"
 #include "src/files/files.hpp"
+#include "src/log/log.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
@@ -206,7 +207,7 @@ void print_pairs(std::vector<InstDiff> pairs, bool all, std::size_t top) {
 
 int run(const Args& args) {
   const HwProfile hw = read_profile_input(required(args, "hw"));
-  for (const std::string& w : hw.warnings) std::cerr << "nkisim: warning: " << w << '\n';
+  for (const std::string& w : hw.warnings) log::warn(w);
   const ProfileDiff d = diff_runs(simulated_run(args, hw), timed_run(hw));
   if (args.count("json") != 0) {
     std::cout << to_json(d).dump(1) << '\n';

@@ -5,6 +5,7 @@
 #include "src/cli/command.hpp"
 #include "src/cli/hw_input.hpp"
 #include "src/device_profile/device_profile.hpp"
+#include "src/log/log.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
@@ -59,10 +60,10 @@ int run(const Args& args) {
                               .keep_preamble = args.count("keep-preamble") != 0,
                               .packets = args.count("model-packets") == 0};
   const ImportResult result = import_profile(read_profile_input(input), options);
-  for (const std::string& w : result.warnings) std::cerr << "nkisim: warning: " << w << '\n';
+  for (const std::string& w : result.warnings) log::warn(w);
   for (const auto& [opcode, count] : result.unknown_opcodes) {
-    std::cerr << "nkisim: warning: unknown opcode " << opcode << " (" << count
-              << " times) runs at its engine's default cost\n";
+    log::warn("unknown opcode " + opcode + " (" + std::to_string(count) +
+              " times) runs at its engine's default cost");
   }
   write_trace(result.trace, output);
   const isa::Program& p = *result.trace.program;

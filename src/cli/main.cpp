@@ -15,6 +15,7 @@
 #include "src/cli/interrupt.hpp"
 #include "src/cli/plain_text.hpp"
 #include "src/cli/python_command.hpp"
+#include "src/log/log.hpp"
 #include "src/report/report.hpp"
 
 namespace nkisim::cli {
@@ -42,6 +43,13 @@ void print_help(const Command& c, const po::options_description& named) {
   if (!c.examples.empty()) std::cout << "\nexamples:\n" << c.examples;
 }
 
+// Whoever prints JSON or nothing else has one place to look at: what a command warns of is a line
+// of the log, on standard error, and --quiet turns it off.
+void start_log(const Args& args) {
+  log::start(std::cerr, text(args, "log-level"));
+  if (given(args, "quiet")) log::hush();
+}
+
 int run(const Command& c, const std::vector<std::string>& words) {
   po::options_description named("options"), hidden, all;
   po::positional_options_description positional;
@@ -59,6 +67,7 @@ int run(const Command& c, const std::vector<std::string>& words) {
     print_help(c, named);
     return kOk;
   }
+  start_log(args);
   return c.run(args);
 }
 
@@ -127,6 +136,10 @@ int report_interruption(int code, bool json) {
 void add_common_options(po::options_description& named) {
   named.add_options()("help,h", "show this help")("json",
                                                   "result and errors as JSON on standard output");
+  named.add_options()("log-level", po::value<std::string>(),
+                      "what is said on standard error: trace, debug, info, warning, error or off; "
+                      "also by room, and into a file: compiler=debug,dma=info:run.log "
+                      "(default: NKISIM_LOG, else warning; docs/log.md)");
 }
 
 bool wants_json(const Args& args) { return args.count("json") != 0; }

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "isa/base/error.hpp"
+#include "src/log/log.hpp"
 
 namespace nkisim::cli {
 namespace {
@@ -103,6 +104,13 @@ namespace {
                    "cannot start " + all.front() + "; set NKISIM_PYTHON to a Python interpreter");
 }
 
+// Every process that the command starts hears of it.
+void log_from_here(const std::string& level) {
+  const log::Settings settings =
+      log::parse_settings(level, "--log-level", log::environment_settings());
+  setenv("NKISIM_LOG", log::format_settings(settings).c_str(), 1);
+}
+
 }  // namespace
 
 int call_python(const std::string& module, const std::vector<std::string>& words) {
@@ -121,7 +129,16 @@ int call_python(const std::string& module, const std::vector<std::string>& words
 
 int run_python(const PythonCommand& command, const std::vector<std::string>& words) {
   std::vector<std::string> all = {command.name};
-  all.insert(all.end(), words.begin(), words.end());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    constexpr std::string_view kOption = "--log-level";
+    if (words[i].starts_with(std::string(kOption) + "=")) {
+      log_from_here(words[i].substr(kOption.size() + 1));
+    } else if (words[i] == kOption && i + 1 < words.size()) {
+      log_from_here(words[++i]);
+    } else {
+      all.push_back(words[i]);
+    }
+  }
   replace_process(command.module, all);
 }
 

@@ -17,6 +17,7 @@
 #include "src/cli/run_result.hpp"
 #include "src/cli/run_world.hpp"
 #include "src/config/config.hpp"
+#include "src/log/log.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
@@ -122,7 +123,7 @@ void try_switches(const Args& args, Limits& limits, const models::Config& config
 
 void warn(const isa::Program& program, const std::vector<checks::Remark>& remarks) {
   for (const std::string& line : checks::remark_lines(program, remarks)) {
-    std::cerr << "nkisim: warning: " << line << '\n';
+    log::warn(line);
   }
 }
 
@@ -163,7 +164,7 @@ checks::RaceReport check_races(const Args& args, Limits& limits, const Outcome& 
     throw checks::race_error(program, found, out.trace.semaphore_names);
   }
   for (const std::string& line : race_lines(program, found, out.trace.semaphore_names)) {
-    std::cerr << "nkisim: warning: " << line << '\n';
+    log::warn(line);
   }
   return found;
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/log/log.hpp"
 #include "src/trace/operand_text.hpp"
 
 namespace nkisim {
@@ -19,7 +20,8 @@ compiler::Compiled compile_trace(TraceFile& trace, const compiler::CompilerOptio
       throw e;
     }
   }
-  auto compiled = compiler::compile(program, options, {place, trace.legacy}, std::move(config));
+  auto compiled =
+      compiler::compile(program, options, {place, trace.legacy}, std::move(config), &log::say_pass);
   if (place) {
     program.set_allow_over_capacity(options.over_capacity == "yes" || compiled.overflow);
     trace.open = false;

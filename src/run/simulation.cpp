@@ -1,5 +1,7 @@
 #include "src/run/simulation.hpp"
 
+#include "src/log/log.hpp"
+
 namespace nkisim {
 
 void check_config(const isa::Program& program, const models::Config& config) {
@@ -25,9 +27,9 @@ SimResult simulate(const isa::Program& program, const models::Config& config, is
   if (!timing_only && memory == nullptr) {
     throw isa::Error(isa::ErrorCode::kInternal, "simulate: a run with data needs a memory");
   }
-  const models::ObserverList observers(options.observers);
-  const models::RunResult r =
-      models::run(program, config, timing_only ? nullptr : memory, observers, run_options(options));
+  const log::Watched watched(options.observers);
+  const models::RunResult r = models::run(program, config, timing_only ? nullptr : memory,
+                                          watched.list(), run_options(options));
   return {r.end, r.instructions, r.stopped};
 }
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <set>
 
+#include "src/log/log.hpp"
+
 namespace nkisim {
 namespace {
 
@@ -122,23 +124,39 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
   return !stopped;
 }
 
-std::vector<models::RankSetup> setups(std::span<const RankInput> ranks, bool timing_only,
-                                      std::size_t count) {
-  std::vector<models::RankSetup> out;
+// The ranks that are simulated, and who watches them for the log.
+struct Setups {
+  std::vector<models::RankSetup> ranks;
+  std::vector<log::Watched> watched;
+};
+
+Setups setups(std::span<const RankInput> ranks, bool timing_only, std::size_t count) {
+  Setups made;
+  std::vector<models::RankSetup>& out = made.ranks;
   for (std::size_t r = 0; r < count; ++r) {
-    const bool watched = static_cast<bool>(ranks[r].observe);
-    models::RankSetup setup{
-        .program = ranks[r].program,
-        .memory = timing_only ? nullptr : ranks[r].memory,
-        .observers = watched ? models::ObserverList(ranks[r].observe()) : models::ObserverList(),
-        .options = run_options(ranks[r].options)};
+    made.watched.emplace_back(
+        ranks[r].observe ? ranks[r].observe() : std::vector<models::Observer*>(),
+        static_cast<int>(r));
+    models::RankSetup setup{.program = ranks[r].program,
+                            .memory = timing_only ? nullptr : ranks[r].memory,
+                            .observers = made.watched.back().list(),
+                            .options = run_options(ranks[r].options)};
     setup.options.rank = static_cast<int>(r);
     out.push_back(std::move(setup));
   }
   for (std::size_t r = count; r < ranks.size(); ++r) {
     out[r % count].twins.push_back(static_cast<int>(r));
   }
-  return out;
+  return made;
+}
+
+// How a world is run: what its ranks share.
+void say_world(std::size_t ranks, std::size_t timed, bool one_value) {
+  if (!log::on(log::Room::kWorld, log::Level::kInfo)) return;
+  std::string text = std::to_string(ranks) + " ranks";
+  if (timed != 0) text += ", " + std::to_string(timed) + " of them in time";
+  if (one_value) text += ", values of one for all";
+  log::say(log::Room::kWorld, log::Level::kInfo, text);
 }
 
 void check_spread(std::span<const RankInput> ranks, const models::Config& config,
@@ -185,6 +203,7 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
   const bool timing_only = ranks.front().memory == nullptr;
   if (folding.values) std::fill(out.values_of.begin(), out.values_of.end(), 0);
   if (!options.timed) {
+    say_world(ranks.size(), 0, folding.values);
     interpret(ranks, options, folding.values, out);
     return out;
   }
@@ -194,22 +213,25 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
   if (folding.time && (ranks.size() % share == 0 || ranks.size() < share)) {
     try {
       const std::size_t count = std::min(share, ranks.size());
-      keep(out, models::run_world(setups(ranks, true, count), config, options.world));
+      say_world(ranks.size(), count, folding.values);
+      keep(out, models::run_world(setups(ranks, true, count).ranks, config, options.world));
       for (std::size_t r = 0; r < ranks.size(); ++r) out.timed_as[r] = static_cast<int>(r % count);
       if (timing_only || out.ranks.front().partial) return out;
       // Values decide nothing about time: they come from the interpreter.
       const std::vector<SimResult> timed = out.ranks;
       if (interpret(ranks, options, folding.values, out)) out.ranks = timed;
       return out;
-    } catch (const models::NotAlike&) {  // the ranks' places make a difference
+    } catch (const models::NotAlike&) {
+      log::say(log::Room::kWorld, log::Level::kInfo, "the ranks' places make a difference");
     }
   }
   std::iota(out.timed_as.begin(), out.timed_as.end(), 0);
   std::iota(out.values_of.begin(), out.values_of.end(), 0);
-  const auto all = setups(ranks, timing_only, ranks.size());
+  say_world(ranks.size(), ranks.size(), false);
+  const Setups all = setups(ranks, timing_only, ranks.size());
   keep(out, options.spread.link == nullptr
-                ? models::run_world(all, config, options.world)
-                : models::run_part(all, config, options.world, options.spread));
+                ? models::run_world(all.ranks, config, options.world)
+                : models::run_part(all.ranks, config, options.world, options.spread));
   return out;
 }
 

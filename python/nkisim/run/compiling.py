@@ -8,6 +8,7 @@ import warnings
 
 from .. import _core
 from ..values.errors import Error, is_strict
+from . import logs
 
 #: The switches and what they may be; the first is the default (compiler/options.def).
 SWITCHES = _core.compiler_switches()
@@ -52,6 +53,7 @@ class Outcome:
 
 def compile_program(recorder, options, legacy):
     """Applies options.compiler to a recorded program and places its memory."""
+    logs.follow()
     # AWS's simulator does not look at the capacity of SBUF and PSUM (nki_simulator.rst).
     simulated = options.undefined == "warn" and not is_strict()
     beyond = "yes" if options.over_capacity else "warn" if simulated else "no"

@@ -1,0 +1,62 @@
+// What the simulator says of its work, for Python's logging; src/log has the logger.
+#include <pybind11/stl.h>
+
+#include <iostream>
+
+#include "python/binding/bind.hpp"
+#include "src/log/log.hpp"
+
+namespace nkisim::python {
+namespace {
+
+log::Room room_of(const std::string& name) {
+  const auto room = log::find_room(name);
+  if (!room) throw py::value_error("the log has no room '" + name + "'");
+  return *room;
+}
+
+log::Level level_of(const std::string& name) {
+  const auto level = log::find_level(name);
+  if (!level) throw py::value_error("the log has no level '" + name + "'");
+  return *level;
+}
+
+std::vector<std::string> listed(std::span<const std::string_view> names) {
+  return {names.begin(), names.end()};
+}
+
+// `hear(room, level, text)` is called with what rooms say at their level or above, by any thread.
+// It is kept for as long as the process lives, which may log until its very end.
+void listen(const std::vector<std::string>& levels, py::function hear) {
+  log::Levels from{};
+  for (std::size_t r = 0; r < log::kRooms; ++r) from[r] = level_of(levels.at(r));
+  log::listen(
+      from, [raw = hear.release().ptr()](log::Room room, log::Level level, std::string_view text) {
+        const py::gil_scoped_acquire gil;
+        const py::handle callee{raw};
+        callee(std::string(log::room_names()[static_cast<std::size_t>(room)]),
+               std::string(log::level_names()[static_cast<std::size_t>(level)]),
+               py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(
+                   text.data(), static_cast<Py_ssize_t>(text.size()), "replace")));
+      });
+}
+
+}  // namespace
+
+void bind_logs(py::module_& m) {
+  m.def("log_rooms", [] { return listed(log::room_names()); });
+  m.def("log_levels", [] { return listed(log::level_names()); });
+  m.def("log_start", [] { log::start(std::cerr); });
+  m.def("log_listen", &listen);
+  m.def("log_on", [](const std::string& room, const std::string& level) {
+    return log::on(room_of(room), level_of(level));
+  });
+  m.def("log_say", [](const std::string& room, const std::string& level, const std::string& text) {
+    const log::Room from = room_of(room);
+    const log::Level at = level_of(level);
+    const py::gil_scoped_release release;  // a listener takes the interpreter's lock
+    log::say(from, at, text);
+  });
+}
+
+}  // namespace nkisim::python

@@ -1,0 +1,13 @@
+// The log: what the room offers to everyone above it.
+//
+//   start, say, on, warn             the one logger, behind --log-level and NKISIM_LOG
+//   Settings, parse_settings         which rooms say what, and where to
+//   listen                           who hears it beside: Python's logging
+//   say_pass, run_log                the lines of the compiler and of a timed run
+//
+// Within: spdlog is the business of logger.cpp alone.
+#pragma once
+
+#include "src/log/logger.hpp"
+#include "src/log/run_log.hpp"
+#include "src/log/settings.hpp"

@@ -1,0 +1,36 @@
+// The one logger: a line of a room at a level, to standard error or a file, and to who listens.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string_view>
+
+#include "src/log/settings.hpp"
+
+namespace nkisim::log {
+
+/// Where lines go from now on, of the whole process: to `errors`, which outlives it, or to the
+/// file of the settings, at whose end they are added. What commands warn of goes to `errors` in any
+/// case. Throws Error if the file cannot be written.
+void start(const Settings& settings, std::ostream& errors);
+
+/// As start() with the environment's NKISIM_LOG, and `more` in its place where that says otherwise.
+/// Throws a usage Error where a text is no setting.
+void start(std::ostream& errors, std::string_view more = {});
+
+/// What the rooms say from `levels` on is told to `listener` as well (Python's logging). The
+/// listener may be called by any thread. Null ends it.
+using Listener = std::function<void(Room, Level, std::string_view)>;
+void listen(const Levels& levels, Listener listener);
+
+/// Whether anybody wants to know: a load and a comparison. Ask before a text is made.
+[[nodiscard]] bool on(Room room, Level level);
+/// Says it to who wants to know.
+void say(Room room, Level level, std::string_view text);
+
+/// What a command warns of: "nkisim: warning: TEXT".
+inline void warn(std::string_view text) { say(Room::kCommand, Level::kWarning, text); }
+/// Commands do not warn any more (--quiet).
+void hush();
+
+}  // namespace nkisim::log

@@ -1,0 +1,31 @@
+// What the compiler and a timed run do, as lines of the log. Neither knows of it: the pipeline
+// tells its caller of each pass, and models announce events.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compiler/pipeline.hpp"
+#include "models/observer.hpp"
+#include "src/log/logger.hpp"
+
+namespace nkisim::log {
+
+/// To be called after each pass.
+void say_pass(const compiler::Compiled::Step& step);
+
+/// Says what one rank does in time; null if nobody wants to know. `rank` -1: there is one alone.
+[[nodiscard]] std::unique_ptr<models::Observer> run_log(int rank = -1);
+
+/// Observers of a run and, where somebody wants to know, the one that says what it does.
+class Watched {
+ public:
+  explicit Watched(std::vector<models::Observer*> observers, int rank = -1);
+  [[nodiscard]] models::ObserverList list() const { return models::ObserverList(observers_); }
+
+ private:
+  std::unique_ptr<models::Observer> log_;
+  std::vector<models::Observer*> observers_;
+};
+
+}  // namespace nkisim::log

@@ -1,0 +1,46 @@
+// Which rooms of the simulator say what of their work, and where to: --log-level and NKISIM_LOG.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace nkisim::log {
+
+enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError, kOff };
+
+/// Who says something; docs/log.md says what each of them does at which level.
+enum class Room : std::uint8_t { kCommand, kCompiler, kDispatch, kWaits, kDma, kWorld, kEvaluator };
+inline constexpr std::size_t kRooms = 7;
+
+/// By number of the room and of the level.
+[[nodiscard]] std::span<const std::string_view> room_names();
+[[nodiscard]] std::span<const std::string_view> level_names();
+[[nodiscard]] std::optional<Room> find_room(std::string_view name);
+/// "warn" is "warning".
+[[nodiscard]] std::optional<Level> find_level(std::string_view name);
+
+using Levels = std::array<Level, kRooms>;
+/// Warnings and errors alone.
+[[nodiscard]] Levels quiet_levels();
+
+struct Settings {
+  Levels levels = quiet_levels();  // the lowest that is said
+  std::string file;                // empty: standard error
+};
+
+/// Reads LEVEL, ROOM=LEVEL or several of them with commas between, and behind a colon a file:
+/// "debug", "compiler=debug,world=info:run.log". What is not named stays as it is in `before`.
+/// Throws a usage Error that begins with `whence`.
+[[nodiscard]] Settings parse_settings(std::string_view text, std::string_view whence,
+                                      Settings before = {});
+
+/// What NKISIM_LOG says.
+[[nodiscard]] Settings environment_settings();
+/// As text that parse_settings reads.
+[[nodiscard]] std::string format_settings(const Settings& settings);
+
+}  // namespace nkisim::log

@@ -1,0 +1,149 @@
+// The log: its settings as text, and who hears what.
+#include "src/log/log.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "isa/base/error.hpp"
+
+namespace nkisim::log {
+namespace {
+
+Level level(const Settings& s, Room room) { return s.levels[static_cast<std::size_t>(room)]; }
+
+// Warnings to a stream that outlives it, as when a program begins.
+std::ostringstream& fresh_stream() {
+  static std::vector<std::unique_ptr<std::ostringstream>> streams;
+  return *streams.emplace_back(std::make_unique<std::ostringstream>());
+}
+
+struct Quiet {
+  ~Quiet() {
+    listen(quiet_levels(), {});
+    start(Settings(), fresh_stream());
+  }
+};
+
+TEST_CASE("a level alone is every room's, and the later setting counts") {
+  const Settings all = parse_settings("debug", "--log-level");
+  for (const Level l : all.levels) CHECK(l == Level::kDebug);
+  CHECK(all.file.empty());
+
+  const Settings one = parse_settings("compiler=trace,world=info", "--log-level");
+  CHECK(level(one, Room::kCompiler) == Level::kTrace);
+  CHECK(level(one, Room::kWorld) == Level::kInfo);
+  CHECK(level(one, Room::kDma) == Level::kWarning);
+
+  const Settings later = parse_settings("compiler=trace,info,waits=off", "--log-level");
+  CHECK(level(later, Room::kCompiler) == Level::kInfo);
+  CHECK(level(later, Room::kWaits) == Level::kOff);
+  CHECK(level(parse_settings("warn", "x"), Room::kDma) == Level::kWarning);
+}
+
+TEST_CASE("what follows a colon is a file, commas and colons in it included") {
+  const Settings s = parse_settings("dma=debug:/tmp/a,b:c.log", "NKISIM_LOG");
+  CHECK(s.file == "/tmp/a,b:c.log");
+  CHECK(level(s, Room::kDma) == Level::kDebug);
+}
+
+TEST_CASE("settings stand on earlier ones, and are read back from their text") {
+  const Settings before = parse_settings("compiler=debug:run.log", "NKISIM_LOG");
+  const Settings s = parse_settings("dma=info", "--log-level", before);
+  CHECK(level(s, Room::kCompiler) == Level::kDebug);
+  CHECK(level(s, Room::kDma) == Level::kInfo);
+  CHECK(s.file == "run.log");
+  const Settings again = parse_settings(format_settings(s), "NKISIM_LOG");
+  CHECK(again.levels == s.levels);
+  CHECK(again.file == s.file);
+}
+
+TEST_CASE("a text that is no setting is a usage error that says whose") {
+  const auto said = [](const char* text) {
+    try {
+      (void)parse_settings(text, "NKISIM_LOG");
+    } catch (const isa::Error& e) {
+      CHECK(e.code() == isa::ErrorCode::kUsage);
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(said("loud") ==
+        "NKISIM_LOG is 'loud'; trace, debug, info, warning, error, off is required");
+  CHECK(said("compiler=") ==
+        "NKISIM_LOG is 'compiler='; trace, debug, info, warning, error, off is required");
+  CHECK(said("engine=debug") ==
+        "NKISIM_LOG is 'engine=debug'; one of command, compiler, dispatch, waits, dma, world, "
+        "evaluator is required");
+  CHECK(said("debug,") == "NKISIM_LOG is ''; trace, debug, info, warning, error, off is required");
+  CHECK(said("debug:") == "NKISIM_LOG is 'debug:'; a file after ':' is required");
+}
+
+TEST_CASE("a command's warning has the program's name alone, others name their room") {
+  const Quiet after;
+  std::ostringstream& out = fresh_stream();
+  start(parse_settings("compiler=debug", "x"), out);
+  warn("a {brace} and 100 %");
+  say(Room::kCompiler, Level::kDebug, "merge: 3 copies");
+  say(Room::kCompiler, Level::kTrace, "unheard");
+  say(Room::kDma, Level::kInfo, "unheard");
+  CHECK(out.str() ==
+        "nkisim: warning: a {brace} and 100 %\nnkisim: debug: compiler: merge: 3 copies\n");
+  hush();
+  warn("unheard");
+  say(Room::kCompiler, Level::kInfo, "still heard");
+  CHECK(out.str().ends_with("merge: 3 copies\nnkisim: info: compiler: still heard\n"));
+}
+
+TEST_CASE("a file takes the lines, at its end, and warnings are in both places") {
+  const Quiet after;
+  const auto path =
+      std::filesystem::temp_directory_path() / ("nkisim_log" + std::to_string(getpid()));
+  std::ofstream(path) << "before\n";
+  std::ostringstream& out = fresh_stream();
+  start(parse_settings("dma=info:" + path.string(), "x"), out);
+  say(Room::kDma, Level::kInfo, "ring q0");
+  warn("careful");
+  start(Settings(), fresh_stream());
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  const std::string all = text.str();
+  CHECK(all.starts_with("before\n2"));
+  CHECK(all.find(" [info] dma: ring q0\n") != std::string::npos);
+  CHECK(all.find(" [warning] command: careful\n") != std::string::npos);
+  CHECK(out.str() == "nkisim: warning: careful\n");
+  const std::string below = (path / "it.log").string();  // what holds it is a file
+  CHECK_THROWS_WITH(start(parse_settings("info:" + below, "x"), out),
+                    below + ": the log cannot be written");
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a listener hears what it asked for, whatever else is said") {
+  const Quiet after;
+  std::ostringstream& out = fresh_stream();
+  start(Settings(), out);
+  CHECK_FALSE(on(Room::kWaits, Level::kInfo));
+  CHECK(on(Room::kWaits, Level::kWarning));
+  std::string heard;
+  Levels levels;
+  levels.fill(Level::kOff);
+  levels[static_cast<std::size_t>(Room::kWaits)] = Level::kTrace;
+  listen(levels, [&](Room room, Level at, std::string_view text) {
+    heard += std::string(room_names()[static_cast<std::size_t>(room)]) + " " +
+             std::string(level_names()[static_cast<std::size_t>(at)]) + " " + std::string(text);
+  });
+  CHECK(on(Room::kWaits, Level::kTrace));
+  CHECK_FALSE(on(Room::kDma, Level::kInfo));
+  say(Room::kWaits, Level::kTrace, "semaphore 3");
+  warn("on the stream alone");
+  CHECK(heard == "waits trace semaphore 3");
+  CHECK(out.str() == "nkisim: warning: on the stream alone\n");
+}
+
+}  // namespace
+}  // namespace nkisim::log
