@@ -41,6 +41,7 @@ def test_rank_correlation_by_hand():
     assert families.spearman([1, 2], [5, 5]) is None
 
 
+@pytest.mark.slow
 def test_rank_correlation_is_scipys():
     stats = pytest.importorskip("scipy.stats")
     draw = random.Random(5)

@@ -217,6 +217,7 @@ def check_bounds(result, target):
     assert seconds <= sum(engines) + summary["dma_active_time"] + waits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_random_legacy(target):
     changed = dict.fromkeys(OFF, 0)
@@ -264,6 +265,7 @@ def wide_kernel(seed):
     return kernel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_random_kernels_that_spill(target):
     x = np.random.default_rng(3).standard_normal((4, P, 8192)).astype(np.float32)

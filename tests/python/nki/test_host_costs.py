@@ -161,6 +161,7 @@ def sums(tiles, width=1024):
     return best
 
 
+@pytest.mark.slow
 def test_over_capacity_costs_no_more_per_instruction():
     sums(4)  # imports and caches
     assert sums(80) < 4 * sums(12)

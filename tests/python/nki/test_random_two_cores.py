@@ -170,6 +170,7 @@ def differences(seeds):
     return wrong
 
 
+@pytest.mark.slow
 def test_timed_and_untimed_leave_the_same_bytes():
     assert differences(range(1000, 1060)) == []
 

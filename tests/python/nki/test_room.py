@@ -192,6 +192,7 @@ def random_kernel(seed):
     return kernel
 
 
+@pytest.mark.slow
 def test_random_kernels_that_overflow_compute_the_same():
     x, helped = values(4, 128, 10240), 0
     for seed in range(24):

@@ -114,6 +114,7 @@ def test_a_thread_that_has_recorded_its_core_is_not_interrupted(monkeypatch):
     assert not interrupted
 
 
+@pytest.mark.slow
 def test_many_runs_of_many_kernels():
     cases = [lambda: nkisim.run(scaled, X, 3.0), lambda: nkisim.run(product, W, X),
              lambda: nkisim.run(keyword, X), lambda: nkisim.run(two_cores, X, grid=2),

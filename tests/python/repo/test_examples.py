@@ -40,6 +40,7 @@ def test_timed_and_untimed_leave_the_same_bytes(case, target):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", common.ALL)
 def test_every_step_of_the_matmul_is_faster(target):
     import matmul
@@ -57,6 +58,7 @@ def test_torch_operator():
     torch_operator.with_torch()
 
 
+@pytest.mark.slow
 def test_the_tutorial_tells_the_truth():
     """Its table may lag behind the calibration of the models, its story may not."""
     import re

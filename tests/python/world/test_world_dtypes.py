@@ -172,6 +172,7 @@ class Drawn:
                 yield values[at - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_dtype(seed, name):

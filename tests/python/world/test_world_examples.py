@@ -22,6 +22,7 @@ CASES = [importlib.import_module(name).CASE
          for name in ("tensor_parallel_mlp", "gather_matmul", "ring_attention")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [4, 8, 64])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_example(case, ranks):
