@@ -18,7 +18,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/nkisim)
 install(EXPORT nkisimTargets NAMESPACE nkisim:: DESTINATION ${PACKAGE})
 configure_package_config_file(packaging/nkisimConfig.cmake.in ${CMAKE_BINARY_DIR}/nkisimConfig.cmake
                               INSTALL_DESTINATION ${PACKAGE})
-# Until 1.0 a minor version may change headers (docs/versions.md).
+# Until 1.0 a minor version may change headers (docs/compatibility.md).
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/nkisimConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/nkisimConfig.cmake ${CMAKE_BINARY_DIR}/nkisimConfigVersion.cmake

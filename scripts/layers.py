@@ -36,7 +36,7 @@ NATIVE = "nkisim._core"
 
 FILE_LINES, FUNCTION_LINES, BRANCHES = 500, 60, 25
 SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
-         "validation")
+         "validation", "tests")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from programs import matmul, single, vector
 
 # Fixed overheads in us that a source's latency contains and a simulated kernel does not
-# (docs/accuracy.md): both trn2 values are from the two device profiles in profiles/.
+# (docs/evidence.md): both trn2 values are from the two device profiles in profiles/.
 BENCHMARK = 7.8         # nki.benchmark latency less the kernel body: 7.0 and 8.6
 PROFILE = {"trn2": 15.35,  # total_time before the body (13.66) and after it (1.69)
            "trn1": 17.0}   # "about 13 us start, 4 us teardown" in the Mamba profiles

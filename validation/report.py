@@ -1,4 +1,4 @@
-"""Errors of the validation table, their summary, and docs/accuracy.md."""
+"""Errors of the validation table, their summary, and docs/evidence.md."""
 import json
 import statistics
 from pathlib import Path
@@ -92,7 +92,7 @@ def text(rows, result):
 
 
 def write(rows, result, table, rates, folder):
-    """docs/accuracy.md and its plots; rates: of curve.measure()."""
+    """docs/evidence.md and its plots; rates: of curve.measure()."""
     plotted = plot(rows, folder / "accuracy.png")
     parts = [words.INTRODUCTION]
     if plotted:
@@ -124,18 +124,26 @@ def write(rows, result, table, rates, folder):
         parts.append("")
     curve.plot(rates, folder / "dma.png")
     parts += [replays(), curve.text(rates), missing(rows, table), public(), words.LIMITS]
-    (folder / "accuracy.md").write_text("\n".join(parts), encoding="utf-8")
+    page = folder / "evidence.md"
+    text = "\n".join(parts).strip() + "\n"
+    page.write_text(between(page.read_text(encoding="utf-8"), *PAGE, text), encoding="utf-8")
     page = folder.parent / "README.md"
     page.write_text(with_figures(page.read_text(encoding="utf-8"), result["sets"]), encoding="utf-8")
 
 
 BEGIN, END = "<!-- accuracy: from validation/run --write -->\n", "<!-- end -->\n"
+PAGE = "<!-- evidence: from validation/run --write -->\n", "<!-- end of evidence -->\n"
+
+
+def between(page, begin, end, text):
+    """The page with a text between two marks."""
+    before, rest = page.split(begin)
+    return before + begin + text + end + rest.split(end, 1)[1]
 
 
 def with_figures(page, found):
     """README's text with the sets' figures between its marks, held out first."""
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + figures(found) + "\n" + END + rest.split(END, 1)[1]
+    return between(page, BEGIN, END, figures(found) + "\n")
 
 
 def figures(found):

@@ -1,7 +1,5 @@
-"""The prose of docs/accuracy.md."""
-INTRODUCTION = """# Accuracy
-
-Written by `validation/run --write`; do not edit. Every figure of this page is a simulation against a
+"""The prose of docs/evidence.md."""
+INTRODUCTION = """Every figure of this page is a simulation against a
 measurement of a real chip that its source publishes (`validation/measurements.json`: source, kernel,
 parameters, how it was measured). Confidence is the measurement's: *high* is printed by AWS's
 documentation, by the kernel's authors or by the profiler, with a public kernel; *medium* is read
@@ -12,7 +10,7 @@ from a screenshot, or a reference whose circumstances are partly inferred.
     nkisim validate --json result.json
     nkisim validate --config my_trn2.json --max-worst 20
 
-[calibration.md](calibration.md) says how to fit a config to measurements of your own.
+[Below](#validate-and-calibrate) is how to fit a config to measurements of your own.
 
 Nothing is fitted per kernel. There is no trn3 row: no trn3 latency is published with its kernel.
 """
@@ -74,7 +72,7 @@ COMPILER = """## What is compared
 
 Programs are traces of our own (`validation/programs/`) with the structure and shapes of the measured
 kernels; the two attention kernels are replays of the chip's own instruction streams
-(docs/profiles.md). A source's latency contains what a kernel's simulation does not:
+(docs/evidence.md). A source's latency contains what a kernel's simulation does not:
 
 | latency from | added | source |
 |---|--:|---|
@@ -171,7 +169,7 @@ What the table shows to be wrong, in order of weight:
 
 Not modelled: contention with the other core of a pair or with collectives, DRAM refresh and page
 effects beyond a mean read stall, instruction fetch, clock changes other than the tensor engine's
-throttle, and the phase of that throttle's window, which differs from run to run (docs/profiles.md).
+throttle, and the phase of that throttle's window, which differs from run to run (docs/evidence.md).
 """
 
 REASONS = (

@@ -1,6 +1,6 @@
 // Element types of the NeuronCore, their exact rounding and their casts.
 //
-// Sources: docs/numerics.md. Every narrowing float cast rounds to nearest, ties to even; float to
+// Sources: docs/values.md. Every narrowing float cast rounds to nearest, ties to even; float to
 // integer rounds to nearest even and saturates; same-dtype copies move bits untouched.
 #pragma once
 
@@ -57,7 +57,7 @@ inline constexpr std::array<std::uint8_t, kDtypeCount> kSizeBytes = {4, 4, 2, 2,
 /// A packed element yields four values, so `out` holds 4*count of them.
 void decode(Dtype dtype, const std::byte* in, std::size_t count, float* out);
 /// Encodes FP32 values with the documented rounding; `out` receives `count` elements (packed: count
-/// elements from 4*count values). Overflow and NaN rules per dtype: docs/numerics.md.
+/// elements from 4*count values). Overflow and NaN rules per dtype: docs/values.md.
 void encode(Dtype dtype, const float* in, std::size_t count, std::byte* out);
 
 /// Single-value forms of the two above (not packed types).

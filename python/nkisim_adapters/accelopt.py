@@ -13,7 +13,7 @@ nor here.
 import re
 
 from nkisim_evaluate import Evaluator, Settings
-from nkisim_evaluate.judge import slowest
+from nkisim_adapters.summary import slowest
 
 #: Statuses of candidates that never got as far as a program.
 _NOT_COMPILED = ("illegal", "error", "timeout", "memory", "crashed")

@@ -15,7 +15,7 @@ import pathlib
 import sys
 
 from nkisim_evaluate import BadReference, Evaluator, Reference, Settings
-from nkisim_evaluate.judge import slowest
+from nkisim_adapters.summary import slowest
 
 
 def task(op, folder):

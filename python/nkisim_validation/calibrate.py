@@ -23,7 +23,7 @@ EPILOG = """MEASUREMENTS is JSON; paths in it are relative to the file:
      {"trace": "add.nisa", "metric": "total_time", "value": 28.36, "unit": "us", "overhead": 15.35},
      {"profile": "attention.json.gz"}]}
 
-docs/calibration.md describes it. Traces run on the config's target.
+docs/evidence.md describes it. Traces run on the config's target.
 
 example:
   nkisim calibrate --measurements mine.json --config trn2 --param dma.bytes_per_ns=20:30 \\

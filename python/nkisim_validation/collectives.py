@@ -149,8 +149,8 @@ def numbers_of(program, config, overrides=()):
 
 
 def write(rows_, result, ways, docs):
-    """The figures of docs/collective-timing.md and its plot."""
-    page = docs / "collective-timing.md"
+    """The figures of docs/timing.md and its plot."""
+    page = docs / "timing.md"
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     page.write_text(before + BEGIN + "\n" + markdown(rows_, result, ways) + "\n" + END + after,

@@ -128,7 +128,7 @@ def found(rows):
 
 
 def text(result):
-    """The tables that there are, for a terminal and for docs/accuracy.md."""
+    """The tables that there are, for a terminal and for docs/evidence.md."""
     parts = [table(result["replay"])]
     rows = result.get("leave_one_out", [])
     one = [r for r in rows if r["held_out"] == 1]

@@ -118,7 +118,7 @@ def rows_of(points, names, stored):
 
 
 def markdown(result):
-    """The table of docs/accuracy.md."""
+    """The table of docs/evidence.md."""
     lines = ["| how the program came about | measured / simulated | latencies | families | within | "
              "leaving one out | leaving its family out |\n|---|--:|--:|--:|--:|--:|--:|"]
     names = {"trace": "a trace", "nki": "a kernel of the new API",

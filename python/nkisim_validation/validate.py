@@ -1,6 +1,6 @@
 """Simulates the programs of the validation table and compares them with the measurements.
 
-The table holds what AWS and kernels' authors have published about runs on the chip; docs/accuracy.md
+The table holds what AWS and kernels' authors have published about runs on the chip; docs/evidence.md
 is its last result. Without limits the exit code is 0 whatever the errors are.
 """
 
@@ -167,7 +167,7 @@ def parse(words):
                              "found without them; needs numpy")
     parser.add_argument("--jobs", type=int, metavar="N", help="simulations at a time")
     parser.add_argument("--write", action="store_true",
-                        help="write docs/accuracy.md and its plots (source tree, whole table); with "
+                        help="write docs/evidence.md and its plots (source tree, whole table); with "
                              "--replay, what that page says of replays")
     parser.add_argument("--nkisim", help="the program to validate; default: this one")
     args = parser.parse_args(words)

@@ -139,7 +139,7 @@ void add_common_options(po::options_description& named) {
   named.add_options()("log-level", po::value<std::string>(),
                       "what is said on standard error: trace, debug, info, warning, error or off; "
                       "also by room, and into a file: compiler=debug,dma=info:run.log "
-                      "(default: NKISIM_LOG, else warning; docs/log.md)");
+                      "(default: NKISIM_LOG, else warning; docs/profile.md)");
 }
 
 bool wants_json(const Args& args) { return args.count("json") != 0; }

@@ -157,7 +157,7 @@ json parse_value(std::string_view text) {
   return v.is_discarded() ? json(std::string(text)) : v;
 }
 
-// Sections that files of 0.1 do not have (docs/versions.md): they say how several ranks are
+// Sections that files of 0.1 do not have (docs/compatibility.md): they say how several ranks are
 // connected, and come from the built-in description of the same target.
 void add_new_sections(json& config) {
   const auto target = config.find("target");

@@ -41,7 +41,7 @@ class Confidence : public models::Observer {
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaLaneEvent& event) override;
 
-  /// Valid after the run, of which `summary` says how long it took; docs/accuracy.md describes the
+  /// Valid after the run, of which `summary` says how long it took; docs/evidence.md describes the
   /// fields.
   [[nodiscard]] nlohmann::ordered_json json(const ProgramOrigin& origin,
                                             const Summary& summary) const;

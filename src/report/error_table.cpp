@@ -21,7 +21,7 @@ const std::vector<ErrorEntry> kErrors = {
      "A load is missing, reads a part of the tile only, or comes later; another tensor overwrote "
      "the "
      "tile; a part of the output is never stored.",
-     "Follow the message from the allocation to the output; docs/undefined.md. --allow-unwritten "
+     "Follow the message from the allocation to the output; docs/values.md. --allow-unwritten "
      "reads zeros."},
     {"deadlock",
      {"deadlock:", "waits here for another core", "which sends to core"},

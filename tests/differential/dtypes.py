@@ -1,7 +1,7 @@
 """Element types, independent of the simulator: decode to FP32 and encode from it with NumPy and
 ml_dtypes.
 
-What the public documents leave open is decided in docs/numerics.md and followed here: NaN to an
+What the public documents leave open is decided in docs/values.md and followed here: NaN to an
 integer is 0, to bool 1; float8_e4m3fn overflows to NaN; float4 saturates; tfloat32 is rounded to 10
 mantissa bits when written and read as it is stored.
 """

@@ -305,7 +305,7 @@ def _round_to_odd_sum(a, b):
 
 def product(stationary, moving, is_fp32):
     """sum_k stationary[k, m] * moving[k, n], k in order, one FP32 rounding per addition. Products of
-    narrow operands are exact; those of float32 are rounded to FP32 first (docs/numerics.md)."""
+    narrow operands are exact; those of float32 are rounded to FP32 first (docs/values.md)."""
     tiny = F32(2.0**-126)
     depth, size = len(stationary), stationary.shape[1] * moving.shape[1]
     if depth * size <= 1 << 21:

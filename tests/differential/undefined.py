@@ -7,7 +7,7 @@ Every case is one instruction, as in run.py, with some elements of what it reads
 written. The reference is evaluated with many different values there: numbers of all sizes, NaN,
 infinities, and the case's own data and constants. An element of a result that differs between two
 of these evaluations must be undefined for the simulator; one that is undefined for it should differ
-(except where docs/undefined.md says that more is taken to be undefined).
+(except where docs/values.md says that more is taken to be undefined).
 """
 
 import argparse

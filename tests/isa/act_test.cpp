@@ -31,7 +31,7 @@ Real scaled_silu_dx(Real x, Real slope) {
   return s + slope * x * s * sigmoid(-slope * x);
 }
 
-// The definitions of docs/numerics.md, section 7.
+// The definitions of docs/values.md, section 7.
 const std::map<ActFn, Real (*)(Real)> kDefinitions = {
     {ActFn::kCopy, [](Real x) -> Real { return x; }},
     {ActFn::kSquare, [](Real x) -> Real { return x * x; }},

@@ -15,7 +15,7 @@ Parts:
 
 Programs, tests, examples and traces are those of --tree, built in its build/release; --checkouts
 has the folders aws-neuron-sdk, nki-samples, nki-autotune, nki-library and nki-samples-retired, at
-the commits of docs/conformance.md. A part recorded again replaces what the file had of it.
+the commits of docs/compatibility.md. A part recorded again replaces what the file had of it.
 
 How it compares: exactly. Of each output array the type, the shape and a hash of its bits; of each
 run the latency in femtoseconds, the numbers of instructions in the program and executed, every

@@ -160,7 +160,7 @@ def test_without_scipy(file, tmp_path):
 
 
 def test_the_committed_example(tmp_path):
-    """docs/calibration.md: both profiles, one of them held back."""
+    """docs/evidence.md: both profiles, one of them held back."""
     out = cli("calibrate", "--measurements", ROOT / "validation" / "calibration.json", "--param",
               f"{BANDWIDTH}=20:40", "--hold-out", "0.5", "-o", tmp_path / "new.json", "--json")
     result = json.loads(out.stdout)

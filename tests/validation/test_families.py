@@ -94,5 +94,5 @@ def test_what_is_published_is_ranked():
 
 
 def test_the_page_has_the_table():
-    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     assert families.markdown(families.read(FOLDER)) in page

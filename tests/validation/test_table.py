@@ -1,4 +1,4 @@
-"""The validation table keeps the accuracy it has been published with (docs/accuracy.md)."""
+"""The validation table keeps the accuracy it has been published with (docs/evidence.md)."""
 import json
 import sys
 
@@ -83,14 +83,14 @@ def test_tensor_engine_of_the_ladder(rows):
 def test_active_shares(rows):
     shares = [r for r in rows["points"] if r["metric"].endswith("active_percent")]
     assert len(shares) >= 16
-    known = {"trn1-doc-mamba-v1-4096-vector_active_percent",  # docs/accuracy.md, Limits
+    known = {"trn1-doc-mamba-v1-4096-vector_active_percent",  # docs/evidence.md, Limits
              "trn2-doc-matmul-fp32-v2-tensor_engine_active_percent"}
     assert {r["id"] for r in shares if abs(r["points"]) > 5} <= known
 
 
 def test_the_page_is_fresh(rows):
-    """docs/accuracy.md has what the table gives now; `nkisim validate --write` writes it."""
-    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    """docs/evidence.md has what the table gives now; `nkisim validate --write` writes it."""
+    page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     for r in rows["points"]:
         line = next(x for x in page.splitlines() if x.startswith(f"| `{r['id']}` |"))
         assert f"| {report.number(r['simulated'])} |" in line, line

@@ -8,7 +8,7 @@ from builder import BYTES, Tensor, Trace  # noqa: E402
 
 P, N = 128, 512  # rows of the tensor engine, columns of one PSUM bank in FP32
 
-# The compiler's part of every program, chosen once (docs/accuracy.md, "The compiler's part"):
+# The compiler's part of every program, chosen once (docs/evidence.md, "The compiler's part"):
 # loads and stores are triggered by different engines, so that a store waiting for its result does
 # not hold up the loads behind it. trn1 has no hardware descriptor generation: rings that the Mamba
 # profiles call qSyncIO0 (loads) and qGpSimdIO0 (stores).

@@ -41,7 +41,7 @@ class Options:
             int(env("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "0")) % 2 ** 32 if stochastic else None)
         self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
         self.config = config or env("NKISIM_CONFIG")
-        #: "full": the compiler's switches are tried, too (docs/accuracy.md).
+        #: "full": the compiler's switches are tried, too (docs/evidence.md).
         self.confidence = confidence or env("NKISIM_CONFIDENCE") or "quick"
         if self.confidence not in ("quick", "full"):
             raise Error(f"confidence is {self.confidence!r}; quick or full is required", code="usage")

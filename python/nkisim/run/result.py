@@ -24,7 +24,7 @@ class Result:
         self.totals: dict[str, Any] = {}  # ... and of all cores together
         self.summary_text = ""
         #: How far to trust the latency: the interval that measurements of such kernels leave, and
-        #: why (docs/accuracy.md); its "text" is all that in a line.
+        #: why (docs/evidence.md); its "text" is all that in a line.
         self.confidence: dict[str, Any] | None = None
         self.executed = 0          # dynamic instructions
         self.files = options.files  # reports that the run writes (see _core's simulate)

@@ -1,4 +1,4 @@
-"""Files that released versions made (tests/stored) are read by this one: docs/versions.md."""
+"""Files that released versions made (tests/stored) are read by this one: docs/compatibility.md."""
 
 import json
 import pathlib

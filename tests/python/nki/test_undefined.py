@@ -1,5 +1,5 @@
 """Undefined values in kernels: harmless where they are thrown away, an error where they matter
-(docs/undefined.md)."""
+(docs/values.md)."""
 
 import warnings
 

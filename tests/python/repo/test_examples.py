@@ -51,6 +51,7 @@ def test_every_step_of_the_matmul_is_faster(target):
     assert latencies[-1] < 0.5 * latencies[0]
 
 
+@pytest.mark.process
 def test_torch_operator():
     pytest.importorskip("torch")
     import torch_operator

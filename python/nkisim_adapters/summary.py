@@ -1,0 +1,6 @@
+"""What the adapters take from a summary."""
+
+
+def slowest(summary):
+    """The metrics of the core that took longest; empty without any."""
+    return max(summary.values(), key=lambda m: m["total_time"], default={})
