@@ -14,6 +14,8 @@ import nkisim
 import nki.isa as nisa
 import nki.language as nl
 
+pytestmark = pytest.mark.process
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 TRACE = ROOT / "traces" / "softmax.jsonl"
