@@ -115,7 +115,7 @@ isa::Error race_error(const isa::Program& program, const RaceReport& report,
                           : describe(program, report.stuck.front(), names);
   const std::uint64_t more = report.pairs + report.stuck.size() - 1;
   if (more > 0) text += " (and " + std::to_string(more) + " more)";
-  isa::Error error(isa::ErrorCode::kBadInput, text);
+  isa::Error error(race ? isa::Rule::unordered_accesses : isa::Rule::semaphore_deadlock, text);
   error.at(isa::spec(inst).name, inst.loc);
   program.locate(error);
   return error;

@@ -102,7 +102,7 @@ class Groups {
   }
 
   void early_read(const Group& group, const isa::Inst& inst, const isa::TensorRef& ref) {
-    remark(*group.reader, inst,
+    remark(isa::Rule::group_read_early, *group.reader, inst,
            "reads " + program_.tensor(ref).name +
                " in the middle of an accumulation group, a part of the sum: " +
                place_text(program_, inst) + " adds to it later");
@@ -112,17 +112,17 @@ class Groups {
   // four groups open in one.
   void two_open(const Group& other, const isa::Inst& inst, const isa::TensorRef& ref) {
     if (program_.machine().generation >= isa::Generation::kV4) return;
-    remark(inst, *other.last,
+    remark(isa::Rule::groups_in_one_bank, inst, *other.last,
            "adds to " + program_.tensor(ref).name +
                " while another accumulation group is open in its PSUM bank, of " +
                place_text(program_, *other.last) + "; a bank holds one");
   }
 
-  void remark(const isa::Inst& inst, const isa::Inst& other, std::string text) {
+  void remark(isa::Rule rule, const isa::Inst& inst, const isa::Inst& other, std::string text) {
     if (remarks_.size() >= kMostRemarks || !said_.insert({line_of(inst), line_of(other)}).second) {
       return;
     }
-    remarks_.push_back({&inst, std::move(text), false});
+    remarks_.push_back({&inst, rule, std::move(text)});
   }
 
   const isa::Program& program_;
@@ -143,7 +143,7 @@ std::vector<std::string> remark_lines(const isa::Program& program,
                                       const std::vector<Remark>& remarks) {
   std::vector<std::string> lines;
   for (const Remark& r : remarks) {
-    isa::Error error(isa::ErrorCode::kBadInput, r.text);
+    isa::Error error(r.rule, r.text);
     error.at(isa::spec(*r.inst).name, r.inst->loc);
     program.locate(error);
     lines.emplace_back(error.what());

@@ -101,8 +101,9 @@ class Inplace {
       }
     }
     if (twice != nullptr && outputs == 1 && inputs > 0 && !op.dma) {
-      remark(inst, "writes the same bytes of " + program_.tensor(*twice).name +
-                       " several times; only the last element stays");
+      remark(isa::Rule::bytes_written_twice, inst,
+             "writes the same bytes of " + program_.tensor(*twice).name +
+                 " several times; only the last element stays");
     }
   }
 
@@ -118,15 +119,16 @@ class Inplace {
         shared_bytes(isa::static_footprint(dst, program_), isa::static_footprint(src, program_));
     if (!shared || columns > kMostColumns || dst.columns() > kMostColumns) return;
     if (!gather && !crosses(dst, src, program_)) return;
-    remark(inst, "overwrites bytes of " + program_.tensor(src).name +
-                     " that it reads as other "
-                     "elements of " +
-                     std::string(param) + ": which of the two values arrives is not defined");
+    remark(isa::Rule::operand_overwritten, inst,
+           "overwrites bytes of " + program_.tensor(src).name +
+               " that it reads as other "
+               "elements of " +
+               std::string(param) + ": which of the two values arrives is not defined");
   }
 
-  void remark(const isa::Inst& inst, std::string text) {
+  void remark(isa::Rule rule, const isa::Inst& inst, std::string text) {
     if (remarks_.size() >= kMostRemarks || !said_.insert(line_of(inst)).second) return;
-    remarks_.push_back({&inst, std::move(text), false});
+    remarks_.push_back({&inst, rule, std::move(text)});
   }
 
   const isa::Program& program_;

@@ -304,7 +304,9 @@ RaceReport find_races(const isa::Program& program, const MakeMemory& load,
     const bool sure = report.clean() || unknown != Unknown::kWholeTensor;
     if ((sure && !report.unsure) || !values) return report;
   }
-  if (!values) isa::fail("control flow depends on values in memory, and the program has no data");
+  if (!values)
+    isa::fail(isa::Rule::timing_only_values,
+              "control flow depends on values in memory, and the program has no data");
   const std::unique_ptr<isa::Memory> memory = load();
   return check(program, record(program, memory.get(), Unknown::kNothing, options));
 }

@@ -85,8 +85,8 @@ class Statics {
   static std::uint32_t key(std::uint8_t core, std::uint16_t id) {
     return static_cast<std::uint32_t>(core) << 16U | id;
   }
-  void remark(const isa::Inst& inst, std::string text, bool error) {
-    if (remarks_.size() < kMostRemarks) remarks_.push_back({&inst, std::move(text), error});
+  void remark(const isa::Inst& inst, isa::Rule rule, std::string text) {
+    if (remarks_.size() < kMostRemarks) remarks_.push_back({&inst, rule, std::move(text)});
   }
 
   void count_posts() {
@@ -127,7 +127,7 @@ class Statics {
         text += ", which is never reached: all posts together give " +
                 std::to_string(w.value > 0 ? reach.highest() : reach.lowest());
       }
-      remark(inst, std::move(text), true);
+      remark(inst, isa::Rule::wait_never_met, std::move(text));
     }
   }
 
@@ -149,10 +149,9 @@ class Statics {
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& param, bool write) {
       if (write || said_[ref.tensor] || defined(ref.tensor)) return;
       said_[ref.tensor] = true;
-      remark(inst,
+      remark(inst, isa::Rule::tile_never_written,
              std::string(param.name) + " reads " + program_.tensor(ref).name +
-                 ", which nothing has written before",
-             false);
+                 ", which nothing has written before");
     });
   }
 
@@ -245,12 +244,11 @@ std::vector<Remark> sharing_remarks(const isa::Program& program) {
     if (inst == nullptr || tensors[a].address + tensors[a].extent_bytes() <= tensors[b].address) {
       continue;
     }
-    remarks.push_back({inst,
+    remarks.push_back({inst, isa::Rule::hbm_tensors_overlap,
                        "writes " + tensors[writer[a] != nullptr ? a : b].name +
                            ", whose address in HBM overlaps that of " +
                            tensors[writer[a] != nullptr ? b : a].name +
-                           "; each has bytes of its own here",
-                       false});
+                           "; each has bytes of its own here"});
   }
   return remarks;
 }
@@ -264,8 +262,8 @@ std::vector<Remark> sending_remarks(const isa::Program& program) {
     for (const std::string_view param : {"send_to_rank", "recv_from_rank"}) {
       if (inst.integer(isa::param_index(isa::spec(inst), param)) != inst.core) continue;
       remarks.push_back(
-          {&inst, std::string(param) + " is " + std::to_string(inst.core) + ", the core itself",
-           false});
+          {&inst, isa::Rule::sends_to_itself,
+           std::string(param) + " is " + std::to_string(inst.core) + ", the core itself"});
     }
   }
   return remarks;

@@ -8,11 +8,12 @@
 
 namespace nkisim::checks {
 
-/// One remark on one instruction.
+/// One remark on one instruction. Those whose rule is a warning may be meant, as where the bytes
+/// are thrown away.
 struct Remark {
   const isa::Inst* inst = nullptr;
+  isa::Rule rule{};
   std::string text;
-  bool error = true;  // false: it may be meant, as where the bytes are thrown away
 };
 
 /// Waits for a semaphore that nothing posts to, or for more than all posts of the program together

@@ -234,10 +234,9 @@ class Unread {
     const isa::Inst& by = *results_[later].inst;
     if (remarks_.size() >= kMostRemarks) return;
     if (!said_.insert({line_of(*result.inst), line_of(by)}).second) return;
-    remarks_.push_back({result.inst,
+    remarks_.push_back({result.inst, isa::Rule::result_lost,
                         "its result is lost: " + place_text(program_, by) +
-                            " overwrites it before anything has read it",
-                        false});
+                            " overwrites it before anything has read it"});
   }
 
   const isa::Program& program_;

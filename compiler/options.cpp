@@ -43,8 +43,9 @@ std::optional<std::string> from_environment(const Switch& s) {
 void choose(const Switch& s, const std::string& value, CompilerOptions& options) {
   const auto found = std::find(s.choices.begin(), s.choices.end(), value);
   if (found == s.choices.end()) {
-    throw isa::Error(isa::ErrorCode::kUsage, std::string(s.name) + " is '" + value + "'; one of " +
-                                                 joined(s.choices, "") + " is required");
+    throw isa::Error(isa::Rule::compiler_switch, std::string(s.name) + " is '" + value +
+                                                     "'; one of " + joined(s.choices, "") +
+                                                     " is required");
   }
   options.*s.value = *found;
 }

@@ -44,9 +44,9 @@ Cost CostTable::cost(const isa::Part& part) const {
   const auto rule = std::find_if(row.rules.begin(), row.rules.end(),
                                  [&](const CostRule* r) { return matches(*r, part); });
   if (rule == row.rules.end()) {
-    isa::fail("config " + config_.name + " has no cost rule for " +
-              std::string(program_.opcode_name(part.opcode)) + " on " +
-              std::string(name(part.unit)));
+    isa::fail(isa::Rule::cost_rule_missing, "config " + config_.name + " has no cost rule for " +
+                                                std::string(program_.opcode_name(part.opcode)) +
+                                                " on " + std::string(name(part.unit)));
   }
   const CostRule& r = **rule;
   double cycles = r.cycles_per_element * static_cast<double>(part.elements);

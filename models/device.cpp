@@ -64,7 +64,7 @@ void Device::check_finished() const {
     }
   }
   if (first == nullptr) return;
-  isa::Error error(isa::ErrorCode::kBadInput, message);
+  isa::Error error(isa::Rule::semaphore_deadlock, message);
   throw error.at(isa::spec(*first).name, first->loc);
 }
 

@@ -144,7 +144,7 @@ void Dispatcher::dispatch(const isa::Step& step) {
     op->evaluate = options_.evaluate && spec.eval != nullptr;
     if (spec.loads_register) {
       if (!options_.evaluate) {
-        isa::Error e(isa::ErrorCode::kBadInput,
+        isa::Error e(isa::Rule::timing_only_values,
                      "loads a register from memory, which a timing-only run does not have");
         throw e.at(spec.name, step.inst->loc);
       }

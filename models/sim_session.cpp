@@ -17,7 +17,7 @@ namespace {
 // Reports become errors; notes are dropped, because a library does not print.
 void handle_report(const sc_core::sc_report& report, const sc_core::sc_actions&) {
   if (report.get_severity() < sc_core::SC_ERROR) return;
-  throw isa::Error(isa::ErrorCode::kInternal, std::string("SystemC: ") + report.what());
+  throw isa::Error(isa::Rule::systemc, std::string("SystemC: ") + report.what());
 }
 
 std::mutex only_one;
@@ -27,7 +27,8 @@ std::atomic<std::thread::id> running;
 
 SimSession::Turn::Turn() {
   if (running == std::this_thread::get_id()) {
-    isa::fail("a simulation is started within another one; start it when that one is over");
+    isa::fail(isa::Rule::nested_simulation,
+              "a simulation is started within another one; start it when that one is over");
   }
   only_one.lock();
   running = std::this_thread::get_id();

@@ -55,8 +55,8 @@ void WorldPart::find_lookahead(const std::vector<const isa::Program*>& programs)
     }
   }
   if (trigger_ > 1) return;
-  isa::fail("the duration of the instructions that trigger collectives", "0",
-            "some time, without which ranks cannot be spread over processes");
+  isa::fail(isa::Rule::spread_duration, "the duration of the instructions that trigger collectives",
+            "0", "some time, without which ranks cannot be spread over processes");
 }
 
 void WorldPart::add(Device& device) {
@@ -126,7 +126,7 @@ void WorldPart::trigger(Device& device, std::size_t core, Operation& op, Fs at) 
   Rank& rank = ranks_[static_cast<std::size_t>(r)];
   const std::uint64_t number = rank.triggered[core];
   if (at < plus(SimSession::now(), trigger_)) {
-    throw isa::Error(isa::ErrorCode::kInternal,
+    throw isa::Error(isa::Rule::internal_error,
                      "internal error: rank " + std::to_string(r) +
                          " triggers a collective in its past, which a run in several processes "
                          "cannot follow; run it in one");
@@ -201,13 +201,13 @@ void WorldPart::simulate() {
       session_.run_until(limit_ == kNever ? kNever : limit_ - 1);
     }
     if (session_.stopped()) {
-      throw isa::Error(isa::ErrorCode::kBadInput, "the run was interrupted");
+      throw isa::Error(isa::Rule::interrupted, "the run was interrupted");
     }
   } catch (isa::Error& e) {
     ranks_.front().program->locate(e);
     fail(SimSession::now(), e);
   } catch (const std::exception& e) {
-    fail(SimSession::now(), isa::Error(isa::ErrorCode::kInternal, e.what()));
+    fail(SimSession::now(), isa::Error(isa::Rule::internal_error, e.what()));
   }
   here.done = limit_ == kNever ? kNever : std::max(here.done, limit_ - 1);
   here.next = session_.stopped() ? kNever : SimSession::next();

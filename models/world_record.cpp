@@ -164,7 +164,7 @@ void WorldPart::harvest(Fs now) {
       effects_.push_back(effect);
     } else if (spread_.owns(effect.rank) && !session_.stopped()) {
       if (early_.empty() || !early_.front().same(effect)) {
-        throw isa::Error(isa::ErrorCode::kInternal, "internal error: a collective reached rank " +
+        throw isa::Error(isa::Rule::internal_error, "internal error: a collective reached rank " +
                                                         std::to_string(effect.rank) +
                                                         " before it could be known");
       }

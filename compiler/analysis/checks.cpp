@@ -53,7 +53,7 @@ bool may_forward(const isa::Inst& inst, const isa::Program& program) {
 void check_forward(const isa::Program& program) {
   for (const isa::Inst& inst : program.insts()) {
     if (!inst.forward || may_forward(inst, program)) continue;
-    isa::Error e(isa::ErrorCode::kBadInput,
+    isa::Error e(isa::Rule::tensor_note,
                  "forward is true; a copy of a whole PSUM tensor to a whole SBUF tensor of the "
                  "same partitions and dtype, both without address, is required");
     e.at(isa::spec(inst).name, inst.loc);
@@ -67,10 +67,10 @@ void check_births(const isa::Program& program) {
   for (std::size_t t = 0; t < lives.size(); ++t) {
     const isa::Tensor& tensor = program.tensors()[t];
     if (lives[t].first < 0 || tensor.born <= lives[t].first) continue;
-    isa::Error e(isa::ErrorCode::kBadInput, "tensor " + tensor.name + " is born at instruction " +
-                                                std::to_string(tensor.born) + "; one of at most " +
-                                                std::to_string(lives[t].first) +
-                                                ", its first use, is required");
+    isa::Error e(isa::Rule::tensor_note, "tensor " + tensor.name + " is born at instruction " +
+                                             std::to_string(tensor.born) + "; one of at most " +
+                                             std::to_string(lives[t].first) +
+                                             ", its first use, is required");
     e.at("ndarray", {.kernel_file = tensor.file, .kernel_line = tensor.line});
     program.locate(e);
     throw e;
@@ -83,7 +83,7 @@ void check_recorded(const isa::Program& program, bool open) {
   check_forward(program);
   if (!open) return;
   if (program.explicit_semaphores()) {
-    isa::Error e(isa::ErrorCode::kBadInput,
+    isa::Error e(isa::Rule::open_with_semaphores,
                  "the program has explicit semaphores; derived ones are required where the "
                  "compiler chooses addresses: it reuses storage that only they could order");
     program.locate(e);

@@ -115,7 +115,7 @@ class Sorter {
   }
 
   [[noreturn]] void refuse(std::size_t number, const std::string& message) const {
-    isa::Error e(isa::ErrorCode::kBadInput, message);
+    isa::Error e(isa::Rule::ordering, message);
     e.at(isa::spec(inst(number)).name, inst(number).loc);
     program_.locate(e);
     throw e;

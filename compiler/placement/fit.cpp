@@ -39,7 +39,7 @@ void refuse_too_large(const isa::Program& program) {
     const bool sbuf = t.space == isa::Space::kSbuf;
     const std::int64_t most = sbuf ? machine.sbuf_partition_bytes : machine.psum_partition_bytes;
     if (t.extent_bytes() <= most) continue;
-    isa::Error e(isa::ErrorCode::kBadInput,
+    isa::Error e(isa::Rule::tile_too_large,
                  t.name + " has " + std::to_string(t.extent_bytes()) +
                      " bytes per partition; at most " + std::to_string(most) + ", all of " +
                      (sbuf ? "SBUF" : "PSUM") + ", is required of one tile");

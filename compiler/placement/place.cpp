@@ -77,7 +77,7 @@ class MemoryPlacer {
   }
 
   [[noreturn]] void fail_at(std::uint32_t tensor, const std::string& message) const {
-    isa::Error e(isa::ErrorCode::kBadInput, message);
+    isa::Error e(isa::Rule::over_capacity, message);
     const isa::Tensor& t = program_.tensor(tensor);
     e.at("ndarray", {.kernel_file = t.file, .kernel_line = t.line});
     program_.locate(e);

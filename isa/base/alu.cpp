@@ -156,7 +156,8 @@ const Row& row_of(AluOp op) { return rows().at(static_cast<std::size_t>(op)); }
 template <class Form>
 const Row& require(AluOp op, Form Row::*form, const char* required) {
   const Row& row = row_of(op);
-  if (row.*form == nullptr) fail("op", std::string(row.traits.name), required);
+  if (row.*form == nullptr)
+    fail(Rule::operator_not_taken, "op", std::string(row.traits.name), required);
   return row;
 }
 
@@ -197,7 +198,8 @@ void apply(AluOp op, const float* a, const float* b, float* out, std::size_t n) 
 
 void apply_unary(AluOp op, const float* a, float* out, std::size_t n) {
   const Row& row = require(op, &Row::float_loop, "an arithmetic operator");
-  if (row.traits.operands != 1) fail("op", std::string(row.traits.name), "a unary operator");
+  if (row.traits.operands != 1)
+    fail(Rule::operator_not_taken, "op", std::string(row.traits.name), "a unary operator");
   row.float_loop(a, a, out, n);
 }
 
@@ -234,7 +236,8 @@ void apply_int(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::ui
     case AluOp::kMultiply:
       return bits_loop<IntMultiply>(a, b, out, n);
     default:
-      fail("op", std::string(name(op)), "add, subtract or multiply on 32-bit integers");
+      fail(Rule::operator_not_taken, "op", std::string(name(op)),
+           "add, subtract or multiply on 32-bit integers");
   }
 }
 
@@ -246,7 +249,7 @@ float reduce(AluOp op, const float* x, std::size_t n, float seed) {
 std::uint32_t reduce_bits(AluOp op, const std::uint32_t* x, std::size_t n, std::uint32_t seed) {
   const Row& row = require(op, &Row::bits_fold, "a bitvec reduction");
   if (row.traits.reduction == AluReduction::kNone) {
-    fail("op", std::string(row.traits.name), "a bitvec reduction");
+    fail(Rule::operator_not_taken, "op", std::string(row.traits.name), "a bitvec reduction");
   }
   return row.bits_fold(x, n, seed);
 }

@@ -2,9 +2,20 @@
 
 namespace nkisim::isa {
 
-Error::Error(ErrorCode code, std::string message)
-    : std::runtime_error(message), code_(code), message_(std::move(message)) {
+Error::Error(Rule rule, std::string message)
+    : std::runtime_error(message), rule_(rule), message_(std::move(message)) {
   rebuild();
+}
+
+Error Error::about(Rule rule, std::string_view operand, const std::string& found,
+                   const std::string& required) {
+  Error error(rule, std::string(operand) + " is " + found + "; " + required + " is required");
+  return error.of(operand, found, required);
+}
+
+Error& Error::below(std::int64_t limit) {
+  limit_ = limit;
+  return *this;
 }
 
 Error& Error::at(std::string_view instruction, SourceLoc loc) {
@@ -45,12 +56,11 @@ void Error::rebuild() {
   }
 }
 
-void fail(std::string_view operand, const std::string& found, const std::string& required) {
-  Error error(ErrorCode::kBadInput,
-              std::string(operand) + " is " + found + "; " + required + " is required");
-  throw error.of(operand, found, required);
+void fail(Rule rule, std::string_view operand, const std::string& found,
+          const std::string& required) {
+  throw Error::about(rule, operand, found, required);
 }
 
-void fail(const std::string& message) { throw Error(ErrorCode::kBadInput, message); }
+void fail(Rule rule, const std::string& message) { throw Error(rule, message); }
 
 }  // namespace nkisim::isa

@@ -1,4 +1,4 @@
-// The one error type of nkisim: what was found, what is required, and where.
+// The one error type of nkisim: which rule, what was found, what is required, and where.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace nkisim::isa {
+#include "isa/rules/rule.hpp"
 
-/// What kind of failure an Error reports; the CLI maps it to an exit code.
-enum class ErrorCode : std::uint8_t {
-  kUsage,     // wrong command line: exit 2
-  kBadInput,  // trace, config or data that breaks a rule: exit 3
-  kInternal,  // our own bug: exit 4
-};
+namespace nkisim::isa {
 
 /// Where an instruction came from. Zero means unknown; `kernel_file` indexes Program::files().
 struct SourceLoc {
@@ -27,9 +22,13 @@ struct SourceLoc {
 /// names.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, std::string message);
+  Error(Rule rule, std::string message);
+  /// One that reads "<operand> is <found>; <required> is required", and keeps the parts.
+  static Error about(Rule rule, std::string_view operand, const std::string& found,
+                     const std::string& required);
 
-  [[nodiscard]] ErrorCode code() const { return code_; }
+  [[nodiscard]] Rule rule() const { return rule_; }
+  [[nodiscard]] ErrorCode code() const { return info(rule_).code; }
   [[nodiscard]] const char* what() const noexcept override { return full_.c_str(); }
 
   // The message without any location.
@@ -43,27 +42,31 @@ class Error : public std::runtime_error {
   [[nodiscard]] const std::string& operand() const { return operand_; }
   [[nodiscard]] const std::string& found() const { return found_; }
   [[nodiscard]] const std::string& required() const { return required_; }
+  // What an index must be below; 0 where the error is about none.
+  [[nodiscard]] std::int64_t limit() const { return limit_; }
 
   /// Adds the instruction name and its numeric location (done where the Inst is known).
   Error& at(std::string_view instruction, SourceLoc loc);
-  /// Keeps the parts of the message (done by fail).
+  /// Keeps the parts of the message, where it does not read as about() makes it.
   Error& of(std::string_view operand, const std::string& found, const std::string& required);
+  Error& below(std::int64_t limit);
   /// Adds the file names (done where the Program is known).
   Error& in(std::string_view trace_file, std::string_view kernel_file);
 
  private:
   void rebuild();
-  ErrorCode code_;
+  Rule rule_;
   std::string message_, instruction_, trace_file_, kernel_file_, full_;
   std::string operand_, found_, required_;
+  std::int64_t limit_ = 0;
   SourceLoc loc_;
   bool located_ = false;
 };
 
-/// Throws a kBadInput Error reading "<operand> is <found>; <required> is required".
-[[noreturn]] void fail(std::string_view operand, const std::string& found,
+/// Throws an Error of the rule reading "<operand> is <found>; <required> is required".
+[[noreturn]] void fail(Rule rule, std::string_view operand, const std::string& found,
                        const std::string& required);
-/// Throws a kBadInput Error with a free-form message.
-[[noreturn]] void fail(const std::string& message);
+/// Throws an Error of the rule with a free-form message.
+[[noreturn]] void fail(Rule rule, const std::string& message);
 
 }  // namespace nkisim::isa

@@ -89,7 +89,7 @@ void EvalContext::check_reducing(const Inst& inst) {
   bool& begun = inst.engine == Engine::kScalar ? state_.scalar_begun : state_.vector_begun;
   if (how == Reducing::kBegins) begun = true;
   if (begun || unwritten_ == Unwritten::kAllow) return;
-  fail("reduce_cmd", "reduce",
+  fail(Rule::reduce_register_not_begun, "reduce_cmd", "reduce",
        "reset_reduce, reset or load_reduce by an earlier instruction of the engine (its reduce "
        "registers were never set)");
 }
@@ -103,7 +103,7 @@ void EvalContext::evaluate(const Inst& inst) {
       spec(inst).eval(inst, *this);
       return;
     } catch (const FoundUndefined&) {
-      if (wrote_) throw Error(ErrorCode::kInternal, "internal error: reads after it has written");
+      if (wrote_) throw Error(Rule::internal_error, "internal error: reads after it has written");
     }
   }
   evaluate_undefined(inst);
@@ -134,7 +134,7 @@ void EvalContext::give(const Inst& inst, const TensorRef& ref, const Parcel& par
                        std::int64_t first) {
   const std::int64_t size = size_bytes(ref.dtype), count = parcel.elements();
   if (first < 0 || first + count > ref.elements()) {
-    throw Error(ErrorCode::kInternal, "internal error: a collective gives too much");
+    throw Error(Rule::internal_error, "internal error: a collective gives too much");
   }
   locating(inst, [&] {
     const Placement place = memory_.place(ref);
@@ -216,18 +216,21 @@ std::vector<std::int64_t> EvalContext::indices(const TensorRef& ref, const Dynam
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = (i % group) * index.columns + i / group;
     if (at >= index.size()) {
-      fail("index tensor", "of " + std::to_string(index.size()) + " indices",
+      fail(Rule::index_count, "index tensor", "of " + std::to_string(index.size()) + " indices",
            std::to_string(count) + " indices");
     }
     std::int64_t v = static_cast<std::int32_t>(index.data[at]);
     if (d.limit > 0 && (v < 0 || v >= d.limit)) {
       if (!skip_out_of_bounds_) {
-        fail("index " + std::to_string(i) + " of tensor " + program_.tensor(ref).name,
-             std::to_string(v), "an index in 0.." + std::to_string(d.limit - 1));
+        throw Error::about(Rule::index_out_of_bounds,
+                           "index " + std::to_string(i) + " of tensor " + program_.tensor(ref).name,
+                           std::to_string(v), "an index in 0.." + std::to_string(d.limit - 1))
+            .below(d.limit);
       }
       v = -1;
     } else if (v < 0 && rows && !skip_out_of_bounds_) {
-      fail("index " + std::to_string(i) + " of tensor " + program_.tensor(ref).name,
+      fail(Rule::index_out_of_bounds,
+           "index " + std::to_string(i) + " of tensor " + program_.tensor(ref).name,
            std::to_string(v), "an index of 0 or more (or oob_mode skip)");
     }
     out.push_back(v);
@@ -257,8 +260,8 @@ EvalContext::Access EvalContext::access(const TensorRef& ref) {
     const std::int64_t v = offset_value(*d);
     if (d->limit > 0 && (v < 0 || v >= d->limit)) {
       if (!skip_out_of_bounds_) {
-        fail("dynamic offset of tensor " + tensor.name, std::to_string(v),
-             "an index in 0.." + std::to_string(d->limit - 1));
+        fail(Rule::offset_out_of_bounds, "dynamic offset of tensor " + tensor.name,
+             std::to_string(v), "an index in 0.." + std::to_string(d->limit - 1));
       }
       drop_all();
       continue;
@@ -276,7 +279,7 @@ EvalContext::Access EvalContext::access(const TensorRef& ref) {
 
 void EvalContext::fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,
                                      std::int64_t extent) const {
-  fail("access to tensor " + program_.tensor(ref).name,
+  fail(Rule::access_out_of_bounds, "access to tensor " + program_.tensor(ref).name,
        "at bytes " + std::to_string(first) + ".." + std::to_string(last),
        "an address within its " + std::to_string(extent) + " bytes" +
            (ref.on_chip() ? " per partition" : ""));

@@ -137,7 +137,8 @@ void EvalContext::check_steering(const Inst& inst) {
     Replay found;
     collect(ref, false, found);
     if (found.holes.empty()) return;
-    fail(what + " is undefined: " + memory_.origins().describe(found.origin, program_));
+    fail(Rule::undefined_value,
+         what + " is undefined: " + memory_.origins().describe(found.origin, program_));
   };
   for_each_operand(inst, [&](const TensorRef& ref, const Param& param) {
     for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
@@ -208,8 +209,8 @@ bool EvalContext::Replay::evaluate(EvalContext& context, const Inst& inst, int f
     put_back();
     context.state_ = state;
     if (fill != 0) return false;
-    fail(e.message() + "; an operand is undefined: " +
-         context.memory_.origins().describe(origin, context.program_));
+    fail(Rule::undefined_value, e.message() + "; an operand is undefined: " +
+                                    context.memory_.origins().describe(origin, context.program_));
   }
 }
 
@@ -222,7 +223,7 @@ void EvalContext::evaluate_undefined(const Inst& inst) {
   replay.depends = depends_of(inst);
   collect(inst, replay);
   if (replay.origin == 0 && state_undefined(inst)) replay.origin = state_.undefined_origin;
-  if (replay.origin == 0) throw Error(ErrorCode::kInternal, "internal error: nothing is undefined");
+  if (replay.origin == 0) throw Error(Rule::internal_error, "internal error: nothing is undefined");
   const bool moves = only_moves(inst), stateful = uses_state(inst);
   const int fills = moves ? 2 : replay.finite ? Replay::kFinite : Replay::kFills;
   for (int fill = 0; fill < fills; ++fill) {

@@ -133,7 +133,7 @@ Region& Memory::tensor_region(std::uint32_t tensor) {
 
 void Memory::require_room(std::int64_t bytes, const std::string& what) const {
   if (bytes <= limit_ - taken_) return;
-  fail("the memory that the run needs for " + what,
+  fail(Rule::memory_limit, "the memory that the run needs for " + what,
        std::to_string(bytes) + " bytes beside the " + std::to_string(taken_) + " of other tensors",
        "at most " + std::to_string(limit_) + " bytes together (--max-memory)");
 }
@@ -175,7 +175,7 @@ void Memory::require_size(std::uint32_t tensor, std::int64_t bytes) const {
   const Tensor& t = program_.tensor(tensor);
   const std::int64_t wanted = t.elements() * size_bytes(t.dtype);
   if (bytes == wanted && t.space == Space::kHbm) return;
-  fail("data for tensor " + t.name, std::to_string(bytes) + " bytes",
+  fail(Rule::data_size, "data for tensor " + t.name, std::to_string(bytes) + " bytes",
        std::to_string(wanted) + " bytes in HBM");
 }
 

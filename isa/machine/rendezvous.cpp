@@ -11,7 +11,7 @@ void fail_alone(const Program& program, const Inst& waiting, const Inst* other) 
     why =
         "which waits in " + std::string(spec(*other).name) + (place.empty() ? "" : " at " + place);
   }
-  Error e(ErrorCode::kBadInput,
+  Error e(Rule::core_deadlock,
           "core " + std::to_string(waiting.core) + " waits here for another core, " + why);
   e.at(spec(waiting).name, waiting.loc);
   program.locate(e);

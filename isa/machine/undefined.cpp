@@ -62,7 +62,7 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
   } else {
     text += memory.origins().describe(origin, program);
   }
-  Error error(ErrorCode::kBadInput, text);
+  Error error(Rule::undefined_value, text);
   if (last != nullptr) {
     error.at(spec(*last).name, last->loc);
   } else {
@@ -73,7 +73,7 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
 }
 
 Error describe(const Program& program, const Origins& origins, const Origins::TimesZero& found) {
-  Error error(ErrorCode::kBadInput,
+  Error error(Rule::undefined_times_zero,
               "multiplies undefined elements by zeros, which is right unless they hold NaN or "
               "infinity: " +
                   origins.describe(found.origin, program));

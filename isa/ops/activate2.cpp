@@ -78,14 +78,18 @@ bool reduces(ReduceCmd cmd) { return cmd != ReduceCmd::kIdle; }
 void check_stages(const Inst& inst) {
   const AluOp op0 = op0_of(inst), op1 = op1_of(inst);
   if (op0 == AluOp::kBypass && op1 != AluOp::kBypass) {
-    fail("op1 is " + std::string(name(op1)) + " without op0; op0 is required");
+    fail(Rule::argument_missing,
+         "op1 is " + std::string(name(op1)) + " without op0; op0 is required");
   }
-  if (inst.flag(kReverse0) && op0 == AluOp::kBypass) fail("reverse0 is given without op0");
-  if (inst.flag(kReverse1) && op1 == AluOp::kBypass) fail("reverse1 is given without op1");
+  if (inst.flag(kReverse0) && op0 == AluOp::kBypass)
+    fail(Rule::argument_left_over, "reverse0 is given without op0");
+  if (inst.flag(kReverse1) && op1 == AluOp::kBypass)
+    fail(Rule::argument_left_over, "reverse1 is given without op1");
   for (const Pair& pair : kPairs) {
     if (pair.op0 == op0 && pair.op1 == op1) return;
   }
-  fail("(op0, op1)", "(" + std::string(name(op0)) + ", " + std::string(name(op1)) + ")",
+  fail(Rule::operator_not_taken, "(op0, op1)",
+       "(" + std::string(name(op0)) + ", " + std::string(name(op1)) + ")",
        "(multiply, add), (multiply, subtract), (multiply, bypass), (add, bypass), "
        "(subtract, bypass) or (bypass, bypass)");
 }
@@ -93,10 +97,10 @@ void check_stages(const Inst& inst) {
 void check_reduction(const Inst& inst) {
   const ReduceCmd cmd = cmd_of(inst);
   if (cmd == ReduceCmd::kLoadReduce) {
-    fail("reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
+    fail(Rule::reduce_command, "reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
   }
   if (!inst.has(kReduceOp)) {
-    if (reduces(cmd)) fail("reduce_op is missing; reduce_cmd needs it");
+    if (reduces(cmd)) fail(Rule::argument_missing, "reduce_op is missing; reduce_cmd needs it");
     return;
   }
   const AluOp op = inst.choice(kReduceOp, AluOp::kAdd);
@@ -105,7 +109,8 @@ void check_reduction(const Inst& inst) {
   for (AluOp allowed : kAllowed) {
     if (op == allowed) return;
   }
-  fail("reduce_op", std::string(name(op)), "add, maximum, minimum, abs_max or abs_min");
+  fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)),
+       "add, maximum, minimum, abs_max or abs_min");
 }
 
 void check(const Inst& inst, const Machine& /*machine*/) {
@@ -117,7 +122,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_reduce_result(inst, kReduceRes, data.rows());
   if (inst.is_tensor(kImm0) && inst.is_tensor(kImm1) &&
       inst.tensor(kImm0).dtype != inst.tensor(kImm1).dtype) {
-    fail("imm1", std::string(name(inst.tensor(kImm1).dtype)),
+    fail(Rule::dtypes_differ, "imm1", std::string(name(inst.tensor(kImm1).dtype)),
          "the dtype of imm0, " + std::string(name(inst.tensor(kImm0).dtype)) + ",");
   }
   check_stages(inst);

@@ -37,9 +37,10 @@ constexpr std::array<Param, 8> kParams = {{
 void check(const Inst& inst, const Machine& machine) {
   check_activation(inst, machine, kShared);
   const AluOp reduce_op = inst.choice(kReduceOp, AluOp::kAdd);
-  if (reduce_op != AluOp::kAdd) fail("reduce_op", std::string(name(reduce_op)), "add");
+  if (reduce_op != AluOp::kAdd)
+    fail(Rule::operator_not_taken, "reduce_op", std::string(name(reduce_op)), "add");
   if (inst.choice(kReduceCmd, ReduceCmd::kIdle) == ReduceCmd::kLoadReduce) {
-    fail("reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
+    fail(Rule::reduce_command, "reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
   }
 }
 

@@ -38,10 +38,12 @@ void check(const Inst& inst, const Machine& machine) {
   const AluOp op = reduce_op_of(inst);
   if (op == AluOp::kAdd) return;
   if (machine.generation < Generation::kV3) {
-    fail("reduce_op", std::string(name(op)), "add on " + std::string(machine.target));
+    fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)),
+         "add on " + std::string(machine.target));
   }
   if (op != AluOp::kMultiply && op != AluOp::kMaximum && op != AluOp::kMinimum) {
-    fail("reduce_op", std::string(name(op)), "add, multiply, maximum or minimum");
+    fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)),
+         "add, multiply, maximum or minimum");
   }
 }
 

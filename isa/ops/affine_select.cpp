@@ -54,7 +54,8 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_int32("offset", inst.integer(kOffset));
   check_int32("channel_multiplier", inst.integer(kChannelMultiplier));
   const AluOp op = inst.choice(kCmpOp, AluOp::kEqual);
-  if (!is_comparison(op)) fail("cmp_op", std::string(name(op)), "a comparison");
+  if (!is_comparison(op))
+    fail(Rule::operator_not_taken, "cmp_op", std::string(name(op)), "a comparison");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {

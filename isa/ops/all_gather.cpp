@@ -32,7 +32,7 @@ void check(const Inst& inst, const Machine& machine) {
   for (std::size_t t = 0; t < inst.arg(kSrcs).tensors->size(); ++t) {
     const TensorRef &src = *inst.arg(kSrcs).tensors->at(t), &dst = *inst.arg(kDsts).tensors->at(t);
     if (dst.shape() == scaled(src, dim, ranks)) continue;
-    fail("dsts", describe(dst),
+    fail(Rule::operand_shape, "dsts", describe(dst),
          std::to_string(ranks) + " times srcs, " + describe(src) + ", along dimension " +
              std::to_string(dim) + ",");
   }

@@ -37,7 +37,7 @@ constexpr CountedParams kCounted = {kSrcs, kDsts, kGroup, kMetadata, kKnown, kDi
 
 void check(const Inst& inst, const Machine& machine) {
   check_counted(inst, kCounted);
-  if (inst.flag(kDispls)) fail("has_rdispls", "true", "false");
+  if (inst.flag(kDispls)) fail(Rule::has_rdispls, "has_rdispls", "true", "false");
   check_priority(inst, kPriority, machine);
 }
 

@@ -29,7 +29,7 @@ void check(const Inst& inst, const Machine& machine) {
   const std::int64_t ranks = group_size(inst, kGroup);
   for (const TensorRef* src : *inst.arg(kSrcs).tensors) {
     if (src->shape().empty() || src->shape().front() % ranks == 0) continue;
-    fail("srcs", describe(*src),
+    fail(Rule::operand_size, "srcs", describe(*src),
          "a dimension 0 that " + std::to_string(ranks) + " ranks can share equally");
   }
   check_priority(inst, kPriority, machine);

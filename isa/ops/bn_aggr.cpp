@@ -14,9 +14,10 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   check_same_rows("data", data, "dst", dst);
   if (data.columns() % 3 != 0) {
-    fail("data", describe(data), "a multiple of 3 elements per partition");
+    fail(Rule::operand_size, "data", describe(data), "a multiple of 3 elements per partition");
   }
-  if (dst.columns() != 2) fail("dst", describe(dst), "2 elements per partition");
+  if (dst.columns() != 2)
+    fail(Rule::operand_size, "dst", describe(dst), "2 elements per partition");
 }
 
 // Merges (count, mean, squared deviations) triples, in double, rounded once.

@@ -16,9 +16,10 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   check_same_rows("data", data, "dst", dst);
   if (data.columns() > kMaxElements) {
-    fail("data", describe(data), "at most 512 elements per partition");
+    fail(Rule::operand_size, "data", describe(data), "at most 512 elements per partition");
   }
-  if (dst.columns() != kResults) fail("dst", describe(dst), "6 elements per partition");
+  if (dst.columns() != kResults)
+    fail(Rule::operand_size, "dst", describe(dst), "6 elements per partition");
 }
 
 // count, mean and sum of squared deviations of every second element. Summed in double and rounded

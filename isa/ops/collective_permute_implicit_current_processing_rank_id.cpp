@@ -17,18 +17,19 @@ constexpr std::array<Param, 4> kParams = {{
 void check(const Inst& inst, const Machine& /*machine*/) {
   check_groups(inst, kGroup);
   const std::int64_t channel = inst.integer(kChannel);
-  if (channel < 0 || channel > 3) fail("channel_id", std::to_string(channel), "0 to 3");
+  if (channel < 0 || channel > 3)
+    fail(Rule::channel_ids, "channel_id", std::to_string(channel), "0 to 3");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {
   const CoreState& state = ctx.state();
   const auto group = group_of(inst, state.rank);
   if (group.empty()) {
-    fail("replica_group", "without rank " + std::to_string(state.rank),
+    fail(Rule::replica_groups, "replica_group", "without rank " + std::to_string(state.rank),
          "a group of the rank that asks");
   }
   const std::int64_t steps = ctx.value(inst.arg(kIteration));
-  if (steps < 0) fail("iteration_id", std::to_string(steps), "0 or more");
+  if (steps < 0) fail(Rule::argument_value, "iteration_id", std::to_string(steps), "0 or more");
   const auto ring = ring_of(group, inst.integer(kChannel), state.world.ring);
   const auto n = static_cast<std::int64_t>(ring.size());
   const std::int64_t me = std::find(ring.begin(), ring.end(), state.rank) - ring.begin();

@@ -26,7 +26,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   for (std::int64_t core : inst.list(kCores)) {
     found += (found.size() > 1 ? ", " : "") + std::to_string(core);
   }
-  fail("cores", found + ")", "(0, 1)");
+  fail(Rule::cores_disagree, "cores", found + ")", "(0, 1)");
 }
 
 void expand_parts(const Inst& inst, const Machine& /*machine*/, Expansion& out) {

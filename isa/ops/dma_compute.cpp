@@ -63,41 +63,45 @@ void check_read_modify_write(const Inst& inst) {
   const RefList& srcs = sources(inst);
   const TensorRef& dst = inst.tensor(kDst);
   if (srcs.size() != 2) {
-    fail("srcs", "a list of " + std::to_string(srcs.size()),
+    fail(Rule::vector_offset, "srcs", "a list of " + std::to_string(srcs.size()),
          "exactly 2 sources with a vector_offset");
   }
   if (!same_place(*srcs[0], dst) && !same_place(*srcs[1], dst)) {
-    fail("neither source is dst; with a vector_offset one of the two must be");
+    fail(Rule::vector_offset, "neither source is dst; with a vector_offset one of the two must be");
   }
   if (!inst.flag(kUniqueIndices, true)) {
-    fail("unique_indices is false; true is required with a vector_offset");
+    fail(Rule::vector_offset, "unique_indices is false; true is required with a vector_offset");
   }
 }
 
 void check_static(std::string_view operand, const TensorRef& ref) {
   if (ref.dynamic == nullptr || gathered(ref) != nullptr) return;
-  fail(operand, "at an address known only at run time", "a fixed address or a vector_offset");
+  fail(Rule::run_time_address, operand, "at an address known only at run time",
+       "a fixed address or a vector_offset");
 }
 
 void check(const Inst& inst, const Machine& machine) {
   const RefList& srcs = sources(inst);
   const TensorRef& dst = inst.tensor(kDst);
   if (srcs.empty() || srcs.size() > kMostSources) {
-    fail("srcs", "a list of " + std::to_string(srcs.size()), "1 to 16 sources");
+    fail(Rule::argument_value, "srcs", "a list of " + std::to_string(srcs.size()),
+         "1 to 16 sources");
   }
   const AluOp op = inst.choice(kReduceOp, AluOp::kAdd);
-  if (op != AluOp::kAdd) fail("reduce_op", std::string(name(op)), "add");
+  if (op != AluOp::kAdd) fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)), "add");
   check_static("dst", dst);
   for (const TensorRef* src : srcs) {
     check_static("srcs", *src);
     if (src->elements() != dst.elements()) {
-      fail("srcs", describe(*src), std::to_string(dst.elements()) + " elements, as dst has,");
+      fail(Rule::operand_shape, "srcs", describe(*src),
+           std::to_string(dst.elements()) + " elements, as dst has,");
     }
   }
   if (inst.has(kScales)) {
-    if (inst.list(kScales).size() != srcs.size()) fail("scales must have one value per source");
+    if (inst.list(kScales).size() != srcs.size())
+      fail(Rule::sources_count, "scales must have one value per source");
     for (std::int64_t s : inst.list(kScales)) {
-      if (s != 1) fail("scales", "holding " + std::to_string(s), "all 1");
+      if (s != 1) fail(Rule::argument_value, "scales", "holding " + std::to_string(s), "all 1");
     }
   }
   if (is_gather(inst)) check_read_modify_write(inst);
@@ -111,7 +115,8 @@ void check_unique(const TensorRef& dst, EvalContext& ctx) {
   const std::vector<std::int64_t> earlier = ctx.repeated_rows(dst);
   for (std::size_t r = 0; r < earlier.size(); ++r) {
     if (earlier[r] < 0) continue;
-    fail("index " + std::to_string(r) + " of tensor " + ctx.program().tensor(dst).name,
+    fail(Rule::scatter_repeats_element,
+         "index " + std::to_string(r) + " of tensor " + ctx.program().tensor(dst).name,
          "the same as index " + std::to_string(earlier[r]),
          "an index of its own (unique_indices): each sum reads what was there before");
   }
@@ -124,7 +129,8 @@ void check_once(const Inst& inst, EvalContext& ctx) {
   const bool adds = std::any_of(srcs.begin(), srcs.end(),
                                 [&](const TensorRef* src) { return same_place(*src, dst); });
   if (!adds || !ctx.comes_back(dst)) return;
-  fail("dst", "a pattern that comes to an element of " + ctx.program().tensor(dst).name + " twice",
+  fail(Rule::scatter_repeats_element, "dst",
+       "a pattern that comes to an element of " + ctx.program().tensor(dst).name + " twice",
        "each element once: each sum reads what was there before");
 }
 

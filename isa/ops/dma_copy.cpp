@@ -44,10 +44,11 @@ Engine pick_engine(const Inst& inst, const Machine& machine) {
 void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   if (dst.elements() != src.elements()) {
-    fail("dst", describe(dst), std::to_string(src.elements()) + " elements, as src has,");
+    fail(Rule::operand_shape, "dst", describe(dst),
+         std::to_string(src.elements()) + " elements, as src has,");
   }
   if (src.dtype != dst.dtype && (is_packed(src.dtype) || is_packed(dst.dtype))) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "the dtype of src, " + std::string(name(src.dtype)) + " (MX types cannot be cast),");
   }
   check_dge(request_of(inst), inst.engine, machine);

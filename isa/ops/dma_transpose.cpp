@@ -43,7 +43,8 @@ constexpr std::array<Param, 6> kParams = {{
 const IntList& axes_of_rank(std::size_t rank) {
   static const std::array<IntList, 3> kAllowed = {{{1, 0}, {2, 1, 0}, {3, 1, 2, 0}}};
   if (rank < 2 || rank > 4) {
-    fail("src", "of " + std::to_string(rank) + " dimensions", "2, 3 or 4 dimensions");
+    fail(Rule::operand_size, "src", "of " + std::to_string(rank) + " dimensions",
+         "2, 3 or 4 dimensions");
   }
   return kAllowed.at(rank - 2);
 }
@@ -92,40 +93,47 @@ void check_shapes(const Inst& inst) {
   const Shape src = inst.tensor(kSrc).shape(), dst = inst.tensor(kDst).shape();
   const IntList& axes = axes_of_rank(src.size());
   if (inst.has(kAxes) && inst.list(kAxes) != axes) {
-    fail("axes", text_of(inst.list(kAxes)),
+    fail(Rule::axes, "axes", text_of(inst.list(kAxes)),
          text_of(axes) + " for " + std::to_string(src.size()) + " dimensions");
   }
   Shape wanted;
   for (std::int64_t axis : axes) wanted.push_back(src[static_cast<std::size_t>(axis)]);
-  if (dst != wanted) fail("dst", "of shape " + text_of(dst), text_of(wanted));
+  if (dst != wanted) fail(Rule::operand_shape, "dst", "of shape " + text_of(dst), text_of(wanted));
 }
 
 void check_gathered(const TensorRef& src, const Machine& machine) {
   const Shape shape = src.shape();
   const TensorRef& index = *gathered(src)->index;
   if (machine.generation < Generation::kV3) {
-    fail("dma_transpose with a vector_offset is not available on " + std::string(machine.target) +
-         "; trn2 is the first target that has it");
+    fail(Rule::not_on_target, "dma_transpose with a vector_offset is not available on " +
+                                  std::string(machine.target) +
+                                  "; trn2 is the first target that has it");
   }
   if (size_bytes(src.dtype) != 2) {
-    fail("src", std::string(name(src.dtype)), "a 2-byte dtype with a vector_offset");
+    fail(Rule::operand_dtype, "src", std::string(name(src.dtype)),
+         "a 2-byte dtype with a vector_offset");
   }
   if (shape.back() > 128) {
-    fail("src", describe(src), "a last dimension of at most 128 with a vector_offset");
+    fail(Rule::operand_size, "src", describe(src),
+         "a last dimension of at most 128 with a vector_offset");
   }
   if (shape[0] % 16 != 0) {
-    fail("src", describe(src), "a first dimension that is a multiple of 16");
+    fail(Rule::operand_size, "src", describe(src), "a first dimension that is a multiple of 16");
   }
   if (shape.size() == 4 && shape[1] != 1 && shape[2] != 1) {
-    fail("src", describe(src), "shape[1] or shape[2] of 1 with a vector_offset");
+    fail(Rule::operand_size, "src", describe(src),
+         "shape[1] or shape[2] of 1 with a vector_offset");
   }
   check_dtype("index of src", index, {Dtype::kUint32}, "uint32");
-  if (index.shape().size() != 2) fail("index of src", describe(index), "two dimensions");
+  if (index.shape().size() != 2)
+    fail(Rule::operand_size, "index of src", describe(index), "two dimensions");
   if (index.rows() < 16 || index.rows() % 16 != 0) {
-    fail("index of src", describe(index), "16 to 128 partitions, a multiple of 16,");
+    fail(Rule::partition_count, "index of src", describe(index),
+         "16 to 128 partitions, a multiple of 16,");
   }
   if (index.columns() > 1 && index.rows() != 128) {
-    fail("index of src", describe(index), "128 partitions where it has more than one column");
+    fail(Rule::partition_count, "index of src", describe(index),
+         "128 partitions where it has more than one column");
   }
 }
 
@@ -134,30 +142,31 @@ void check_mode(const Inst& inst, const Machine& machine) {
   const DgeMode mode = mode_of(inst, machine);
   const std::string mode_name(kDgeModes.at(static_cast<std::size_t>(mode)));
   if (gathered(src) != nullptr && mode != DgeMode::kSwdge) {
-    fail("dge_mode", mode_name, "unknown or swdge with a vector_offset");
+    fail(Rule::dge_mode, "dge_mode", mode_name, "unknown or swdge with a vector_offset");
   }
   if (gathered(src) == nullptr && inst.choice(kDgeMode, DgeMode::kUnknown) == DgeMode::kSwdge) {
-    fail("dge_mode", mode_name, "unknown, hwdge or none without a vector_offset");
+    fail(Rule::dge_mode, "dge_mode", mode_name, "unknown, hwdge or none without a vector_offset");
   }
   check_dge(dma_request({&src, &inst.tensor(kDst)}, mode), inst.engine, machine);
   if (mode == DgeMode::kHwdge && !hwdge_obstacle(src).empty()) {
-    fail("src", describe(src), hwdge_obstacle(src) + " for hwdge");
+    fail(Rule::dge_mode, "src", describe(src), hwdge_obstacle(src) + " for hwdge");
   }
 }
 
 void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   if (dst.dtype != src.dtype) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "the dtype of src, " + std::string(name(src.dtype)) + ",");
   }
-  if (size_bytes(src.dtype) == 1) fail("src", std::string(name(src.dtype)), "a 2- or 4-byte dtype");
+  if (size_bytes(src.dtype) == 1)
+    fail(Rule::operand_dtype, "src", std::string(name(src.dtype)), "a 2- or 4-byte dtype");
   check_shapes(inst);
   if (gathered(src) != nullptr) check_gathered(src, machine);
   check_mode(inst, machine);
   check_priority(inst, kPriority, machine);
   if (inst.integer(kOobMode) == 1 && src.dynamic == nullptr) {
-    fail("oob_mode skip without a dynamic address of src; error is required");
+    fail(Rule::oob_mode, "oob_mode skip without a dynamic address of src; error is required");
   }
 }
 

@@ -20,7 +20,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   check_same_shape("data", data, "dst", dst);
   if (dst.dtype != data.dtype) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "data's dtype, " + std::string(name(data.dtype)) + ",");
   }
   check_column("prob", inst.arg(kProb), data.rows());

@@ -52,15 +52,17 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   constexpr std::size_t kMostDims = 4;
   const TensorRef& src = inst.tensor(kSrc);
   check_same_shape("src", src, "dst", inst.tensor(kDst));
-  if (src.shape().size() > kMostDims) fail("src", describe(src), "at most 4 dimensions");
+  if (src.shape().size() > kMostDims)
+    fail(Rule::operand_size, "src", describe(src), "at most 4 dimensions");
   check_scalar_operand("max_value", inst.arg(kMaxValue), src.rows());
   check_scalar_operand("reduce_init", inst.arg(kReduceInit), src.rows());
   check_reduce_result(inst, kReduceRes, src.rows());
   if (cmd_of(inst) == ReduceCmd::kReset) {
-    fail("reduce_cmd", "reset", "idle, reset_reduce, reduce or load_reduce");
+    fail(Rule::reduce_command, "reduce_cmd", "reset", "idle, reset_reduce, reduce or load_reduce");
   }
   if (cmd_of(inst) != ReduceCmd::kLoadReduce && !is_absent_or_zero(inst.arg(kReduceInit))) {
-    fail("reduce_init is given without load_reduce; 0.0 or none is required");
+    fail(Rule::argument_left_over,
+         "reduce_init is given without load_reduce; 0.0 or none is required");
   }
 }
 

@@ -185,7 +185,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
     const std::int64_t value = inst.integer(i);
     const std::int64_t limit = i == kElements || i == kBytes || i == kElementBytes ? kMost : 128;
     if (value < 0 || value > limit) {
-      fail(kParams.at(static_cast<std::size_t>(i)).name, std::to_string(value),
+      fail(Rule::integer_range, kParams.at(static_cast<std::size_t>(i)).name, std::to_string(value),
            "0 to " + std::to_string(limit));
     }
   }

@@ -37,25 +37,26 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_same_rows("src_buffer", src, "index", inst.tensor(kIndex));
   check_same_rows("src_buffer", src, "dst", dst);
   if (src.rows() % kCorePartitions != 0) {
-    fail("src_buffer", describe(src), "a multiple of 16 partitions");
+    fail(Rule::partition_count, "src_buffer", describe(src), "a multiple of 16 partitions");
   }
   if (dst.dtype != src.dtype) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "src_buffer's dtype, " + std::string(name(src.dtype)) + ",");
   }
   const std::int64_t width = elements_per_index(inst), valid = valid_indices(inst);
   if (width < 1 || width > 32 || (width & (width - 1)) != 0) {
-    fail("num_elem_per_idx", std::to_string(width), "1, 2, 4, 8, 16 or 32");
+    fail(Rule::argument_value, "num_elem_per_idx", std::to_string(width), "1, 2, 4, 8, 16 or 32");
   }
   if (valid < 1 || valid > all_indices(inst)) {
-    fail("num_valid_indices", std::to_string(valid),
+    fail(Rule::argument_value, "num_valid_indices", std::to_string(valid),
          "1 to " + std::to_string(all_indices(inst)) + " (16 partitions of index)");
   }
   if (valid > kMaxIndices) {
-    fail("index", std::to_string(valid) + " indices per core", "at most 4096");
+    fail(Rule::argument_value, "index", std::to_string(valid) + " indices per core",
+         "at most 4096");
   }
   if (dst.columns() != valid * width) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_shape, "dst", describe(dst),
          std::to_string(valid * width) + " elements per partition (indices times elements each)");
   }
 }
@@ -71,7 +72,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
     for (std::int64_t core = 0; core < in.rows; core += kCorePartitions) {
       const std::int64_t at = index.row(core + k % kCorePartitions)[k / kCorePartitions];
       if (at + width > src.columns()) {
-        fail("index " + std::to_string(k) + " of partitions from " + std::to_string(core),
+        fail(Rule::index_out_of_bounds,
+             "index " + std::to_string(k) + " of partitions from " + std::to_string(core),
              std::to_string(at),
              "an element offset that leaves " + std::to_string(width) + " of " +
                  std::to_string(src.columns()) + " elements");

@@ -18,12 +18,13 @@ constexpr std::array<Param, 4> kParams = {{
 constexpr std::int64_t kMaxBound = std::numeric_limits<std::int32_t>::max();
 
 void check(const Inst& inst, const Machine& /*machine*/) {
-  if (inst.integer(3, 1) < 1) fail("step", std::to_string(inst.integer(3)), "a positive constant");
+  if (inst.integer(3, 1) < 1)
+    fail(Rule::argument_value, "step", std::to_string(inst.integer(3)), "a positive constant");
   for (const int i : {1, 2, 3}) {  // registers have 32 bits
     if (!inst.has(i) || inst.arg(i).kind != Arg::Kind::kInt) continue;
     const std::int64_t value = inst.integer(i);
     if (value > kMaxBound || value < -kMaxBound - 1) {
-      fail(kParams.at(static_cast<std::size_t>(i)).name, std::to_string(value),
+      fail(Rule::integer_range, kParams.at(static_cast<std::size_t>(i)).name, std::to_string(value),
            "an integer of 32 bits");
     }
   }

@@ -16,9 +16,10 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   check_same_rows("src", src, "dst", dst);
   if (src.columns() < 8 || src.columns() > 16384) {
-    fail("src", describe(src), "8 to 16384 elements per partition");
+    fail(Rule::operand_size, "src", describe(src), "8 to 16384 elements per partition");
   }
-  if (dst.columns() != 8) fail("dst", describe(dst), "8 elements per partition");
+  if (dst.columns() != 8)
+    fail(Rule::operand_size, "dst", describe(dst), "8 elements per partition");
 }
 
 bool larger(float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; }

@@ -17,7 +17,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const double value = inst.real(kValue);
   if (is_packed(dtype)) {
     if (value != 0.0) {
-      fail("value", std::to_string(value), "0 for " + std::string(name(dtype)));
+      fail(Rule::memset_value, "value", std::to_string(value), "0 for " + std::string(name(dtype)));
     }
     return;
   }
@@ -26,7 +26,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const bool is_signed = dtype == Dtype::kInt8 || dtype == Dtype::kInt16 || dtype == Dtype::kInt32;
   const double high = std::ldexp(1.0, is_signed ? bits - 1 : bits);
   if (value == std::floor(value) && value < high && value >= (is_signed ? -high : 0.0)) return;
-  fail("value", std::to_string(value),
+  fail(Rule::memset_value, "value", std::to_string(value),
        "a number that " + std::string(name(dtype)) + " can hold exactly");
 }
 

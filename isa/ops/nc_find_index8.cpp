@@ -18,7 +18,8 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   check_match8(data, inst.tensor(kVals), 8);
   check_same_rows("data", data, "dst", dst);
-  if (dst.columns() != 8) fail("dst", describe(dst), "8 elements per partition");
+  if (dst.columns() != 8)
+    fail(Rule::operand_size, "dst", describe(dst), "8 elements per partition");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {

@@ -25,13 +25,14 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_match8(data, inst.tensor(kVals), 1);
   check_same_shape("data", data, "dst", dst);
   if (dst.dtype != data.dtype) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "data's dtype, " + std::string(name(data.dtype)) + ",");
   }
   if (!inst.has(kDstIdx)) return;
   const TensorRef& index = inst.tensor(kDstIdx);
   check_same_rows("data", data, "dst_idx", index);
-  if (index.columns() != 8) fail("dst_idx", describe(index), "8 elements per partition");
+  if (index.columns() != 8)
+    fail(Rule::operand_size, "dst_idx", describe(index), "8 elements per partition");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {

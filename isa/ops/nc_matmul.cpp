@@ -101,21 +101,24 @@ void check_dtypes(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &st = inst.tensor(kStationary),
                   &mv = inst.tensor(kMoving);
   if (is_wide(st.dtype) != is_wide(mv.dtype)) {
-    fail("moving", std::string(name(mv.dtype)) + " with stationary " + std::string(name(st.dtype)),
+    fail(Rule::dtypes_differ, "moving",
+         std::string(name(mv.dtype)) + " with stationary " + std::string(name(st.dtype)),
          "both float32 or tfloat32, or neither");
   }
   const auto has = [&](Dtype d) { return st.dtype == d || mv.dtype == d; };
   if (has(Dtype::kFloat8E4m3fn) && machine.generation < Generation::kV4) {
-    fail("float8_e4m3fn is not available in nc_matmul on " + std::string(machine.target) +
-         "; trn3 is the first target that has it");
+    fail(Rule::not_on_target, "float8_e4m3fn is not available in nc_matmul on " +
+                                  std::string(machine.target) +
+                                  "; trn3 is the first target that has it");
   }
   if (has(Dtype::kFloat8E4m3) && has(Dtype::kFloat8E4m3fn)) {
-    fail("stationary and moving mix float8_e4m3 and float8_e4m3fn; one of the two is required");
+    fail(Rule::dtypes_differ,
+         "stationary and moving mix float8_e4m3 and float8_e4m3fn; one of the two is required");
   }
   if (dst.dtype == Dtype::kFloat32) return;
   if (dst.dtype == Dtype::kBfloat16 && machine.generation >= Generation::kV4) return;
   if (!moves_bits(inst, machine)) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::operand_dtype, "dst", std::string(name(dst.dtype)),
          machine.generation >= Generation::kV4
              ? "float32 or bfloat16"
              : "float32 on " + std::string(machine.target) +
@@ -129,19 +132,21 @@ void check_sizes(const Inst& inst, const Machine& machine, const ArrayTile& tile
   const Shape s = shape_of(inst);
   check_same_rows("stationary", st, "moving", mv);
   if (s.k > tile.rows) {
-    fail("stationary", describe(st), "at most " + std::to_string(tile.rows) + " partitions (K)");
+    fail(Rule::partition_count, "stationary", describe(st),
+         "at most " + std::to_string(tile.rows) + " partitions (K)");
   }
   if (s.m > tile.columns) {
-    fail("stationary", describe(st), "at most " + std::to_string(tile.columns) + " columns (M)");
+    fail(Rule::operand_size, "stationary", describe(st),
+         "at most " + std::to_string(tile.columns) + " columns (M)");
   }
   const int limit =
       dst.dtype == Dtype::kFloat32 ? machine.matmul_moving_max : machine.matmul_moving_max_bf16;
   if (s.n > limit) {
-    fail("moving", describe(mv),
+    fail(Rule::operand_size, "moving", describe(mv),
          "at most " + std::to_string(limit) + " columns (N) on " + std::string(machine.target));
   }
   if (dst.rows() != s.m || dst.columns() != s.n) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_shape, "dst", describe(dst),
          "[" + std::to_string(s.m) + " x " + std::to_string(s.n) +
              "], the columns of stationary by those of moving,");
   }
@@ -149,19 +154,21 @@ void check_sizes(const Inst& inst, const Machine& machine, const ArrayTile& tile
 
 void check_double_row(const Inst& inst, const Machine& machine, const ArrayTile& tile) {
   if (machine.generation < Generation::kV3) {
-    fail("perf_mode double_row is not available on " + std::string(machine.target) +
-         "; trn2 is the first target that has it");
+    fail(Rule::not_on_target, "perf_mode double_row is not available on " +
+                                  std::string(machine.target) +
+                                  "; trn2 is the first target that has it");
   }
-  if (inst.flag(kIsTranspose)) fail("perf_mode double_row cannot be combined with is_transpose");
+  if (inst.flag(kIsTranspose))
+    fail(Rule::arguments_exclude, "perf_mode double_row cannot be combined with is_transpose");
   if (tile.columns != kArrayColumns) {
-    fail("perf_mode double_row cannot be combined with column tiling");
+    fail(Rule::arguments_exclude, "perf_mode double_row cannot be combined with column tiling");
   }
   for (int i : {kStationary, kMoving}) {
     const TensorRef& ref = inst.tensor(i);
     const std::string_view operand = kParams[static_cast<std::size_t>(i)].name;
     check_dtype(operand, ref, kFp8, "float8_e4m3, float8_e5m2 or float8_e4m3fn in double_row mode");
     if (ref.pattern->dims.size() < 2 || ref.pattern->dims.front().num != 2) {
-      fail(operand, describe(ref), "[K, 2, columns] in double_row mode");
+      fail(Rule::double_row_shape, operand, describe(ref), "[K, 2, columns] in double_row mode");
     }
   }
 }
@@ -173,7 +180,7 @@ void check_indirect(const Inst& inst, const ArrayTile& tile) {
     any = true;
     const std::string_view operand = kParams[static_cast<std::size_t>(i)].name;
     if (i == kMoving && inst.flag(kIsTranspose)) {
-      fail("moving cannot use tensor indirection with is_transpose");
+      fail(Rule::arguments_exclude, "moving cannot use tensor indirection with is_transpose");
     }
     if (i != kDst) {
       check_dtype(operand, inst.tensor(i), kIndirectDtypes,
@@ -193,8 +200,8 @@ void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &st = inst.tensor(kStationary);
   check_transpose_dst(st, dst);
   if (inst.flag(kAccumulate) && dst.dtype != Dtype::kFloat32) {
-    fail("accumulate in transpose mode into " + std::string(name(dst.dtype)) +
-         "; float32 is required to accumulate");
+    fail(Rule::operand_dtype, "accumulate in transpose mode into " + std::string(name(dst.dtype)) +
+                                  "; float32 is required to accumulate");
   }
 }
 
@@ -208,7 +215,7 @@ std::vector<std::int64_t> identity_rows(const TensorRef& moving, EvalContext& ct
       if (row[n] == 0.0F) continue;
       std::int64_t& at = rows[static_cast<std::size_t>(n)];
       if (row[n] != 1.0F || at >= 0) {
-        fail("moving", "without a single 1 in column " + std::to_string(n),
+        fail(Rule::identity_required, "moving", "without a single 1 in column " + std::to_string(n),
              "an identity (or other 0/1 selection of rows) in transpose mode");
       }
       at = k;

@@ -68,21 +68,24 @@ void check_sizes(const Inst& inst, const Machine& machine, const ArrayTile& tile
                   &mv = inst.tensor(kMoving);
   check_same_rows("stationary", st, "moving", mv);
   if (st.rows() % kQuadrant != 0) {
-    fail("stationary", describe(st), "a multiple of 32 partitions (K)");
+    fail(Rule::partition_count, "stationary", describe(st), "a multiple of 32 partitions (K)");
   }
   if (st.rows() > tile.rows) {
-    fail("stationary", describe(st), "at most " + std::to_string(tile.rows) + " partitions (K)");
+    fail(Rule::partition_count, "stationary", describe(st),
+         "at most " + std::to_string(tile.rows) + " partitions (K)");
   }
   if (st.columns() > kArrayColumns || st.columns() % 2 != 0) {
-    fail("stationary", describe(st), "an even number of columns (M), at most 128");
+    fail(Rule::operand_size, "stationary", describe(st),
+         "an even number of columns (M), at most 128");
   }
   const int limit =
       dst.dtype == Dtype::kFloat32 ? machine.matmul_moving_max : machine.matmul_moving_max_bf16;
   if (mv.columns() > limit) {
-    fail("moving", describe(mv), "at most " + std::to_string(limit) + " columns (N)");
+    fail(Rule::operand_size, "moving", describe(mv),
+         "at most " + std::to_string(limit) + " columns (N)");
   }
   if (dst.rows() != st.columns() || dst.columns() != mv.columns()) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_shape, "dst", describe(dst),
          "[" + std::to_string(st.columns()) + " x " + std::to_string(mv.columns()) + "]");
   }
 }
@@ -99,10 +102,12 @@ bool same_index(const DynamicOffset* a, const DynamicOffset* b) {
 
 void check_views(const Inst& inst, const ArrayTile& tile) {
   if (!same_index(view_of(inst, kStationary), view_of(inst, kStationaryScale))) {
-    fail("stationary and stationary_scale use different indirection; the same index is required");
+    fail(Rule::indirect_index,
+         "stationary and stationary_scale use different indirection; the same index is required");
   }
   if (!same_index(view_of(inst, kMoving), view_of(inst, kMovingScale))) {
-    fail("moving and moving_scale use different indirection; the same index is required");
+    fail(Rule::indirect_index,
+         "moving and moving_scale use different indirection; the same index is required");
   }
   const bool any = view_of(inst, kDst) != nullptr || view_of(inst, kStationary) != nullptr ||
                    view_of(inst, kMoving) != nullptr;
@@ -112,7 +117,7 @@ void check_views(const Inst& inst, const ArrayTile& tile) {
 void check(const Inst& inst, const Machine& machine) {
   const ArrayTile tile = array_tile(inst, kTilePosition, kTileSize, machine);
   if (tile.columns != kArrayColumns) {
-    fail("tile_size", "with " + std::to_string(tile.columns) + " columns",
+    fail(Rule::tile_position, "tile_size", "with " + std::to_string(tile.columns) + " columns",
          "(row_size, 128): MX products have row tiling only");
   }
   check_sizes(inst, machine, tile);

@@ -25,7 +25,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_same_rows("data", data, "indices", indices);
   check_same_shape("indices", indices, "dst", dst);
   if (dst.dtype != data.dtype) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "data's dtype, " + std::string(name(data.dtype)) + ",");
   }
 }
@@ -40,7 +40,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
     for (std::int64_t i = 0; i < index.columns; ++i) {
       const std::int64_t at = index.row(r)[i];
       if (at >= data.columns()) {
-        fail("index " + std::to_string(i) + " of partition " + std::to_string(r),
+        fail(Rule::index_out_of_bounds,
+             "index " + std::to_string(i) + " of partition " + std::to_string(r),
              std::to_string(at), "0 to " + std::to_string(data.columns() - 1));
       }
       std::memcpy(out.row(r) + i * size, in.row(r) + at * size, static_cast<std::size_t>(size));

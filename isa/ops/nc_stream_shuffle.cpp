@@ -27,7 +27,7 @@ void check_active_start(std::string_view operand, const TensorRef& ref, int quad
   const bool legal =
       start == 0 || (quadrants == 2 && start == 64) || (quadrants == 1 && start % kQuadrant == 0);
   if (legal) return;
-  fail(operand, "at partition " + std::to_string(start),
+  fail(Rule::start_partition, operand, "at partition " + std::to_string(start),
        quadrants > 2    ? "start partition 0 (96 or 128 active partitions)"
        : quadrants == 2 ? "start partition 0 or 64 (64 active partitions)"
                         : "start partition 0, 32, 64 or 96 (32 active partitions)");
@@ -35,17 +35,20 @@ void check_active_start(std::string_view operand, const TensorRef& ref, int quad
 
 void check_mask(const IntList& mask, const TensorRef& dst, const TensorRef& src) {
   if (mask.size() != kQuadrant) {
-    fail("shuffle_mask", std::to_string(mask.size()) + " entries", "32 entries");
+    fail(Rule::shuffle_mask, "shuffle_mask", std::to_string(mask.size()) + " entries",
+         "32 entries");
   }
   for (std::int64_t m : mask) {
     if ((m >= 0 && m < kQuadrant) || m == kKeep) continue;
-    fail("shuffle_mask", "an entry of " + std::to_string(m), "0 to 31, or 255 to keep");
+    fail(Rule::shuffle_mask, "shuffle_mask", "an entry of " + std::to_string(m),
+         "0 to 31, or 255 to keep");
   }
   for (std::int64_t r = 0; r < dst.rows(); ++r) {
     const std::int64_t m = mask[static_cast<std::size_t>(r % kQuadrant)];
     const std::int64_t from = r / kQuadrant * kQuadrant + m;
     if (m == kKeep || from < src.rows()) continue;
-    fail("shuffle_mask", "reading partition " + std::to_string(from) + " of src",
+    fail(Rule::shuffle_mask, "shuffle_mask",
+         "reading partition " + std::to_string(from) + " of src",
          "entries within its " + std::to_string(src.rows()) + " partitions");
   }
 }
@@ -53,10 +56,12 @@ void check_mask(const IntList& mask, const TensorRef& dst, const TensorRef& src)
 void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   if (dst.dtype != src.dtype) {
-    fail("dst", std::string(name(dst.dtype)), "src's dtype, " + std::string(name(src.dtype)) + ",");
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
+         "src's dtype, " + std::string(name(src.dtype)) + ",");
   }
   if (dst.columns() != src.columns()) {
-    fail("dst", describe(dst), "the elements per partition of src, " + describe(src) + ",");
+    fail(Rule::operand_shape, "dst", describe(dst),
+         "the elements per partition of src, " + describe(src) + ",");
   }
   const auto active = static_cast<int>((std::max(dst.rows(), src.rows()) + kQuadrant - 1));
   check_active_start("src", src, active / kQuadrant);

@@ -38,8 +38,10 @@ Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
 }
 
 void check_tensor_engine(const TensorRef& dst, const TensorRef& data, const Machine& machine) {
-  if (data.space != Space::kSbuf) fail("data", "in PSUM", "SBUF for the tensor engine");
-  if (dst.space != Space::kPsum) fail("dst", "in SBUF", "PSUM for the tensor engine");
+  if (data.space != Space::kSbuf)
+    fail(Rule::operand_memory, "data", "in PSUM", "SBUF for the tensor engine");
+  if (dst.space != Space::kPsum)
+    fail(Rule::operand_memory, "dst", "in SBUF", "PSUM for the tensor engine");
   if (is_packed(data.dtype)) return;
   if (machine.generation >= Generation::kV3) check_transpose_dst(data, dst);
 }
@@ -48,18 +50,18 @@ void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   const std::int64_t limit = limit_of(inst.engine);
   if (data.rows() > limit || data.columns() > limit) {
-    fail("data", describe(data),
+    fail(Rule::operand_size, "data", describe(data),
          "at most " + std::to_string(limit) + " x " + std::to_string(limit) + " on the " +
              std::string(name(inst.engine)) + " engine");
   }
   if (dst.rows() != data.columns() || dst.columns() != data.rows()) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_shape, "dst", describe(dst),
          "[" + std::to_string(data.columns()) + " x " + std::to_string(data.rows()) + "]");
   }
   const bool widened = inst.engine == Engine::kTensor && machine.generation >= Generation::kV3 &&
                        size_bytes(data.dtype) == 1 && size_bytes(dst.dtype) == 2;
   if (dst.dtype != data.dtype && !widened) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "the dtype of data, " + std::string(name(data.dtype)) + ",");
   }
   if (inst.engine == Engine::kTensor) check_tensor_engine(dst, data, machine);

@@ -27,7 +27,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   check_same_rows("src", src, "dst", dst);
   if (dst.columns() != src.columns() + 1) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_shape, "dst", describe(dst),
          std::to_string(src.columns() + 1) + " elements per partition (one more than src)");
   }
   check_int32("index_offset", inst.integer(kIndexOffset));

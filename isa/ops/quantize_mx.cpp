@@ -30,11 +30,12 @@ constexpr std::array<Param, 3> kParams = {{
 void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &src = inst.tensor(kSrc), &dst = inst.tensor(kDst);
   if (src.rows() % kQuadrant != 0) {
-    fail("src", describe(src), "a multiple of 32 partitions");
+    fail(Rule::partition_count, "src", describe(src), "a multiple of 32 partitions");
   }
-  if (src.columns() % 4 != 0) fail("src", describe(src), "a multiple of 4 columns");
+  if (src.columns() % 4 != 0)
+    fail(Rule::operand_size, "src", describe(src), "a multiple of 4 columns");
   if (dst.rows() != src.rows() || dst.columns() * 4 != src.columns()) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_shape, "dst", describe(dst),
          "[" + std::to_string(src.rows()) + " x " + std::to_string(src.columns() / 4) + "]");
   }
   check_scale("dst_scale", inst.tensor(kDstScale), src.rows(), dst.columns());

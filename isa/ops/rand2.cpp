@@ -30,7 +30,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_scalar_operand("min", inst.arg(kMin), dst.rows());
   check_scalar_operand("max", inst.arg(kMax), dst.rows());
   if (is_constant(inst, kMin) && is_constant(inst, kMax) && !(inst.real(kMin) < inst.real(kMax))) {
-    fail("max", std::to_string(inst.real(kMax)),
+    fail(Rule::argument_value, "max", std::to_string(inst.real(kMax)),
          "a value above min, " + std::to_string(inst.real(kMin)) + ",");
   }
 }
@@ -44,7 +44,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
   for (std::int64_t r = 0; r < out.rows; ++r) {
     const float a = low.data[r], b = high.data[r];
     if (!(a < b)) {
-      fail("max of partition " + std::to_string(r), std::to_string(b),
+      fail(Rule::argument_value, "max of partition " + std::to_string(r), std::to_string(b),
            "a value above min, " + std::to_string(a) + ",");
     }
     random_bits(ctx, inst.engine, dst.partition + static_cast<int>(r), bits.data, bits.columns);

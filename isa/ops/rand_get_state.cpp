@@ -22,7 +22,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef& dst = inst.tensor(kDst);
   const std::int64_t words = inst.engine == Engine::kGpSimd ? 6 : 24;
   if (dst.columns() != words) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_size, "dst", describe(dst),
          std::to_string(words) + " elements per partition on " + std::string(name(inst.engine)));
   }
 }

@@ -23,7 +23,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef& seeds = inst.tensor(kSrcSeeds);
   const std::int64_t words = inst.engine == Engine::kGpSimd ? 6 : 24;
   if (seeds.columns() != words) {
-    fail("src_seeds", describe(seeds),
+    fail(Rule::operand_size, "src_seeds", describe(seeds),
          std::to_string(words) + " elements per partition on " + std::string(name(inst.engine)));
   }
 }

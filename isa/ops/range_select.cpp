@@ -59,8 +59,8 @@ void check_comparison(const Inst& inst, int param) {
   if (op == kEqual || op == kLess || op == kLessEqual || op == kGreater || op == kGreaterEqual) {
     return;
   }
-  fail(kParams[static_cast<std::size_t>(param)].name, std::string(name(op)),
-       "equal, less, less_equal, greater or greater_equal");
+  fail(Rule::operator_not_taken, kParams[static_cast<std::size_t>(param)].name,
+       std::string(name(op)), "equal, less, less_equal, greater or greater_equal");
 }
 
 void check(const Inst& inst, const Machine& /*machine*/) {
@@ -72,16 +72,19 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_column("bound1", inst.arg(kBound1), data.rows());
   check_reduce_result(inst, kReduceRes, data.rows());
   const AluOp op = inst.choice(kReduceOp, AluOp::kMaximum);
-  if (op != AluOp::kMaximum) fail("reduce_op", std::string(name(op)), "maximum");
+  if (op != AluOp::kMaximum)
+    fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)), "maximum");
   if (command(inst) == ReduceCmd::kLoadReduce) {
-    fail("reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
+    fail(Rule::reduce_command, "reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
   }
   const std::int64_t start = inst.integer(kRangeStart);
   if (start < -kExact || start + data.columns() > kExact) {
-    fail("range_start", std::to_string(start), "range_start + index within 2^24");
+    fail(Rule::argument_value, "range_start", std::to_string(start),
+         "range_start + index within 2^24");
   }
   if (inst.has(kOnFalseValue) && static_cast<float>(inst.real(kOnFalseValue)) != kFill) {
-    fail("on_false_value", std::to_string(inst.real(kOnFalseValue)), "FP32_MIN (-3.4028235e+38)");
+    fail(Rule::argument_value, "on_false_value", std::to_string(inst.real(kOnFalseValue)),
+         "FP32_MIN (-3.4028235e+38)");
   }
 }
 

@@ -31,7 +31,7 @@ void check(const Inst& inst, const Machine& machine) {
   for (std::size_t t = 0; t < inst.arg(kSrcs).tensors->size(); ++t) {
     const TensorRef &src = *inst.arg(kSrcs).tensors->at(t), &dst = *inst.arg(kDsts).tensors->at(t);
     if (src.shape() == scaled(dst, 0, ranks)) continue;
-    fail("dsts", describe(dst),
+    fail(Rule::operand_shape, "dsts", describe(dst),
          "one part in " + std::to_string(ranks) + " of srcs, " + describe(src) +
              ", along dimension 0,");
   }

@@ -10,7 +10,7 @@ constexpr std::array<Param, 2> kParams = {{
 
 void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef& ref = inst.tensor(1);
-  if (ref.elements() != 1) fail("src", describe(ref), "exactly one element");
+  if (ref.elements() != 1) fail(Rule::operand_size, "src", describe(ref), "exactly one element");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {

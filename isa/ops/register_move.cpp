@@ -16,7 +16,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const std::int64_t value = inst.integer(1);
   if (value < std::numeric_limits<std::int32_t>::min() ||
       value > std::numeric_limits<std::uint32_t>::max()) {
-    fail("src", std::to_string(value), "an integer of 32 bits");
+    fail(Rule::integer_range, "src", std::to_string(value), "an integer of 32 bits");
   }
 }
 

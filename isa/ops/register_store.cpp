@@ -10,7 +10,7 @@ constexpr std::array<Param, 2> kParams = {{
 
 void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef& ref = inst.tensor(0);
-  if (ref.elements() != 1) fail("dst", describe(ref), "exactly one element");
+  if (ref.elements() != 1) fail(Rule::operand_size, "dst", describe(ref), "exactly one element");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {

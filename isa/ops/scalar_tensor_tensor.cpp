@@ -26,7 +26,8 @@ void check(const Inst& inst, const Machine& machine) {
   check_same_shape("data", data, "dst", dst);
   check_not_both_psum("data", data, "operand1", operand1);
   const AluOp op0 = op0_of(inst);
-  if (is_bitvec(op0)) fail("op0", std::string(name(op0)), "an arithmetic operator");
+  if (is_bitvec(op0))
+    fail(Rule::operator_not_taken, "op0", std::string(name(op0)), "an arithmetic operator");
   check_alu_engine("op0", op0, inst.engine, machine);
   check_stage_operand("op0", op0, "operand0", inst.arg(kOperand0));
   check_arithmetic("op1", op1_of(inst), inst.engine, machine);

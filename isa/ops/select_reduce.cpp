@@ -44,9 +44,10 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_column("on_false", inst.arg(kOnFalse), data.rows());
   check_reduce_result(inst, kReduceRes, data.rows());
   const AluOp op = inst.choice(kReduceOp, AluOp::kMaximum);
-  if (op != AluOp::kMaximum) fail("reduce_op", std::string(name(op)), "maximum");
+  if (op != AluOp::kMaximum)
+    fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)), "maximum");
   if (command(inst) == ReduceCmd::kLoadReduce) {
-    fail("reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
+    fail(Rule::reduce_command, "reduce_cmd", "load_reduce", "idle, reset, reduce or reset_reduce");
   }
 }
 

@@ -39,7 +39,8 @@ Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
 void check_rank(const Inst& inst, int param) {
   const std::int64_t rank = inst.integer(param);
   if (rank == 0 || rank == 1) return;
-  fail(kParams[static_cast<std::size_t>(param)].name, std::to_string(rank), "0 or 1");
+  fail(Rule::argument_value, kParams[static_cast<std::size_t>(param)].name, std::to_string(rank),
+       "0 or 1");
 }
 
 void check(const Inst& inst, const Machine& /*machine*/) {
@@ -48,18 +49,18 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_rank(inst, kSendTo);
   check_rank(inst, kRecvFrom);
   if (src.shape() != dst.shape()) {
-    fail("dst", describe(dst), "the shape of src, " + describe(src) + ",");
+    fail(Rule::operand_shape, "dst", describe(dst), "the shape of src, " + describe(src) + ",");
   }
   if (src.dtype != dst.dtype) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "the dtype of src, " + std::string(name(src.dtype)) + ",");
   }
   if (!on_gpsimd(inst)) return;
   if (inst.engine != Engine::kGpSimd) {
-    fail("engine", std::string(name(inst.engine)), "gpsimd for gpsimd_dma");
+    fail(Rule::engine_operand, "engine", std::string(name(inst.engine)), "gpsimd for gpsimd_dma");
   }
   if (src.columns() > kMostElements) {
-    fail("src", describe(src),
+    fail(Rule::operand_size, "src", describe(src),
          "at most " + std::to_string(kMostElements * size_bytes(src.dtype)) +
              " bytes per partition for gpsimd_dma");
   }
@@ -68,15 +69,16 @@ void check(const Inst& inst, const Machine& /*machine*/) {
 void check_partner(const Inst& inst, const Inst& peer) {
   const TensorRef& received = peer.tensor(kSrc);
   if (inst.integer(kPipeId) != peer.integer(kPipeId)) {
-    fail("pipe_id", std::to_string(inst.integer(kPipeId)),
+    fail(Rule::cores_disagree, "pipe_id", std::to_string(inst.integer(kPipeId)),
          "the other core's, " + std::to_string(peer.integer(kPipeId)) + ",");
   }
   if (inst.integer(kRecvFrom) == peer.core && peer.integer(kSendTo) != inst.core) {
-    fail("core " + std::to_string(inst.core) + " receives from core " + std::to_string(peer.core) +
-         ", which sends to core " + std::to_string(peer.integer(kSendTo)));
+    fail(Rule::core_deadlock, "core " + std::to_string(inst.core) + " receives from core " +
+                                  std::to_string(peer.core) + ", which sends to core " +
+                                  std::to_string(peer.integer(kSendTo)));
   }
   if (received.shape() != inst.tensor(kDst).shape() || received.dtype != inst.tensor(kDst).dtype) {
-    fail("dst", describe(inst.tensor(kDst)),
+    fail(Rule::operand_shape, "dst", describe(inst.tensor(kDst)),
          "what the other core sends, " + describe(received) + ",");
   }
 }

@@ -21,12 +21,13 @@ constexpr std::array<Param, 2> kParams = {{
 
 void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &ids = inst.tensor(kSegmentIds);
-  if (ids.rows() != 1) fail("segment_ids", describe(ids), "1 partition");
+  if (ids.rows() != 1) fail(Rule::partition_count, "segment_ids", describe(ids), "1 partition");
   if (dst.rows() != 1 || dst.columns() != 2 * ids.columns()) {
-    fail("dst", describe(dst), "1 partition of 2 x " + std::to_string(ids.columns()) + " elements");
+    fail(Rule::operand_shape, "dst", describe(dst),
+         "1 partition of 2 x " + std::to_string(ids.columns()) + " elements");
   }
   if (dst.dtype != ids.dtype) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "segment_ids' dtype, " + std::string(name(ids.dtype)) + ",");
   }
 }

@@ -16,7 +16,7 @@ constexpr std::array<Param, 1> kParams = {{
 
 void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef& seed = inst.tensor(kSrcSeeds);
-  if (seed.elements() != 1) fail("src_seeds", describe(seed), "one element");
+  if (seed.elements() != 1) fail(Rule::operand_size, "src_seeds", describe(seed), "one element");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {

@@ -33,11 +33,13 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_same_shape("dst", dst, "src", src);
   check_not_both_psum("src", src, "predicate", predicate);
   if (src.dtype != dst.dtype) {
-    fail("src", std::string(name(src.dtype)), "dst's dtype, " + std::string(name(dst.dtype)) + ",");
+    fail(Rule::dtypes_differ, "src", std::string(name(src.dtype)),
+         "dst's dtype, " + std::string(name(dst.dtype)) + ",");
   }
   for (const DynamicOffset* d = src.dynamic; d != nullptr; d = d->next) {
     if (d->kind == DynamicOffset::Kind::kIndirect) {
-      fail("src", "an indirect view, which this operand does not support", "a direct operand");
+      fail(Rule::indirect_operand, "src", "an indirect view, which this operand does not support",
+           "a direct operand");
     }
   }
 }

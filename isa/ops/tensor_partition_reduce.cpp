@@ -24,10 +24,11 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const AluOp op = op_of(inst);
   using enum AluOp;
   if (op != kAdd && op != kAverage && op != kMaximum && op != kBitwiseOr && op != kBitwiseAnd) {
-    fail("op", std::string(name(op)), "add, average, maximum, bitwise_or or bitwise_and");
+    fail(Rule::operator_not_taken, "op", std::string(name(op)),
+         "add, average, maximum, bitwise_or or bitwise_and");
   }
   if (dst.rows() != 1 || dst.columns() != data.columns()) {
-    fail("dst", describe(dst),
+    fail(Rule::operand_shape, "dst", describe(dst),
          "1 partition with the elements per partition of data, " + describe(data) + ",");
   }
   if (!is_bitvec(op)) return;

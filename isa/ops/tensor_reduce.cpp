@@ -44,7 +44,7 @@ void check_axis(const IntList& given, const TensorRef& data) {
   if (trailing) return;
   std::string text;
   for (std::int64_t a : given) text += (text.empty() ? "" : ", ") + std::to_string(a);
-  fail("axis", "(" + text + ") of " + describe(data),
+  fail(Rule::axes, "axis", "(" + text + ") of " + describe(data),
        "the last free dimensions, ending at " + std::to_string(dims - 1) + " and without 0");
 }
 
@@ -52,19 +52,21 @@ void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   const AluOp op = op_of(inst);
   if (traits(op).reduction != AluReduction::kTensor) {
-    fail("op", std::string(name(op)), "an operator that can reduce");
+    fail(Rule::operator_not_taken, "op", std::string(name(op)), "an operator that can reduce");
   }
   check_alu_engine("op", op, inst.engine, machine);
   check_same_rows("data", data, "dst", dst);
   check_axis(inst.list(kAxis), data);
   const std::int64_t results = data.columns() / std::max<std::int64_t>(reduced_elements(inst), 1);
   if (dst.columns() != results) {
-    fail("dst", describe(dst), std::to_string(results) + " elements per partition");
+    fail(Rule::operand_shape, "dst", describe(dst),
+         std::to_string(results) + " elements per partition");
   }
   if (!is_bitvec(op)) return;
   check_bit_operand("data", data, op);
   check_bit_operand("dst", dst, op);
-  if (inst.flag(kNegate)) fail("negate", "set with " + std::string(name(op)), "false");
+  if (inst.flag(kNegate))
+    fail(Rule::argument_value, "negate", "set with " + std::string(name(op)), "false");
 }
 
 void eval_bits(const Inst& inst, EvalContext& ctx, std::int64_t count) {

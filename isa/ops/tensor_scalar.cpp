@@ -75,7 +75,7 @@ void check_scalar_engine(const Inst& inst, const Machine& machine) {
   if (machine.generation >= Generation::kV4) return;
   const bool fits = (op0 == kMultiply && (one || op1 == kAdd)) || (op0 == kAdd && one);
   if (machine.generation == Generation::kV3 && fits) return;
-  fail("engine",
+  fail(Rule::operator_engine, "engine",
        "scalar for " + std::string(name(op0)) + (one ? "" : "+" + std::string(name(op1))) + " on " +
            std::string(machine.target),
        machine.generation == Generation::kV3
@@ -89,7 +89,8 @@ void check_engine_choice(const Inst& inst, const Machine& machine) {
   if (inst.has(kOp1)) check_alu_engine("op1", op1, inst.engine, machine);
   if (inst.engine == Engine::kScalar) check_scalar_engine(inst, machine);
   if (inst.engine == Engine::kGpSimd && op0 != AluOp::kRsqrt && op1 != AluOp::kRsqrt) {
-    fail("engine", "gpsimd for " + std::string(name(op0)), "gpsimd only with rsqrt");
+    fail(Rule::operator_engine, "engine", "gpsimd for " + std::string(name(op0)),
+         "gpsimd only with rsqrt");
   }
 }
 
@@ -102,7 +103,8 @@ void check_bitvec(const Inst& inst) {
     check_column(operand, inst.arg(i), inst.tensor(kData).rows());
     if (inst.is_tensor(i)) check_bit_operand(operand, inst.tensor(i), op);
     if (inst.arg(i).kind == Arg::Kind::kReal && inst.real(i) != 0.0) {
-      fail(operand, "a real number", "an integer for " + std::string(name(op)));
+      fail(Rule::integer_operand, operand, "a real number",
+           "an integer for " + std::string(name(op)));
     }
   }
 }
@@ -115,11 +117,12 @@ void check(const Inst& inst, const Machine& machine) {
   if (inst.has(kOp1)) {
     check_stage_operand("op1", op1, "operand1", inst.arg(kOperand1));
     if (is_bitvec(op0) != is_bitvec(op1)) {
-      fail("op0=" + std::string(name(op0)) + " and op1=" + std::string(name(op1)) +
-           " mix bitvec and arithmetic; two operators of one kind are required");
+      fail(Rule::operators_mixed,
+           "op0=" + std::string(name(op0)) + " and op1=" + std::string(name(op1)) +
+               " mix bitvec and arithmetic; two operators of one kind are required");
     }
   } else if (inst.has(kOperand1)) {
-    fail("operand1", "given without op1", "none");
+    fail(Rule::argument_left_over, "operand1", "given without op1", "none");
   }
   check_engine_choice(inst, machine);
   if (is_bitvec(op0)) return check_bitvec(inst);
@@ -128,9 +131,9 @@ void check(const Inst& inst, const Machine& machine) {
       for (const TensorRef* ref : {&data, &dst}) {
         for (const DynamicOffset* d = ref->dynamic; d != nullptr; d = d->next) {
           if (d->kind == DynamicOffset::Kind::kIndirect) {
-            fail(
-                "an indirect view with 32-bit integer operands is not supported; float32 "
-                "operands are required");
+            fail(Rule::integers_indirect,
+                 "an indirect view with 32-bit integer operands is not supported; float32 "
+                 "operands are required");
           }
         }
       }

@@ -45,22 +45,25 @@ void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   check_same_shape("src", src, "dst", dst);
   const AluOp op0 = op0_of(inst), op1 = op1_of(inst);
-  if (is_bitvec(op0)) fail("op0", std::string(name(op0)), "an arithmetic operator");
+  if (is_bitvec(op0))
+    fail(Rule::operator_not_taken, "op0", std::string(name(op0)), "an arithmetic operator");
   check_alu_engine("op0", op0, inst.engine, machine);
   check_stage_operand("op0", op0, "imm0", inst.arg(kImm0));
   using enum AluOp;
   if (op1 != kAdd && op1 != kSubtract && op1 != kMultiply && op1 != kMaximum && op1 != kMinimum) {
-    fail("op1", std::string(name(op1)), "add, subtract, multiply, maximum or minimum");
+    fail(Rule::operator_not_taken, "op1", std::string(name(op1)),
+         "add, subtract, multiply, maximum or minimum");
   }
   check_scalar_operand("imm0", inst.arg(kImm0), src.rows());
   check_scalar_operand("imm1", inst.arg(kImm1), src.rows());
   const ReduceCmd cmd = command(inst);
   if (cmd == ReduceCmd::kIdle || cmd == ReduceCmd::kReset) {
-    fail("reduce_cmd", std::string(kReduceCmdChoices.at(static_cast<std::size_t>(cmd))),
+    fail(Rule::reduce_command, "reduce_cmd",
+         std::string(kReduceCmdChoices.at(static_cast<std::size_t>(cmd))),
          "reset_reduce, reduce or load_reduce");
   }
   if (cmd == ReduceCmd::kLoadReduce && !inst.has(kImm1)) {
-    fail("imm1", "missing", "a start value for load_reduce");
+    fail(Rule::argument_missing, "imm1", "missing", "a start value for load_reduce");
   }
 }
 

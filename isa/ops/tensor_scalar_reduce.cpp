@@ -52,13 +52,15 @@ ReduceCmd command(const Inst& inst) { return inst.choice(kReduceCmd, ReduceCmd::
 void check_command(const Inst& inst) {
   const ReduceCmd cmd = command(inst);
   if (cmd == ReduceCmd::kIdle || cmd == ReduceCmd::kReset) {
-    fail("reduce_cmd", std::string(kReduceCmdChoices.at(static_cast<std::size_t>(cmd))),
+    fail(Rule::reduce_command, "reduce_cmd",
+         std::string(kReduceCmdChoices.at(static_cast<std::size_t>(cmd))),
          "reset_reduce, reduce or load_reduce");
   }
   const bool loads = cmd == ReduceCmd::kLoadReduce;
-  if (loads && !inst.has(kReduceInit)) fail("reduce_init", "missing", "a value for load_reduce");
+  if (loads && !inst.has(kReduceInit))
+    fail(Rule::argument_missing, "reduce_init", "missing", "a value for load_reduce");
   if (!loads && inst.has(kReduceInit)) {
-    fail("reduce_init", "given without reduce_cmd load_reduce", "none");
+    fail(Rule::argument_left_over, "reduce_init", "given without reduce_cmd load_reduce", "none");
   }
 }
 
@@ -66,14 +68,16 @@ void check(const Inst& inst, const Machine& machine) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   check_same_shape("data", data, "dst", dst);
   const AluOp op0 = op0_of(inst), op = reduce_op_of(inst);
-  if (is_bitvec(op0)) fail("op0", std::string(name(op0)), "an arithmetic operator");
+  if (is_bitvec(op0))
+    fail(Rule::operator_not_taken, "op0", std::string(name(op0)), "an arithmetic operator");
   check_alu_engine("op0", op0, inst.engine, machine);
   check_stage_operand("op0", op0, "operand0", inst.arg(kOperand0));
   check_scalar_operand("operand0", inst.arg(kOperand0), data.rows());
-  if (inst.flag(kReverse0)) fail("reverse0", "set", "false (not supported)");
+  if (inst.flag(kReverse0)) fail(Rule::argument_value, "reverse0", "set", "false (not supported)");
   using enum AluOp;
   if (op != kAdd && op != kMultiply && op != kMaximum && op != kMinimum) {
-    fail("reduce_op", std::string(name(op)), "add, multiply, maximum or minimum");
+    fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)),
+         "add, multiply, maximum or minimum");
   }
   check_command(inst);
   check_scalar_operand("reduce_init", inst.arg(kReduceInit), data.rows());

@@ -35,10 +35,11 @@ void check(const Inst& inst, const Machine& machine) {
   check_same_shape("data1", a, "data2", b);
   check_same_shape("data1", a, "dst", dst);
   check_not_both_psum("data1", a, "data2", b);
-  if (traits(op).operands != 2) fail("op", std::string(name(op)), "a binary operator");
+  if (traits(op).operands != 2)
+    fail(Rule::operator_not_taken, "op", std::string(name(op)), "a binary operator");
   check_alu_engine("op", op, inst.engine, machine);
   if (op == AluOp::kPower && inst.engine != Engine::kGpSimd) {
-    fail("engine", std::string(name(inst.engine)), "gpsimd for power");
+    fail(Rule::operator_engine, "engine", std::string(name(inst.engine)), "gpsimd for power");
   }
   if (!is_bitvec(op)) return;
   check_bit_operand("data1", a, op);

@@ -33,15 +33,17 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &values = inst.tensor(kValDst), &indices = inst.tensor(kIdxDst);
   const TensorRef& src = inst.tensor(kSrc);
   const std::int64_t n = inst.integer(kN), k = values.columns();
-  if (src.rows() % kGroup != 0) fail("src", describe(src), "a multiple of 16 partitions");
+  if (src.rows() % kGroup != 0)
+    fail(Rule::partition_count, "src", describe(src), "a multiple of 16 partitions");
   check_same_rows("src", src, "val_dst", values);
   check_same_shape("val_dst", values, "idx_dst", indices);
-  if (n < 8 || n >= 65536) fail("n", std::to_string(n), "8 to 65535");
+  if (n < 8 || n >= 65536) fail(Rule::argument_value, "n", std::to_string(n), "8 to 65535");
   if (k >= 32768 || k > n) {
-    fail("val_dst", describe(values), "at most 32767 and at most n elements per partition");
+    fail(Rule::operand_size, "val_dst", describe(values),
+         "at most 32767 and at most n elements per partition");
   }
   if (src.columns() * kGroup < n) {
-    fail("src", describe(src),
+    fail(Rule::operand_size, "src", describe(src),
          std::to_string((n + kGroup - 1) / kGroup) +
              " columns or more for n = " + std::to_string(n));
   }

@@ -40,7 +40,7 @@ void check_bounds(std::string_view operand, const TensorRef& ref, const Tensor& 
   const std::int64_t last = ref.offset + ref.pattern->last * size + size;
   const std::int64_t extent = tensor.extent_bytes();
   if (ref.pattern->elements > 0 && (first < 0 || last > extent)) {
-    fail(operand,
+    fail(Rule::access_out_of_bounds, operand,
          "bytes " + std::to_string(first) + ".." + std::to_string(last) + " of tensor " +
              tensor.name,
          "an access within its " + std::to_string(extent) + " bytes" +
@@ -50,7 +50,7 @@ void check_bounds(std::string_view operand, const TensorRef& ref, const Tensor& 
   const std::int64_t begin = tensor.partition;
   const std::int64_t end = begin + tensor.shape[0];
   if (ref.partition < begin || ref.partition + ref.partitions > end) {
-    fail(operand,
+    fail(Rule::access_out_of_bounds, operand,
          "partitions " + std::to_string(ref.partition) + ".." +
              std::to_string(ref.partition + ref.partitions - 1) + " of tensor " + tensor.name,
          "a range within its partitions " + std::to_string(begin) + ".." + std::to_string(end - 1));
@@ -65,7 +65,7 @@ void check_indices(const Param& param, const TensorRef& ref, const Program& prog
     const std::string operand = "index of " + std::string(param.name);
     check_bounds(operand, *d->index, tensor);
     if (d->index->on_chip() && tensor.core != core) {
-      fail(operand, "on core " + std::to_string(tensor.core),
+      fail(Rule::operand_core, operand, "on core " + std::to_string(tensor.core),
            "a tensor of core " + std::to_string(core));
     }
     check_indices(param, *d->index, program, core);
@@ -77,7 +77,7 @@ void check_scale_start(std::string_view operand, const TensorRef& ref) {
   constexpr int kRows = 4, kSharing = 4;
   const int inside = ref.partition % kQuadrant;
   if (inside % kRows == 0 && inside < kRows * kSharing) return;
-  fail(operand, "on partition " + std::to_string(ref.partition),
+  fail(Rule::start_partition, operand, "on partition " + std::to_string(ref.partition),
        "a start 0, 4, 8 or 12 partitions into a quadrant");
 }
 
@@ -85,24 +85,27 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
                    const Inst& inst) {
   const Tensor& tensor = program.tensor(ref);
   if (!param.spaces.empty() && !param.spaces.contains(ref.space)) {
-    fail(param.name, "in " + upper(ref.space), list_spaces(param.spaces));
+    fail(Rule::operand_memory, param.name, "in " + upper(ref.space), list_spaces(param.spaces));
   }
   const bool dma = spec(inst).dma || inst.engine == Engine::kSync;
   if (inst.engine == Engine::kGpSimd && !dma && ref.space == Space::kPsum) {
-    fail(param.name, "in PSUM, which GpSimd cannot reach", "SBUF");
+    fail(Rule::operand_memory, param.name, "in PSUM, which GpSimd cannot reach", "SBUF");
   }
   if (!param.dtypes.contains(ref.dtype)) {  // listing the dtypes costs more than all other checks
     check_dtype(param.name, ref, param.dtypes, list_dtypes(param.dtypes));
   }
   if (ref.on_chip() && tensor.core != inst.core) {
-    fail(param.name, "on core " + std::to_string(tensor.core),
+    fail(Rule::operand_core, param.name, "on core " + std::to_string(tensor.core),
          "a tensor of core " + std::to_string(inst.core));
   }
   if (ref.on_chip() && (ref.partitions < 1 || ref.partitions > kPartitions)) {
-    fail(param.name, "on " + std::to_string(ref.partitions) + " partitions", "1 to 128");
+    fail(Rule::partition_count, param.name, "on " + std::to_string(ref.partitions) + " partitions",
+         "1 to 128");
   }
   for (const Dim& d : ref.pattern->dims) {
-    if (d.num < 1) fail(param.name, "a dimension of size " + std::to_string(d.num), "at least 1");
+    if (d.num < 1)
+      fail(Rule::operand_size, param.name, "a dimension of size " + std::to_string(d.num),
+           "at least 1");
   }
   check_bounds(param.name, ref, tensor);
   check_indices(param, ref, program, inst.core);
@@ -125,35 +128,39 @@ void check_indirect_view(const Param& param, const TensorRef& ref, const Dynamic
                          const Inst& inst, const Machine& m) {
   const std::string operand(param.name);
   if (m.generation < Generation::kV4) {
-    fail(operand, "an indirect view on " + std::string(m.target), "trn3 or a direct operand");
+    fail(Rule::not_on_target, operand, "an indirect view on " + std::string(m.target),
+         "trn3 or a direct operand");
   }
   if (!param.indirect) {
-    fail(operand, "an indirect view, which this operand does not support", "a direct operand");
+    fail(Rule::indirect_operand, operand, "an indirect view, which this operand does not support",
+         "a direct operand");
   }
   const TensorRef& index = *view.index;
   if (index.space != Space::kSbuf) {
-    fail("index of " + operand, "in " + upper(index.space), "SBUF");
+    fail(Rule::operand_memory, "index of " + operand, "in " + upper(index.space), "SBUF");
   }
   if (!is_integer(index.dtype)) {
-    fail("index of " + operand, std::string(name(index.dtype)), "an integer dtype");
+    fail(Rule::operand_dtype, "index of " + operand, std::string(name(index.dtype)),
+         "an integer dtype");
   }
   if (index.partition % kQuadrant != 0) {
-    fail("index of " + operand, "at partition " + std::to_string(index.partition),
-         "a start on a multiple of 32");
+    fail(Rule::start_partition, "index of " + operand,
+         "at partition " + std::to_string(index.partition), "a start on a multiple of 32");
   }
   const std::int64_t group = index_group(inst.engine == Engine::kTensor);
   if (view.group != 0 && view.group != group) {
-    fail("index of " + operand, "in groups of " + std::to_string(view.group),
+    fail(Rule::engine_operand, "index of " + operand, "in groups of " + std::to_string(view.group),
          "groups of " + std::to_string(group) + " on the " + std::string(name(inst.engine)) +
              " engine");
   }
   const bool written = param.kind != ParamKind::kIn;
   if (!written && index.partition != ref.partition) {
-    fail("index of " + operand, "at partition " + std::to_string(index.partition),
+    fail(Rule::start_partition, "index of " + operand,
+         "at partition " + std::to_string(index.partition),
          "partition " + std::to_string(ref.partition) + ", where " + operand + " starts");
   }
   if (written && inst.engine == Engine::kScalar && ref.space == Space::kPsum) {
-    fail(operand, "scattered to PSUM by the scalar engine", "SBUF");
+    fail(Rule::operand_memory, operand, "scattered to PSUM by the scalar engine", "SBUF");
   }
 }
 
@@ -177,7 +184,7 @@ void check_indirect_destination(const Inst& inst, const OpSpec& op) {
   const int wanted = src->space == Space::kPsum ? gathered->index->partition : src->partition;
   const int found = indirection(*dst)->index->partition;
   if (found == wanted) return;
-  fail("index of dst", "at partition " + std::to_string(found),
+  fail(Rule::start_partition, "index of dst", "at partition " + std::to_string(found),
        "partition " + std::to_string(wanted) + ", where " +
            (src->space == Space::kPsum ? "the index of " : "") + std::string(src_name) + " starts");
 }
@@ -290,7 +297,8 @@ std::string wanted(ParamKind kind) {
 void check_hardware_operator(std::string_view param, const Arg& arg) {
   const AluTraits& op = traits(static_cast<AluOp>(arg.integer));
   if (op.kind != AluKind::kAbsent) return;
-  fail(param, std::string(op.name) + ", which no instruction has", std::string(op.doc));
+  fail(Rule::argument_value, param, std::string(op.name) + ", which no instruction has",
+       std::string(op.doc));
 }
 
 // Enumerators in range, so that ops may index tables with them.
@@ -310,7 +318,7 @@ void check_choice(const Param& param, const Arg& arg) {
   const bool known = arg.integer >= 0 && arg.integer < count;
   if (known && param.kind == ParamKind::kAlu) check_hardware_operator(param.name, arg);
   if (known) return;
-  fail(param.name, "choice number " + std::to_string(arg.integer),
+  fail(Rule::argument_value, param.name, "choice number " + std::to_string(arg.integer),
        "one of " + std::to_string(count) + " choices");
 }
 
@@ -322,7 +330,7 @@ void check_ranks(const Param& param, const Arg& arg) {
                       return rank >= kGroupEnd && rank < World::kMostRanks;
                     });
   if (good) return;
-  fail(param.name, "with a number that is no rank",
+  fail(Rule::argument_value, param.name, "with a number that is no rank",
        "ranks from 0 to " + std::to_string(World::kMostRanks - 1));
 }
 
@@ -332,7 +340,8 @@ void check_operands(const Inst& inst, const OpSpec& op, const Program& program) 
     const Arg& arg = inst.args[i];
     if (param.kind == ParamKind::kOpcode && arg.present() &&
         (arg.integer < 0 || static_cast<std::size_t>(arg.integer) >= program.opcode_count())) {
-      fail(param.name, "number " + std::to_string(arg.integer), "an opcode of the program");
+      fail(Rule::argument_value, param.name, "number " + std::to_string(arg.integer),
+           "an opcode of the program");
     }
     if (arg.kind == Arg::Kind::kTensor) check_operand(param, *arg.tensor, program, inst);
     if (arg.kind == Arg::Kind::kTensors) {
@@ -342,14 +351,11 @@ void check_operands(const Inst& inst, const OpSpec& op, const Program& program) 
 }
 
 void check_generation(const OpSpec& op, const Machine& m) {
-  if (m.generation < op.since) {
-    fail(std::string(op.name) + " is not available on " + std::string(m.target) + "; " +
-         std::string(first_target(op.since)) + " is the first target that has it");
-  }
-  if (op.until && m.generation > *op.until) {
-    fail(std::string(op.name) + " is not available on " + std::string(m.target) + "; " +
-         std::string(first_target(*op.until)) + " is the last target that has it");
-  }
+  const bool early = m.generation < op.since;
+  if (!early && (!op.until || m.generation <= *op.until)) return;
+  fail(Rule::not_on_target, std::string(op.name) + " is not available on " + std::string(m.target) +
+                                "; " + std::string(first_target(early ? op.since : *op.until)) +
+                                " is the " + (early ? "first" : "last") + " target that has it");
 }
 
 void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
@@ -363,7 +369,8 @@ void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
       allowed += " (" + std::string(first_target(rule.since)) + " and later)";
     }
   }
-  fail("engine", std::string(name(inst.engine)) + " on " + std::string(m.target), allowed);
+  fail(Rule::engine_lacks_instruction, "engine",
+       std::string(name(inst.engine)) + " on " + std::string(m.target), allowed);
 }
 
 }  // namespace
@@ -371,18 +378,19 @@ void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
 void check_arg_kinds(const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (inst.args.size() != op.params.size()) {
-    fail(std::to_string(inst.args.size()) + " arguments given; " +
-         std::to_string(op.params.size()) + " are required");
+    fail(Rule::argument_count, std::to_string(inst.args.size()) + " arguments given; " +
+                                   std::to_string(op.params.size()) + " are required");
   }
   for (std::size_t i = 0; i < op.params.size(); ++i) {
     const Param& param = op.params[i];
     const Arg& arg = inst.args[i];
     if (!arg.present()) {
-      if (!param.optional) fail(std::string(param.name) + " is missing; it is required");
+      if (!param.optional)
+        fail(Rule::argument_missing, std::string(param.name) + " is missing; it is required");
       continue;
     }
     if (!kind_fits(param, arg.kind)) {
-      fail(std::string(param.name) + " must be " + wanted(param.kind));
+      fail(Rule::argument_kind, std::string(param.name) + " must be " + wanted(param.kind));
     }
     check_choice(param, arg);
   }
@@ -433,7 +441,7 @@ void check_bank(std::string_view operand, std::int64_t first, std::int64_t last,
                 const Machine& machine) {
   const std::int64_t bank = machine.psum_bank_bytes();
   if (first / bank == (last - 1) / bank) return;
-  fail(operand,
+  fail(Rule::psum_bank, operand,
        "at PSUM bytes " + std::to_string(first) + ".." + std::to_string(last) +
            ", in more than one bank",
        "a place within one bank of " + std::to_string(bank) + " bytes per partition on " +
@@ -445,7 +453,8 @@ void check_start_partition(std::string_view operand, const TensorRef& ref) {
   const int start = ref.partition;
   const bool legal = start == 0 || (n <= 64 && start == 64) || (n <= 32 && start % 32 == 0);
   if (legal) return;
-  fail(operand, std::to_string(n) + " partitions from partition " + std::to_string(start),
+  fail(Rule::start_partition, operand,
+       std::to_string(n) + " partitions from partition " + std::to_string(start),
        n > 64   ? "start partition 0 (more than 64 partitions)"
        : n > 32 ? "start partition 0 or 64 (33 to 64 partitions)"
                 : "start partition 0, 32, 64 or 96 (up to 32 partitions)");
@@ -454,7 +463,7 @@ void check_start_partition(std::string_view operand, const TensorRef& ref) {
 void check_same_rows(std::string_view a_name, const TensorRef& a, std::string_view b_name,
                      const TensorRef& b) {
   if (a.rows() == b.rows()) return;
-  fail(b_name, describe(b),
+  fail(Rule::partitions_differ, b_name, describe(b),
        std::to_string(a.rows()) + " partitions, as " + std::string(a_name) + " has " + describe(a) +
            ",");
 }
@@ -462,28 +471,29 @@ void check_same_rows(std::string_view a_name, const TensorRef& a, std::string_vi
 void check_same_shape(std::string_view a_name, const TensorRef& a, std::string_view b_name,
                       const TensorRef& b) {
   if (a.rows() == b.rows() && a.columns() == b.columns()) return;
-  fail(b_name, describe(b), "the shape of " + std::string(a_name) + ", " + describe(a) + ",");
+  fail(Rule::operand_shape, b_name, describe(b),
+       "the shape of " + std::string(a_name) + ", " + describe(a) + ",");
 }
 
 void check_not_both_psum(std::string_view a_name, const TensorRef& a, std::string_view b_name,
                          const TensorRef& b) {
   if (a.space != Space::kPsum || b.space != Space::kPsum) return;
-  fail(std::string(a_name) + " and " + std::string(b_name) +
-       " are both in PSUM; at least one in SBUF is required");
+  fail(Rule::both_in_psum, std::string(a_name) + " and " + std::string(b_name) +
+                               " are both in PSUM; at least one in SBUF is required");
 }
 
 void check_column(std::string_view operand, const Arg& arg, std::int64_t rows) {
   if (arg.kind != Arg::Kind::kTensor) return;
   const TensorRef& ref = *arg.tensor;
   if (ref.rows() == rows && ref.columns() == 1) return;
-  fail(operand, describe(ref),
+  fail(Rule::operand_size, operand, describe(ref),
        "a constant or a tensor of one column on " + std::to_string(rows) + " partitions");
 }
 
 void check_dtype(std::string_view operand, const TensorRef& ref, Dtypes allowed,
                  std::string_view required) {
   if (allowed.contains(ref.dtype)) return;
-  fail(operand, std::string(name(ref.dtype)), std::string(required));
+  fail(Rule::operand_dtype, operand, std::string(name(ref.dtype)), std::string(required));
 }
 
 }  // namespace nkisim::isa

@@ -8,24 +8,28 @@ void check_gather(const Param& param, const TensorRef& ref) {
   if (offset == nullptr) return;
   const std::string operand(param.name);
   if (!param.gather) {
-    fail(operand + " does not support a vector_offset; only DMA operands in HBM do");
+    fail(Rule::vector_offset,
+         operand + " does not support a vector_offset; only DMA operands in HBM do");
   }
   if (ref.space != Space::kHbm) {
-    fail(operand, "on chip with a vector_offset", "a tensor in HBM");
+    fail(Rule::operand_memory, operand, "on chip with a vector_offset", "a tensor in HBM");
   }
   if (find_dynamic(ref, DynamicOffset::Kind::kScalar) != nullptr ||
       find_dynamic(ref, DynamicOffset::Kind::kRegister) != nullptr) {
-    fail(operand + " has a scalar_offset and a vector_offset; at most one is required");
+    fail(Rule::vector_offset,
+         operand + " has a scalar_offset and a vector_offset; at most one is required");
   }
   const TensorRef& index = *offset->index;
   if (index.space != Space::kSbuf) {
-    fail("index of " + operand, describe(index), "a tensor in SBUF");
+    fail(Rule::operand_memory, "index of " + operand, describe(index), "a tensor in SBUF");
   }
   if (!is_integer(index.dtype)) {
-    fail("index of " + operand, std::string(name(index.dtype)), "an integer dtype");
+    fail(Rule::operand_dtype, "index of " + operand, std::string(name(index.dtype)),
+         "an integer dtype");
   }
   if (index.elements() < ref.rows()) {
-    fail("index of " + operand, "of " + std::to_string(index.elements()) + " indices",
+    fail(Rule::index_count, "index of " + operand,
+         "of " + std::to_string(index.elements()) + " indices",
          std::to_string(ref.rows()) + ", one per row,");
   }
 }

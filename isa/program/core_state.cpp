@@ -31,9 +31,10 @@ namespace {
 
 void require_set(std::int64_t id, const CoreState& state) {
   if (state.is_set(id)) return;
-  fail("register " + std::to_string(id) +
-       " is used but was never set; give register_alloc a value, or set it with register_move or "
-       "register_load first");
+  fail(Rule::register_never_set, "register " + std::to_string(id) +
+                                     " is used but was never set; give register_alloc a value, or "
+                                     "set it with register_move or "
+                                     "register_load first");
 }
 
 void require_set(const TensorRef& ref, const CoreState& state) {

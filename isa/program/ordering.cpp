@@ -85,7 +85,7 @@ class OrderCheck {
   }
 
   [[noreturn]] void refuse(const Inst& inst, const std::string& message) const {
-    Error e(ErrorCode::kBadInput, message);
+    Error e(Rule::ordering, message);
     e.at(spec(inst).name, inst.loc);
     program_.locate(e);
     throw e;
@@ -103,7 +103,7 @@ class OrderCheck {
 void check_ordering(const Program& program, bool earlier) {
   if (!program.ordered()) return;
   if (program.explicit_semaphores()) {
-    Error e(ErrorCode::kBadInput,
+    Error e(Rule::ordering,
             "id or after is given with explicit semaphores; wait and post are required there");
     program.locate(e);
     throw e;
@@ -114,9 +114,9 @@ void check_ordering(const Program& program, bool earlier) {
 void check_orderable(const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (op.control == OpSpec::Control::kNone && !op.on_sequencer) return;
-  fail(
-      "runs on the sequencers, in the program's order; an instruction of an engine is required "
-      "where one is to be ordered");
+  fail(Rule::ordering,
+       "runs on the sequencers, in the program's order; an instruction of an engine is required "
+       "where one is to be ordered");
 }
 
 std::string called(const Inst& inst, const Program& program) {

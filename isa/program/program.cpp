@@ -35,18 +35,22 @@ std::int64_t partition_capacity(const Machine& m, Space space) {
 
 void check_shape(const Tensor& t) {
   const auto what = [&] { return "tensor " + t.name; };
-  if (t.shape.empty()) fail(what() + " has no shape; at least one dimension is required");
+  if (t.shape.empty())
+    fail(Rule::tensor_shape, what() + " has no shape; at least one dimension is required");
   std::int64_t n = 1;
   for (std::int64_t s : t.shape) {
-    if (s < 1) fail(what(), "of shape with dimension " + std::to_string(s), "a size of at least 1");
+    if (s < 1)
+      fail(Rule::tensor_shape, what(), "of shape with dimension " + std::to_string(s),
+           "a size of at least 1");
     if (s > kMostElements / n) {
-      fail(what(), "of more than 2^36 elements, larger than any HBM", "fewer elements");
+      fail(Rule::tensor_too_large, what(), "of more than 2^36 elements, larger than any HBM",
+           "fewer elements");
     }
     n *= s;
   }
   if (t.space == Space::kHbm) return;
   if (t.partition + t.shape[0] > kPartitions) {
-    fail(what(),
+    fail(Rule::tensor_partitions, what(),
          "placed on partitions " + std::to_string(t.partition) + ".." +
              std::to_string(t.partition + t.shape[0] - 1),
          "a partition range within 0..127");
@@ -84,7 +88,7 @@ void Program::check_capacity(const Tensor& tensor) const {
   const std::int64_t capacity = partition_capacity(machine_, tensor.space);
   if (tensor.address >= 0 && end <= capacity) return;
   fail(
-      "tensor " + tensor.name,
+      Rule::tensor_outside_memory, "tensor " + tensor.name,
       "at bytes " + std::to_string(tensor.address) + ".." + std::to_string(end) + " of a partition",
       std::string("a place within the ") + std::to_string(capacity) + " bytes per partition of " +
           (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") + " on " + std::string(machine_.target));
@@ -98,7 +102,7 @@ std::uint32_t Program::add_tensor(Tensor tensor) {
   if (!tensor_ids_.try_emplace(added.name, id).second) {
     const std::string taken = added.name;
     tensors_.pop_back();
-    fail("tensor name " + taken + " is used twice; names must be unique");
+    fail(Rule::tensor_name_twice, "tensor name " + taken + " is used twice; names must be unique");
   }
   cores_ = std::max(cores_, added.core + 1);
   return id;
@@ -184,7 +188,8 @@ Opcode Program::add_opcode(std::string_view opcode) {
   }
   constexpr std::size_t kMaxOpcodes = 4096;
   const std::size_t index = index_of(opcodes_, opcode);
-  if (index >= kMaxOpcodes) fail("opcode", "the 4097th unknown one", "at most 4096");
+  if (index >= kMaxOpcodes)
+    fail(Rule::opcode_count, "opcode", "the 4097th unknown one", "at most 4096");
   return static_cast<Opcode>(static_cast<std::size_t>(Opcode::kCount) + index);
 }
 
@@ -308,8 +313,9 @@ void Program::track_blocks(const OpSpec& op, int core) {
   const Control wanted = open.empty() ? Control::kNone : closer_of(open.back()->control);
   const bool match = is_closer(op.control) ? wanted == op.control : wanted == Control::kIfEnd;
   if (!match) {
-    fail(std::string(op.name) + " closes no open block" +
-         (open.empty() ? "" : "; the innermost open one is " + std::string(open.back()->name)));
+    fail(Rule::block_structure,
+         std::string(op.name) + " closes no open block" +
+             (open.empty() ? "" : "; the innermost open one is " + std::string(open.back()->name)));
   }
   if (is_closer(op.control)) open.pop_back();
 }
@@ -317,7 +323,7 @@ void Program::track_blocks(const OpSpec& op, int core) {
 void Program::finish() const {
   for (const auto& open : open_blocks_) {
     if (!open.empty()) {
-      Error e(ErrorCode::kBadInput, std::string(open.back()->name) + " is never closed");
+      Error e(Rule::block_structure, std::string(open.back()->name) + " is never closed");
       locate(e);
       throw e;
     }

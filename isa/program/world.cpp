@@ -57,7 +57,8 @@ void check_arguments(const Program& program, const Inst& inst) {
                        t.role == TensorRole::kConstant;
     if (ref.on_chip() || (!given && t.role != TensorRole::kOutput)) return;
     fail(
-        param.name, "tensor " + t.name + ", an " + (given ? "input" : "output") + " of the kernel",
+        Rule::collective_of_argument, param.name,
+        "tensor " + t.name + ", an " + (given ? "input" : "output") + " of the kernel",
         "a tensor of the kernel's own in shared_hbm (stage it with dma_copy; the device's compiler "
         "refuses it: NCC_INLA001)");
   });
@@ -68,15 +69,18 @@ void check_counted(const Program& program, const Inst& inst, RankGroup group, bo
   const bool whole_chips = sequential(group) && group[0] % per_chip == 0 &&
                            static_cast<int>(group.size()) % per_chip == 0;
   if (program.cores() != 2) {
-    fail("replica_group", "used by ranks of one core", "ranks of two cores (LNC 2)");
+    fail(Rule::replica_groups, "replica_group", "used by ranks of one core",
+         "ranks of two cores (LNC 2)");
   }
   if (gather) {
     if (whole_chips && static_cast<int>(group.size()) == per_chip) return;
-    fail("replica_group", text_of(group), "the " + std::to_string(per_chip) + " ranks of one chip");
+    fail(Rule::replica_groups, "replica_group", text_of(group),
+         "the " + std::to_string(per_chip) + " ranks of one chip");
   }
   if (program.machine().generation >= Generation::kV4) {
     if (whole_chips && chips_of(program, group) > 1) return;
-    fail("replica_group", text_of(group), "all ranks of more than one chip, in sequence");
+    fail(Rule::replica_groups, "replica_group", text_of(group),
+         "all ranks of more than one chip, in sequence");
   }
   const int node = per_chip * program.machine().chips_per_instance;
   const bool same_index =
@@ -84,28 +88,31 @@ void check_counted(const Program& program, const Inst& inst, RankGroup group, bo
         return rank % node == group[0] % node;
       });
   if (!same_index) {
-    fail("replica_group", text_of(group),
+    fail(Rule::replica_groups, "replica_group", text_of(group),
          "ranks of the same index in different instances (" + std::to_string(node) +
              " ranks apart) on " + std::string(program.machine().target));
   }
   const int displs = param_index(spec(inst), "has_rdispls");
-  if (inst.flag(displs)) fail("has_rdispls", "true", "false without a NeuronSwitch (trn3)");
+  if (inst.flag(displs))
+    fail(Rule::has_rdispls, "has_rdispls", "true", "false without a NeuronSwitch (trn3)");
 }
 
 // What the device refuses although it has a clear meaning (docs/collectives.md has the sources).
 void check_device(const Program& program, const Inst& inst, RankGroup group) {
   const OpSpec& op = spec(inst);
   const bool counted = op.name == "all_to_all_v" || op.name == "all_gather_v";
-  if (group.size() < 2) fail("replica_group", "a group of one rank", "at least two ranks");
+  if (group.size() < 2)
+    fail(Rule::replica_groups, "replica_group", "a group of one rank", "at least two ranks");
   if (counted) check_counted(program, inst, group, op.name == "all_gather_v");
   if (op.name == "all_to_all" && (group.size() == 2 || !sequential(group))) {
-    fail("replica_group", text_of(group), "more than two ranks in sequence");
+    fail(Rule::replica_groups, "replica_group", text_of(group), "more than two ranks in sequence");
   }
   const int channels = param_index(op, "channel_ids");
   if (channels >= 0 && inst.has(channels) && inst.list(channels).size() > 2) {
     const auto chips = static_cast<std::size_t>(program.machine().chips_per_instance);
     if (chips_of(program, group) < chips) {
-      fail("channel_ids", std::to_string(inst.list(channels).size()) + " channels",
+      fail(Rule::channel_ids, "channel_ids",
+           std::to_string(inst.list(channels).size()) + " channels",
            "at most 2 unless the group has ranks of all " + std::to_string(chips) +
                " chips of an instance");
     }
@@ -117,7 +124,7 @@ void check_call(const Program& program, const Inst& inst, const World& world) {
   const IntList& list = inst.list(groups_param(op));
   for (const std::int64_t rank : list) {
     if (rank >= world.ranks) {
-      fail(op.params[static_cast<std::size_t>(groups_param(op))].name,
+      fail(Rule::replica_groups, op.params[static_cast<std::size_t>(groups_param(op))].name,
            "rank " + std::to_string(rank),
            "a rank below " + std::to_string(world.ranks) + ", the number of ranks of the run,");
     }
@@ -153,7 +160,8 @@ RingOrder parse_ring_order(std::string_view text) {
       return {RingOrder::Kind::kShuffle, seed};
     }
   }
-  fail("ring order", std::string(text), "group, reverse, shuffle or shuffle:SEED");
+  fail(Rule::ring_order, "ring order", std::string(text),
+       "group, reverse, shuffle or shuffle:SEED");
 }
 
 std::vector<std::int64_t> ring_of(RankGroup group, std::int64_t channel, const RingOrder& order) {
@@ -199,12 +207,13 @@ bool may_keep(const Program& program, const Inst& inst) {
 
 void check_world(const Program& program, const World& world) {
   if (world.ranks < 1 || world.ranks > World::kMostRanks) {
-    fail("ranks", std::to_string(world.ranks), "1 to " + std::to_string(World::kMostRanks));
+    fail(Rule::rank_count, "ranks", std::to_string(world.ranks),
+         "1 to " + std::to_string(World::kMostRanks));
   }
   const int n = world.ranks;
   const bool usual = n <= 16 ? (n & (n - 1)) == 0 : n % kMostSteady == 0;
   if (!usual && !world.any_shape) {
-    fail("ranks", std::to_string(n),
+    fail(Rule::rank_count, "ranks", std::to_string(n),
          "1, 2, 4, 8, 16 or a multiple of 32, as the device's runtime does");
   }
   for (const Inst& inst : program.insts()) {

@@ -10,7 +10,7 @@ namespace nkisim::isa {
 namespace {
 
 [[noreturn]] void fail_at(const Member& member, const std::string& message) {
-  Error e(ErrorCode::kBadInput, message);
+  Error e(Rule::ranks_disagree, message);
   e.at(spec(*member.inst).name, member.inst->loc);
   member.code().locate(e);
   throw e;
@@ -412,7 +412,7 @@ void fail_deadlock(std::span<const WaitingRank> all) {
     text += ", which";
     at = next;
   }
-  Error e(ErrorCode::kBadInput, text);
+  Error e(Rule::rank_deadlock, text);
   e.at(spec(*first->inst).name, first->inst->loc);
   first->program->locate(e);
   throw e;

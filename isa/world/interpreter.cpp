@@ -95,7 +95,7 @@ void go_on(const Cores& cores) {
 void collect_alone(const Cores& cores, const InterpretOptions& options) {
   const std::vector<std::int64_t> group = group_of(*cores.front()->waiting, options.rank);
   if (group.size() > 1 && !options.lockstep) {
-    Error e(ErrorCode::kBadInput,
+    Error e(Rule::needs_other_ranks,
             "the result depends on other ranks, which do not run here" +
                 std::string(options.world.ranks > 1
                                 ? " (values are asked for while the kernel is recorded)"
@@ -224,7 +224,7 @@ class WorldRuns {
     try {
       const bool whole = fn(order);
       if (whole || spread_.link == nullptr) return whole;
-      failure_ = Failure{time, order, Error(ErrorCode::kBadInput, "the run was interrupted")};
+      failure_ = Failure{time, order, Error(Rule::interrupted, "the run was interrupted")};
     } catch (const Error& e) {
       if (spread_.link == nullptr) throw;
       failure_ = Failure{time, order, e};

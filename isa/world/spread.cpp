@@ -54,7 +54,7 @@ Parcel get_parcel(WordReader& in, const Program& program) {
 
 std::string_view WordReader::next(std::uint64_t count) {
   if (count > bytes_.size()) {
-    throw Error(ErrorCode::kInternal, "internal error: a message of another process is too short");
+    throw Error(Rule::internal_error, "internal error: a message of another process is too short");
   }
   const std::string_view part = bytes_.substr(0, count);
   bytes_.remove_prefix(count);
@@ -114,8 +114,9 @@ void put_failure(Words& out, const std::optional<Failure>& failure) {
   const Error& e = failure->error;
   out.put(failure->time);
   out.put(failure->order);
-  out.put(e.code());
+  out.put(e.rule());
   out.put(e.loc());
+  out.put(e.limit());
   for (const std::string* text : {&e.message(), &e.instruction(), &e.trace_file(), &e.kernel_file(),
                                   &e.operand(), &e.found(), &e.required()}) {
     out.put_text(*text);
@@ -125,15 +126,16 @@ void put_failure(Words& out, const std::optional<Failure>& failure) {
 std::optional<Failure> get_failure(WordReader& in) {
   if (!in.get<bool>()) return std::nullopt;
   const auto time = in.get<std::int64_t>(), order = in.get<std::int64_t>();
-  const auto code = in.get<ErrorCode>();
+  const auto rule = in.get<Rule>();
   const auto loc = in.get<SourceLoc>();
-  Error error(code, std::string(in.text()));
+  const auto limit = in.get<std::int64_t>();
+  Error error(rule, std::string(in.text()));
   error.at(in.text(), loc);
   const std::string_view trace_file = in.text(), kernel_file = in.text();
   if (!trace_file.empty() || !kernel_file.empty()) error.in(trace_file, kernel_file);
   const std::string_view operand = in.text();
   const std::string found(in.text()), required(in.text());
-  error.of(operand, found, required);
+  error.of(operand, found, required).below(limit);
   return Failure{time, order, error};
 }
 

@@ -18,18 +18,20 @@ auto& at(T& list, int i) {
 
 void check(const CollectiveRequest& request, int ranks) {
   if (request.ranks.empty() || request.triggered.size() != request.ranks.size()) {
-    isa::fail("collective", std::to_string(request.triggered.size()) + " trigger times",
+    isa::fail(isa::Rule::collective_model, "collective",
+              std::to_string(request.triggered.size()) + " trigger times",
               "one for each of its " + std::to_string(request.ranks.size()) + " ranks");
   }
   for (const int rank : request.ranks) {
     if (rank >= 0 && rank < ranks) continue;
-    isa::fail("collective", "rank " + std::to_string(rank),
+    isa::fail(isa::Rule::collective_model, "collective", "rank " + std::to_string(rank),
               "a rank of the world of " + std::to_string(ranks));
   }
   for (const auto& [source, target] : request.pairs) {
     const auto n = static_cast<int>(request.ranks.size());
     if (source >= 0 && source < n && target >= 0 && target < n) continue;
-    isa::fail("collective", "a pair outside the group", "positions below " + std::to_string(n));
+    isa::fail(isa::Rule::collective_model, "collective", "a pair outside the group",
+              "positions below " + std::to_string(n));
   }
 }
 
@@ -341,7 +343,8 @@ RankPart Collectives::part(Id id, int position) const {
 CollectiveTiming Collectives::take(Id id) {
   const auto known = operations_.find(id);
   if (known == operations_.end() || known->second.unfinished != 0) {
-    isa::fail("collective", "operation " + std::to_string(id), "one that has ended");
+    isa::fail(isa::Rule::collective_model, "collective", "operation " + std::to_string(id),
+              "one that has ended");
   }
   CollectiveTiming timing = std::move(known->second.timing);
   operations_.erase(known);

@@ -49,10 +49,10 @@ int ring_steps(int a, int b, int n) {
 Topology::Topology(const TopologyConfig& config, int lnc, int ranks)
     : config_(config), lnc_(lnc), ranks_(ranks), ranks_per_chip_(0), chips_(0) {
   if (lnc < 1 || config.cores_per_chip % lnc != 0 || lnc > config.cores_per_stack) {
-    isa::fail("lnc", std::to_string(lnc),
+    isa::fail(isa::Rule::collective_model, "lnc", std::to_string(lnc),
               "a divisor of the " + std::to_string(config.cores_per_stack) + " cores of a stack");
   }
-  if (ranks < 1) isa::fail("ranks", std::to_string(ranks), "at least 1");
+  if (ranks < 1) isa::fail(isa::Rule::rank_count, "ranks", std::to_string(ranks), "at least 1");
   ranks_per_chip_ = config.cores_per_chip / lnc;
   chips_ = (ranks + ranks_per_chip_ - 1) / ranks_per_chip_;
 }

@@ -44,7 +44,7 @@ Choices options(const Choices& given) {
   }
   for (const auto& [name, value] : given) {
     if ((", " + names + ",").find(", " + name + ",") == std::string::npos) {
-      throw Error(ErrorCode::kUsage,
+      throw Error(isa::Rule::compiler_switch,
                   "the compiler has no switch '" + name + "'; one of " + names + " is required");
     }
   }

@@ -39,9 +39,11 @@ std::string junit_xml(const std::string& suite,
   return nkisim::junit_xml(suite, cases, seconds);
 }
 
-std::string error_kind(const std::string& message) {
-  const nkisim::ErrorEntry* entry = nkisim::find_error(message);
-  return entry == nullptr ? "operand" : std::string(entry->kind);
+// The name of the kind that a rule is of.
+std::string kind_of_rule(const std::string& id) {
+  const auto rule = find_rule(id);
+  if (!rule) throw py::key_error(id);
+  return std::string(info(info(*rule).kind).name);
 }
 
 // Writes the trace, as compiled or as recorded; the data of input `id` is array `keys[id]` of the
@@ -121,7 +123,7 @@ void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("check_budgets", &check_budgets, py::arg("texts"), py::arg("summary"),
         py::arg("totals") = "{}");
   m.def("junit_xml", &junit_xml);
-  m.def("error_kind", &error_kind);
+  m.def("kind_of_rule", &kind_of_rule);
   program.def("save", &save).def("refusals", &refused);
 }
 

@@ -85,9 +85,10 @@ void raise(const isa::Error& e) {
     return;
   }
   const isa::SourceLoc& loc = e.loc();
-  const py::object error =
-      py::handle(front.error)(e.message(), kCodes[static_cast<std::size_t>(e.code())],
-                              e.instruction(), loc.trace_line, e.kernel_file(), loc.kernel_line);
+  const py::object error = py::handle(front.error)(
+      e.message(), kCodes[static_cast<std::size_t>(e.code())], e.instruction(), loc.trace_line,
+      e.kernel_file(), loc.kernel_line, name(e.rule()), e.operand(), e.found(), e.required());
+  if (e.limit() > 0) error.attr("limit") = e.limit();
   PyErr_SetObject(front.error, error.ptr());
 }
 

@@ -28,19 +28,22 @@ void release(PyObject* self) {
 // Adds the edge, where both record something.
 void order_after(Recorder& recorder, const Handle& later, PyObject* producer) {
   if (Py_TYPE(producer) != handle_type) {
-    isa::fail("producer", text_of(producer), "what a call of nki.isa returned");
+    isa::fail(isa::Rule::ordering, "producer", text_of(producer),
+              "what a call of nki.isa returned");
   }
   const Handle& earlier = *handle_of(producer);
   if (earlier.recorder == nullptr) return;
   if (earlier.recorder != later.recorder) {
-    isa::fail("an instruction of another recording is a producer; one of this kernel is required");
+    isa::fail(isa::Rule::ordering,
+              "an instruction of another recording is a producer; one of this kernel is required");
   }
   const auto& insts = recorder.program.insts();
   const Inst &consumer = insts[later.number], &before = insts[earlier.number];
   isa::check_orderable(consumer);
   isa::check_orderable(before);
   if (consumer.core != before.core) {
-    isa::fail("producer", isa::called(before, recorder.program) + " on another core",
+    isa::fail(isa::Rule::ordering, "producer",
+              isa::called(before, recorder.program) + " on another core",
               "an instruction of the same core");
   }
   recorder.program.order_after(later.number, earlier.number);
@@ -53,7 +56,8 @@ PyObject* depends_on(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     auto& recorder = py::handle(later.recorder).cast<Recorder&>();
     try {
       if (!recorder.program.virtual_addresses()) {
-        isa::fail("is called after the kernel was recorded; a call within it is required");
+        isa::fail(isa::Rule::kernel_ended,
+                  "is called after the kernel was recorded; a call within it is required");
       }
       for (Py_ssize_t i = 0; i < count; ++i) order_after(recorder, later, args[i]);
     } catch (Error& e) {

@@ -141,11 +141,13 @@ TensorRef Recorder::operand(PyObject* tensor, bool exact) {
     const auto n = PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), 0));
     const auto pitch = owner.extent_bytes() / size_bytes(r.dtype);
     if (n > 1 && PyLong_AsLongLong(PyTuple_GET_ITEM(strides.ptr(), 0)) != pitch) {
-      fail(
-          "a tensor with a step or broadcast along its partitions; consecutive partitions are "
-          "required");
+      fail(isa::Rule::partition_step,
+           "a tensor with a step or broadcast along its partitions; consecutive partitions are "
+           "required");
     }
-    if (n > 0xffff) fail("a tensor on " + std::to_string(n) + " partitions; at most 128 exist");
+    if (n > 0xffff)
+      fail(isa::Rule::partition_count,
+           "a tensor on " + std::to_string(n) + " partitions; at most 128 exist");
     r.partition = static_cast<std::uint16_t>(owner.partition + front.part.integer_of(tensor));
     r.partitions = static_cast<std::uint16_t>(n);
   }
@@ -316,7 +318,7 @@ static Engine engine_of(PyObject* value) {
   PyObject* engine = PyDict_GetItemWithError(front.engines, value);
   if (engine == nullptr) {
     PyErr_Clear();
-    fail("engine", text_of(value), "one of nki.isa.engine");
+    fail(isa::Rule::unknown_engine, "engine", text_of(value), "one of nki.isa.engine");
   }
   return static_cast<Engine>(PyLong_AsLong(engine));
 }

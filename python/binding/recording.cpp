@@ -88,7 +88,7 @@ void bind_recording(py::class_<Recorder>& program) {
   program
       .def(py::init([](const std::string& target) {
         const auto machine = find_machine(target);
-        if (!machine) fail("target", target, "trn1, inf2, trn2 or trn3");
+        if (!machine) fail(isa::Rule::trace_target, "target", target, "trn1, inf2, trn2 or trn3");
         return std::make_unique<Recorder>(*machine);
       }))
       .def("location",

@@ -9,7 +9,7 @@ using isa::Param;
 using isa::ParamKind;
 
 void refuse(const Param& param, PyObject* value, const std::string& required) {
-  isa::fail(param.name, text_of(value), required);
+  isa::fail(isa::Rule::python_value, param.name, text_of(value), required);
 }
 
 Arg int_arg(Arg::Kind kind, std::int64_t v) {

@@ -42,8 +42,11 @@ def collective_permute_implicit_reduce(srcs0_by_channel: Sequence[Tensor], srcs1
 def current() -> Any:
     """The recorder of the kernel that runs; an error outside of a kernel."""
 
-def fail(message: Any, instruction: Any = ..., kind: Any = ...) -> Any:
-    """Raises `kind` located at the kernel's line."""
+def fail(rule: Any, message: Any, instruction: Any = ..., kind: Any = ..., **parts: Any) -> Any:
+    """Raises `kind`, of a rule of isa/rules/rules.def, located at the kernel's line."""
+
+def fail_on(rule: Any, operand: Any, found: Any, required: Any, instruction: Any = ..., kind: Any = ..., verb: Any = ...) -> Any:
+    """The same with the message "OPERAND is FOUND; REQUIRED is required"."""
 
 def rank_id(name: str | None = ...) -> NkiInstruction:
     """rank_id: Puts the number of this rank in the world into a register."""

@@ -206,17 +206,17 @@ def find_kernel(module, name, parameters):
         if not known and len(jitted) != 1:
             raise Error(f"the file has {len(jitted)} kernels ({', '.join(jitted) or 'none'}); "
                         f"one of them by name, or a function called {NAMES[0]}, is required",
-                        code="usage")
+                        rule="kernel_choice", code="usage")
         name = (known or jitted)[0]
     function = getattr(module, name, None)
     if not callable(function):
-        raise Error(f"the file has no function {name}", code="usage")
+        raise Error(f"the file has no function {name}", rule="kernel_choice", code="usage")
     if not parameters or isinstance(function, Kernel):
         return function, parameters
     made = function(**parameters)
     if not callable(made):
         raise Error(f"{name}(...) gives {type(made).__name__}; a kernel is required",
-                    code="usage")
+                    rule="kernel_choice", code="usage")
     return made, {}
 
 
@@ -266,7 +266,8 @@ def _saved(recorder, given, folder, name):
 def _layout(tensor):
     """Where the elements of an output are in its storage: offset in bytes, strides in elements."""
     if tensor.dyn is not None:
-        raise Error("the kernel returns a view with a dynamic address; a tensor is required")
+        raise Error("the kernel returns a view with a dynamic address; a tensor is required",
+                    rule="kernel_result")
     return {"tensor": tensor.st.name, "shape": list(tensor.shape), "dtype": str(tensor.dtype),
             "offset": int(tensor.off), "strides": [int(s) for s in tensor.strides]}
 
@@ -301,7 +302,7 @@ def describe(job):
         raise
     except Exception as problem:
         flags.watch(False)
-        if "recorded on shapes alone" in str(problem):
+        if getattr(problem, "rule", "") == "recorded_on_shapes":
             flags.add("reads_values", "looks at a tile's values while it is recorded")
         found = {"ok": False, "error": _described(problem, job["path"])}
     flags.watch(False)

@@ -83,13 +83,17 @@ bool report(const isa::Program& program, const std::vector<checks::Remark>& rema
   const std::vector<std::string> lines = checks::remark_lines(program, remarks);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const checks::Remark& r = remarks[i];
-    if (r.error) {
+    const bool error = isa::info(r.rule).normal == isa::Level::kError;
+    if (error) {
       std::cerr << "nkisim: " << lines[i] << '\n';
     } else {
       log::warn(lines[i]);
     }
-    json.push_back({{"error", r.error}, {"line", r.inst->loc.trace_line}, {"text", lines[i]}});
-    wrong = wrong || r.error;
+    json.push_back({{"error", error},
+                    {"line", r.inst->loc.trace_line},
+                    {"text", lines[i]},
+                    {"rule", isa::name(r.rule)}});
+    wrong = wrong || error;
   }
   return wrong;
 }

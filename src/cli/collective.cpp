@@ -44,7 +44,7 @@ CollectiveKind kind_of(const std::string& text) {
     if (text == models::name(kind)) return kind;
     known += (known.empty() ? "" : ", ") + std::string(models::name(kind));
   }
-  usage("'" + text + "' is not one of " + known);
+  usage(isa::Rule::option_value, "'" + text + "' is not one of " + known);
 }
 
 // "8K", "1MiB", "4096"
@@ -60,7 +60,8 @@ std::int64_t size_of(const std::string& text) {
       if (unit == kUnits.at(u) || unit == kUnits.at(u).substr(0, 1)) return n << (10 * u);
     }
   }
-  usage("a size is a number of bytes, or of K, M or G (1024), not '" + text + "'");
+  usage(isa::Rule::option_value,
+        "a size is a number of bytes, or of K, M or G (1024), not '" + text + "'");
 }
 
 std::vector<int> group_of(const Args& args, int ranks) {
@@ -75,7 +76,7 @@ std::vector<int> group_of(const Args& args, int ranks) {
     const auto [rest, error] = std::from_chars(at, text.data() + text.size(), rank);
     const bool ends = rest == text.data() + text.size();
     if (error != std::errc{} || (!ends && *rest != ',')) {
-      usage("--group takes ranks, 0,1,2,3, not '" + text + "'");
+      usage(isa::Rule::option_value, "--group takes ranks, 0,1,2,3, not '" + text + "'");
     }
     group.push_back(rank);
     at = rest;
@@ -83,10 +84,11 @@ std::vector<int> group_of(const Args& args, int ranks) {
   std::vector<int> sorted = group;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    usage("--group has a rank twice");
+    usage(isa::Rule::option_value, "--group has a rank twice");
   }
   if (sorted.front() < 0 || sorted.back() >= ranks) {
-    usage("--group takes ranks below " + std::to_string(ranks) + ", not '" + text + "'");
+    usage(isa::Rule::option_value,
+          "--group takes ranks below " + std::to_string(ranks) + ", not '" + text + "'");
   }
   return group;
 }
@@ -180,20 +182,22 @@ void print(const nlohmann::ordered_json& r) {
 
 int run(const Args& args) {
   const std::vector<std::string> words = texts(args, "words");
-  if (words.size() != 2) usage("collective takes an operation and a size");
+  if (words.size() != 2) usage(isa::Rule::option_value, "collective takes an operation and a size");
   const models::Config config = load_config(args["target"].as<std::string>(), texts(args, "set"));
   const int ranks = args["ranks"].as<int>();
   const int lnc =
       given(args, "lnc") ? args["lnc"].as<int>() : std::min(2, config.topology.cores_per_stack);
-  if (ranks < 1 || ranks > kMostRanks) usage("--ranks takes 1 to 4096");
+  if (ranks < 1 || ranks > kMostRanks) usage(isa::Rule::option_value, "--ranks takes 1 to 4096");
   const int most = config.topology.cores_per_stack;
   if (lnc < 1 || lnc > most || config.topology.cores_per_chip % lnc != 0) {
-    usage("--lnc takes 1 to " + std::to_string(most) + " on " + config.target);
+    usage(isa::Rule::option_value,
+          "--lnc takes 1 to " + std::to_string(most) + " on " + config.target);
   }
   const models::Collectives world(config, lnc, ranks);
   const models::CollectiveRequest request = request_of(args, words);
   const int operations = args["repeat"].as<int>();
-  if (operations < 1 || operations > 100'000) usage("--repeat takes 1 to 100000");
+  if (operations < 1 || operations > 100'000)
+    usage(isa::Rule::option_value, "--repeat takes 1 to 100000");
   const nlohmann::ordered_json r = result(world.alone(request), world.topology(), request,
                                           duration_ns(config, lnc, ranks, request, operations));
   if (wants_json(args)) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "isa/base/error.hpp"
+
 namespace nkisim::cli {
 
 inline constexpr int kOk = 0;
@@ -58,7 +60,7 @@ const Command& diff_profile_command();
 const Command& explain_command();
 
 /// Throws a usage Error (exit 2).
-[[noreturn]] void usage(const std::string& message);
+[[noreturn]] void usage(isa::Rule rule, const std::string& message);
 /// The value of an option, empty if it was not given.
 [[nodiscard]] std::string text(const Args& args, const std::string& option);
 [[nodiscard]] std::vector<std::string> texts(const Args& args, const std::string& option);

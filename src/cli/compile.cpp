@@ -80,7 +80,7 @@ int run(const Args& args) {
   const std::string output = required(args, "output");
   const bool on_stdout = output == "-";
   if (on_stdout && wants_json(args)) {
-    usage("--json and a trace on standard output exclude each other");
+    usage(isa::Rule::options_exclude, "--json and a trace on standard output exclude each other");
   }
   TraceFile trace = read(args);
   const std::size_t before = trace.program->insts().size();

@@ -58,8 +58,9 @@ models::Config config_for(const Args& args, const isa::Program& program) {
   models::Config config =
       load_config(name.empty() ? std::string(program.machine().target) : name, texts(args, "set"));
   if (config.target != program.machine().target) {
-    usage("config " + name + " describes " + config.target + " but the trace runs on " +
-          std::string(program.machine().target) + "; add --target " + config.target);
+    usage(isa::Rule::config_of_other_target,
+          "config " + name + " describes " + config.target + " but the trace runs on " +
+              std::string(program.machine().target) + "; add --target " + config.target);
   }
   return config;
 }

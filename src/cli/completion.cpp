@@ -42,7 +42,8 @@ void print_bash(std::ostream& out) {
          "COMPREPLY=($(compgen -W "
          "\"";
   for (const Metric& m : metrics()) out << m.name << ' ';
-  for (const ErrorEntry& e : error_table()) out << e.kind << ' ';
+  for (const isa::KindInfo& kind : isa::all_kinds()) out << kind.name << ' ';
+  for (const isa::RuleInfo& rule : isa::all_rules()) out << rule.id << ' ';
   out << "\" -- \"$cur\")); return; fi\n  if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "
          "\"$options\" -- \"$cur\"))\n"
          "  else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n}\ncomplete -o filenames -F _nkisim "
@@ -53,7 +54,7 @@ int run(const Args& args) {
   const std::string shell = required(args, "shell");
   std::ostringstream script;
   if (shell != "bash" && shell != "zsh")
-    usage("completion knows bash and zsh, not '" + shell + "'");
+    usage(isa::Rule::option_value, "completion knows bash and zsh, not '" + shell + "'");
   // zsh loads a file of its function path as a function when it is first asked, so that the first
   // answer is due at the end of the file; where the file is sourced none is.
   if (shell == "zsh") script << "#compdef nkisim\nautoload -U +X bashcompinit && bashcompinit\n";

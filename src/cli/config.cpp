@@ -25,7 +25,8 @@ json resolved(const Args& args, const std::string& name) {
   json config = load_config_json(name);
   for (const std::string& item : texts(args, "set")) {
     const std::size_t eq = item.find('=');
-    if (eq == std::string::npos) usage("--set takes path=value, not '" + item + "'");
+    if (eq == std::string::npos)
+      usage(isa::Rule::option_value, "--set takes path=value, not '" + item + "'");
     apply_override(config, item.substr(0, eq), item.substr(eq + 1));
   }
   static_cast<void>(parse_config(config));
@@ -59,7 +60,8 @@ int run(const Args& args) {
   const auto words = texts(args, "words");
   const std::string action = words.empty() ? "list" : words[0];
   const auto need = [&](std::size_t n, const char* what) {
-    if (words.size() != n + 1) usage("config " + action + " takes " + what);
+    if (words.size() != n + 1)
+      usage(isa::Rule::config_arguments, "config " + action + " takes " + what);
   };
   if (action == "list") {
     if (wants_json(args)) {
@@ -81,7 +83,8 @@ int run(const Args& args) {
     need(2, "two config names or files");
     return diff(args, words[1], words[2]);
   } else {
-    usage("config takes list, show, validate or diff, not '" + action + "'");
+    usage(isa::Rule::option_value,
+          "config takes list, show, validate or diff, not '" + action + "'");
   }
   return kOk;
 }

@@ -24,7 +24,8 @@ int run(const Args& args) {
   const TraceFile trace = read_trace(required(args, "trace"));
   const std::string output = required(args, "output");
   if (output == "-") {
-    if (wants_json(args)) usage("--json and a trace on standard output exclude each other");
+    if (wants_json(args))
+      usage(isa::Rule::options_exclude, "--json and a trace on standard output exclude each other");
     std::cout << format_trace(trace, TraceForm::kText);
     return kOk;
   }

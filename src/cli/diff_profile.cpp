@@ -56,14 +56,17 @@ TimedRun simulated_run(const Args& args, const HwProfile& hw) {
   auto overrides = args["set"].as<std::vector<std::string>>();
   if (std::filesystem::is_directory(path) || !is_trace(path)) {
     if (!overrides.empty() || args.count("config") != 0) {
-      usage("--config and --set need a trace to simulate; " + path + " is a result");
+      usage(isa::Rule::options_exclude,
+            "--config and --set need a trace to simulate; " + path + " is a result");
     }
     return timed_run(read_profile_input(path));
   }
   const TraceFile trace = read_trace(path);
   if (args.count("throttle-from-profile") != 0) {
     const auto phase = throttle_phase(hw);
-    if (!phase) usage("--throttle-from-profile: the profile does not show the PE throttle");
+    if (!phase)
+      usage(isa::Rule::options_exclude,
+            "--throttle-from-profile: the profile does not show the PE throttle");
     overrides.push_back("throttle.first_boundary=" + std::to_string(*phase));
   }
   const std::string config = args.count("config") != 0

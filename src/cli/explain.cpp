@@ -1,5 +1,7 @@
-// nkisim explain: what a metric or an error means.
+// nkisim explain: what a metric, a kind of errors or a rule means.
+#include <array>
 #include <iostream>
+#include <ranges>
 #include <sstream>
 
 #include "src/cli/command.hpp"
@@ -29,8 +31,24 @@ void print_list() {
                "{dma}: static, software_dynamic, hardware_dynamic; {core}: nc0, nc1)\n";
   for (const MetricEntry& e : metric_table()) line(e.name, e.meaning);
   std::cout << "\nkinds of errors\n";
-  for (const ErrorEntry& e : error_table()) line(e.kind, e.meaning);
-  std::cout << "\n`nkisim explain NAME` says more; a whole error message works, too.\n";
+  for (const isa::KindInfo& kind : isa::all_kinds()) line(kind.name, kind.meaning);
+  std::cout << "\n`nkisim explain NAME` says more, of a kind also its rules, which --suppress and\n"
+               "--error name; the words of an error message work, too.\n";
+}
+
+// Every rule with what it is without and with --strict.
+void print_rules() {
+  constexpr std::array<std::string_view, 3> kLevels = {"-", "warning", "error"};
+  std::cout << "\n## Rules\n\nWhat messages are told by, in `--json` (`rule`), in Python "
+               "(`Error.rule`), in `--suppress` and `--error`. Since: the first SDK release whose "
+               "documents have the rule.\n\n| Rule | Kind | Meaning | Is | With `--strict` | Since "
+               "|\n|---|---|---|---|---|---|\n";
+  for (const isa::RuleInfo& r : isa::all_rules()) {
+    std::cout << "| `" << r.id << "` | " << isa::info(r.kind).name << " | " << r.meaning << " | "
+              << kLevels.at(static_cast<std::size_t>(r.normal)) << " | "
+              << kLevels.at(static_cast<std::size_t>(r.strict)) << " | "
+              << (r.from == 0 ? "" : "2." + std::to_string(r.from)) << " |\n";
+  }
 }
 
 void print_markdown() {
@@ -44,12 +62,14 @@ void print_markdown() {
     std::cout << "| `" << e.name << "` | " << e.unit << " | " << e.meaning << " | " << e.how
               << " | " << e.source << " |\n";
   }
-  std::cout << "\n## Errors\n\n`--json` names the kind of an error; so does `nkisim explain "
-               "'MESSAGE'`.\n\n| Kind | Meaning | Usual cause | What to do |\n|---|---|---|---|\n";
-  for (const ErrorEntry& e : error_table()) {
-    std::cout << "| `" << e.kind << "` | " << e.meaning << " | " << e.cause << " | " << e.fix
-              << " |\n";
+  std::cout << "\n## Errors\n\n`--json` names the kind and the rule of an error; `nkisim explain "
+               "'MESSAGE'` finds them by the message's words.\n\n| Kind | Meaning | Usual cause | "
+               "What to do |\n|---|---|---|---|\n";
+  for (const isa::KindInfo& kind : isa::all_kinds()) {
+    std::cout << "| `" << kind.name << "` | " << kind.meaning << " | " << kind.cause << " | "
+              << kind.cure << " |\n";
   }
+  print_rules();
 }
 
 void print(const Metric& metric) {
@@ -58,9 +78,27 @@ void print(const Metric& metric) {
             << "\n  nkisim   " << e.how << "\n  source   " << e.source << '\n';
 }
 
-void print(const ErrorEntry& e) {
-  std::cout << "error: " << e.kind << "\n  meaning  " << e.meaning << "\n  cause    " << e.cause
-            << "\n  fix      " << e.fix << '\n';
+void print(const isa::KindInfo& kind) {
+  std::cout << "error: " << kind.name << "\n  meaning  " << kind.meaning << "\n  cause    "
+            << kind.cause << "\n  fix      " << kind.cure << "\n  rules    ";
+  std::string_view between;
+  for (const isa::Rule rule : rules_of(kind)) {
+    std::cout << between << isa::name(rule);
+    between = ", ";
+  }
+  std::cout << '\n';
+}
+
+void print(const isa::Rule& rule) {
+  const isa::RuleInfo& r = isa::info(rule);
+  std::cout << (r.normal == isa::Level::kError ? "error: " : "warning: ") << isa::info(r.kind).name
+            << "\n  rule     " << r.id << "\n  meaning  " << r.meaning << "\n  cause    "
+            << isa::cause(rule) << "\n  fix      " << isa::cure(rule) << '\n';
+  std::string_view label = "  says     ";
+  for (const auto line : std::views::split(r.says, '\n')) {
+    std::cout << label << std::string_view(line.begin(), line.end()) << '\n';
+    label = "           ";
+  }
 }
 
 int show(const std::string& what, bool json) {
@@ -72,8 +110,11 @@ int show(const std::string& what, bool json) {
     return kOk;
   };
   if (const Metric* metric = find_metric(what)) return say(*metric);
-  if (const ErrorEntry* error = find_error(what)) return say(*error);
-  usage("'" + what + "' is neither a metric nor an error" + near_metrics(what));
+  if (const isa::KindInfo* kind = find_kind(what)) return say(*kind);
+  if (const auto rule = isa::find_rule(what)) return say(*rule);
+  if (const auto near = rules_about(what); !near.empty()) return say(near.front());
+  usage(isa::Rule::explained_name,
+        "'" + what + "' is neither a metric nor an error" + near_metrics(what));
 }
 
 int run(const Args& args) {
@@ -83,9 +124,12 @@ int run(const Args& args) {
   if (args.count("markdown") != 0) {
     print_markdown();
   } else if (wants_json(args)) {
-    Json all = {{"metrics", Json::array()}, {"errors", Json::array()}};
+    Json all = {{"metrics", Json::array()}, {"errors", Json::array()}, {"rules", Json::array()}};
     for (const Metric& m : metrics()) all["metrics"].push_back(to_json(m));
-    for (const ErrorEntry& e : error_table()) all["errors"].push_back(to_json(e));
+    for (const isa::KindInfo& kind : isa::all_kinds()) all["errors"].push_back(to_json(kind));
+    for (std::size_t i = 0; i < isa::all_rules().size(); ++i) {
+      all["rules"].push_back(to_json(static_cast<isa::Rule>(i)));
+    }
     std::cout << all.dump(1) << '\n';
   } else {
     print_list();
@@ -99,7 +143,7 @@ int run(const Args& args) {
 const Command& explain_command() {
   static const Command kCommand = {"explain",
                                    "what a metric of the summary or an error means",
-                                   "nkisim explain [METRIC | ERROR]",
+                                   "nkisim explain [METRIC | KIND | RULE | MESSAGE]",
                                    "  nkisim explain                          # lists both\n"
                                    "  nkisim explain mfu_estimated_percent\n"
                                    "  nkisim explain 'data is in HBM; SBUF or PSUM is required'\n",

@@ -19,7 +19,7 @@ class TemporaryFile {
  public:
   TemporaryFile() : path_((fs::temp_directory_path() / "nkisim-XXXXXX").string()) {
     const int file = mkstemp(path_.data());
-    if (file < 0) throw isa::Error(isa::ErrorCode::kInternal, "cannot create " + path_);
+    if (file < 0) throw isa::Error(isa::Rule::temporary_file, "cannot create " + path_);
     close(file);
   }
   TemporaryFile(const TemporaryFile&) = delete;
@@ -37,7 +37,7 @@ HwProfile read_profile_input(const std::string& path) {
   if (!fs::is_directory(path)) return read_hw_profile(path);
   const TemporaryFile json;
   if (call_python("nkisim_profile", {"tables_json", path, json.path()}) != 0) {
-    throw isa::Error(isa::ErrorCode::kBadInput,
+    throw isa::Error(isa::Rule::file_unreadable,
                      path + ": its Parquet tables could not be read (the reason is above)");
   }
   return read_hw_profile(json.path(), path);

@@ -24,7 +24,7 @@ const isa::OpSpec& find(const std::string& name) {
   if (const isa::OpSpec* op = isa::find_op(name)) return *op;
   const std::string near = nearest_op(name);
   throw isa::Error(
-      isa::ErrorCode::kBadInput,
+      isa::Rule::unknown_instruction,
       "unknown instruction '" + name + "'" + (near.empty() ? "" : "; did you mean " + near + "?"));
 }
 
@@ -59,15 +59,16 @@ int run(const Args& args) {
                                               : std::vector<std::string>{"list"};
   const std::string target = args.count("target") != 0 ? args["target"].as<std::string>() : "";
   if (!target.empty() && !isa::find_machine(target))
-    usage("unknown target '" + target + "'; known: trn1, inf2, trn2, trn3");
+    usage(isa::Rule::unknown_target,
+          "unknown target '" + target + "'; known: trn1, inf2, trn2, trn3");
   if (words.front() == "show") {
-    if (words.size() != 2) usage("isa show takes one instruction name");
+    if (words.size() != 2) usage(isa::Rule::option_value, "isa show takes one instruction name");
     const isa::OpSpec& op = find(words[1]);
     std::cout << (args.count("json") != 0 ? op_json(op).dump(1) + "\n" : op_text(op, target));
     return kOk;
   }
   if (words.front() != "list")
-    usage("isa takes 'list' or 'show NAME', not '" + words.front() + "'");
+    usage(isa::Rule::option_value, "isa takes 'list' or 'show NAME', not '" + words.front() + "'");
   if (args.count("json") != 0)
     std::cout << catalogue_json();
   else if (args.count("markdown") != 0)

@@ -40,7 +40,8 @@ double parse(const std::string& option, const std::string& text, std::span<const
   if (ec == std::errc{} && unit != units.end()) value *= unit->factor;
   if (ec != std::errc{} || unit == units.end() || !std::isfinite(value) || value <= 0 ||
       value > most) {
-    usage("--" + option + " is " + text + "; a positive number is required");
+    usage(isa::Rule::option_value,
+          "--" + option + " is " + text + "; a positive number is required");
   }
   return value;
 }

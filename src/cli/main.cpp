@@ -61,7 +61,7 @@ int run(const Command& c, const std::vector<std::string>& words) {
     po::store(po::command_line_parser(words).options(all).positional(positional).run(), args);
     po::notify(args);
   } catch (const po::error& e) {
-    usage(std::string(e.what()) + "; see `nkisim " + c.name + " --help`");
+    usage(isa::Rule::command_line, std::string(e.what()) + "; see `nkisim " + c.name + " --help`");
   }
   if (args.count("help") != 0) {
     print_help(c, named);
@@ -89,7 +89,7 @@ int dispatch(int argc, char* argv[]) {
     if (c.name == name) return run_python(c, words);
   }
   print_overview(std::cerr);
-  usage("unknown command '" + name + "'");
+  usage(isa::Rule::command_line, "unknown command '" + name + "'");
 }
 
 int exit_code(isa::ErrorCode code) {
@@ -122,7 +122,7 @@ int report(const isa::Error& error, int code, bool json) {
 
 // What the host refuses is the input's fault: too large, or not to be read.
 int report_host(const std::string& message, bool json) {
-  const isa::Error error(isa::ErrorCode::kBadInput, message);
+  const isa::Error error(isa::Rule::host_refuses, message);
   return report(error, kBadInput, json);
 }
 
@@ -150,7 +150,7 @@ void print_json(nlohmann::ordered_json what) {
   std::cout << out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
-void usage(const std::string& message) { throw isa::Error(isa::ErrorCode::kUsage, message); }
+void usage(isa::Rule rule, const std::string& message) { throw isa::Error(rule, message); }
 
 std::string text(const Args& args, const std::string& option) {
   return args.count(option) != 0 ? args[option].as<std::string>() : std::string();
@@ -162,7 +162,7 @@ std::vector<std::string> texts(const Args& args, const std::string& option) {
 }
 
 std::string required(const Args& args, const std::string& option) {
-  if (args.count(option) == 0) usage("missing argument: " + option);
+  if (args.count(option) == 0) usage(isa::Rule::command_line, "missing argument: " + option);
   return args[option].as<std::string>();
 }
 
@@ -186,7 +186,7 @@ int main(int argc, char* argv[]) {
   } catch (const std::system_error& e) {
     return nkisim::cli::report_host(e.what(), json);
   } catch (const std::exception& e) {
-    const nkisim::isa::Error error(nkisim::isa::ErrorCode::kInternal,
+    const nkisim::isa::Error error(nkisim::isa::Rule::internal_error,
                                    "internal error: " + std::string(e.what()));
     return nkisim::cli::report(error, nkisim::cli::kInternal, json);
   }

@@ -100,7 +100,7 @@ namespace {
   for (std::string& word : all) argv.push_back(word.data());
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
-  throw isa::Error(isa::ErrorCode::kUsage,
+  throw isa::Error(isa::Rule::python_missing,
                    "cannot start " + all.front() + "; set NKISIM_PYTHON to a Python interpreter");
 }
 

@@ -58,7 +58,8 @@ void options(po::options_description& named, po::positional_options_description&
 void go_on(Limits& limits) {
   if (!limits.stop(0)) return;
   if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
-  isa::fail(limits.reached() + " is reached before anything was simulated");
+  isa::fail(isa::Rule::limit_reached,
+            limits.reached() + " is reached before anything was simulated");
 }
 
 TraceFile read(const Args& args, const std::string& target, Limits& limits) {
@@ -109,7 +110,7 @@ bool full_confidence(const Args& args) {
   std::string said = set != nullptr && *set != '\0' ? set : "quick";
   if (given(args, "confidence")) said = text(args, "confidence");
   if (said != "quick" && said != "full")
-    usage("confidence is " + said + "; quick or full is required");
+    usage(isa::Rule::option_value, "confidence is " + said + "; quick or full is required");
   return said == "full";
 }
 
@@ -200,7 +201,7 @@ isa::Error with_names(const isa::Error& error, const TraceFile& trace) {
       if (std::to_string(number) == id) text += " (" + name + ")";
     }
   }
-  isa::Error named(error.code(), text);
+  isa::Error named(error.rule(), text);
   named.at(error.instruction(), error.loc());
   trace.program->locate(named);
   return named;
@@ -212,7 +213,7 @@ auto naming(const TraceFile& trace, const Run& run) {
   try {
     return run();
   } catch (const isa::Error& e) {
-    if (e.message().rfind("deadlock: ", 0) != 0) throw;
+    if (e.rule() != isa::Rule::semaphore_deadlock) throw;
     throw with_names(e, trace);
   }
 }
@@ -260,9 +261,11 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Li
   const bool timing_only = given(args, "timing-only") || out->trace.program->timing_only();
   out->timed = !given(args, "functional");
   if (!out->timed && timing_only) {
-    usage("--functional needs a trace with data and excludes --timing-only");
+    usage(isa::Rule::options_exclude,
+          "--functional needs a trace with data and excludes --timing-only");
   }
-  if (!out->timed && !budgets.empty()) usage("--budget needs time; drop --functional");
+  if (!out->timed && !budgets.empty())
+    usage(isa::Rule::options_exclude, "--budget needs time; drop --functional");
   const checks::RaceReport found = check_races(args, limits, *out);
   out->world = ranks_of(args, *out->trace.program) != 1;
   if (out->world) return out;
@@ -294,7 +297,9 @@ void print_row(const std::string& target, const Outcome& out) {
 int run_targets(const Args& args, Limits& limits) {
   for (const char* one : {"perfetto", "chrome", "session", "html", "accounting-json", "outputs",
                           "summary-json", "junit", "explain", "functional"}) {
-    if (given(args, one)) usage("--targets prints one row per target; drop --" + std::string(one));
+    if (given(args, one))
+      usage(isa::Rule::options_exclude,
+            "--targets prints one row per target; drop --" + std::string(one));
   }
   std::istringstream list(text(args, "targets"));
   const bool json = given(args, "json");

@@ -61,7 +61,8 @@ class Scratch {
  public:
   Scratch() {
     std::string name = (std::filesystem::temp_directory_path() / "nkisim-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) isa::fail("no folder can be made as " + name);
+    if (::mkdtemp(name.data()) == nullptr)
+      isa::fail(isa::Rule::file_unwritable, "no folder can be made as " + name);
     folder_ = name;
   }
   ~Scratch() {
@@ -78,7 +79,7 @@ class Scratch {
 
 void write_html(const std::string& session, const std::string& html) {
   const int code = call_python("nkisim_profile", {"report", session, "-o", html});
-  if (code != 0) isa::fail("cannot write " + html);
+  if (code != 0) isa::fail(isa::Rule::file_unwritable, "cannot write " + html);
 }
 
 }  // namespace

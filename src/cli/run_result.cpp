@@ -167,19 +167,21 @@ void check_result_options(const Args& args) {
   for (const char* name : {"rtol", "atol"}) {
     const double tolerance = args[name].as<double>();
     if (!std::isfinite(tolerance) || tolerance < 0) {
-      usage("--" + std::string(name) + " is " + short_number(tolerance) +
-            "; a number of at least 0 is required");
+      usage(isa::Rule::option_value, "--" + std::string(name) + " is " + short_number(tolerance) +
+                                         "; a number of at least 0 is required");
     }
   }
 }
 
 void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out) {
   if (!out.result.partial && given(args, "outputs")) {
-    if (out.memory == nullptr) usage("--outputs needs values; drop --timing-only");
+    if (out.memory == nullptr)
+      usage(isa::Rule::options_exclude, "--outputs needs values; drop --timing-only");
     write_npz(text(args, "outputs"), output_arrays(*out.trace.program, *out.memory));
   }
   if (!out.result.partial && given(args, "expect")) {
-    if (out.memory == nullptr) usage("--expect needs values; drop --timing-only");
+    if (out.memory == nullptr)
+      usage(isa::Rule::options_exclude, "--expect needs values; drop --timing-only");
     const auto golden = read_golden(*out.trace.program, text(args, "expect"));
     out.outputs = compare(*out.trace.program, *out.memory, golden, args["rtol"].as<double>(),
                           args["atol"].as<double>());

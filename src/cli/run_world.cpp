@@ -41,20 +41,22 @@ std::string for_rank(std::string name, std::size_t rank) {
 
 std::string bytes_of(const std::string& name) {
   std::ifstream file(name, std::ios::binary);
-  if (!file) isa::fail("cannot read " + name);
+  if (!file) isa::fail(isa::Rule::file_unreadable, "cannot read " + name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // A file that every rank writes needs a name for each.
 void require_rank(const Args& args, const char* option) {
   if (!given(args, option) || text(args, option).find(kRank) != std::string::npos) return;
-  usage("--" + std::string(option) + " is " + text(args, option) +
-        ", one file for all ranks; a name with {rank} in it is required");
+  usage(isa::Rule::option_value,
+        "--" + std::string(option) + " is " + text(args, option) +
+            ", one file for all ranks; a name with {rank} in it is required");
 }
 
 void check_options(const Args& args) {
   if (given(args, "summary-text")) {
     usage(
+        isa::Rule::options_exclude,
         "several ranks have no --summary-text; --summary-json 'NAME.{rank}.json' has the metrics");
   }
   for (const char* one :
@@ -216,9 +218,10 @@ class Run {
     options_.world.any_shape = given(args, "any-world");
     isa::check_world(program_, options_.world);
     timing_only_ = given(args, "timing-only") || program_.timing_only();
-    if (timing_only_ && !options_.timed) usage("--functional excludes --timing-only");
+    if (timing_only_ && !options_.timed)
+      usage(isa::Rule::options_exclude, "--functional excludes --timing-only");
     if (timing_only_ && (given(args, "outputs") || given(args, "expect"))) {
-      usage("--outputs and --expect need values; drop --timing-only");
+      usage(isa::Rule::options_exclude, "--outputs and --expect need values; drop --timing-only");
     }
     ranks_ = std::vector<RankOutcome>(static_cast<std::size_t>(options_.world.ranks));
   }

@@ -22,22 +22,23 @@ constexpr std::uintmax_t kMaxBytes = std::uintmax_t{16} << 20U;
 // Copying and destroying a value recurses: its depth is limited as it is read.
 json parse_text(const std::string& text, const std::string& where) {
   const auto shallow = [&where](int depth, json::parse_event_t, json&) {
-    if (depth > kMaxDepth) isa::fail("config " + where + ": nesting is deeper than 32 levels");
+    if (depth > kMaxDepth)
+      isa::fail(isa::Rule::config_json, "config " + where + ": nesting is deeper than 32 levels");
     return true;
   };
   try {
     return json::parse(text, shallow);
   } catch (const json::exception& e) {  // also a number beyond every double
-    isa::fail("config " + where + ": " + e.what());
+    isa::fail(isa::Rule::config_json, "config " + where + ": " + e.what());
   }
 }
 
 json read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) isa::fail("config " + path + ": cannot be read");
+  if (!in) isa::fail(isa::Rule::config_file, "config " + path + ": cannot be read");
   std::error_code ec;
   if (std::filesystem::file_size(path, ec) > kMaxBytes || ec) {
-    isa::fail("config " + path + ": of more than 16 MiB");
+    isa::fail(isa::Rule::config_file, "config " + path + ": of more than 16 MiB");
   }
   std::ostringstream text;
   text << in.rdbuf();
@@ -58,7 +59,8 @@ json load_one(const std::string& name_or_path, const std::filesystem::path& rela
   if (path.is_relative() && !relative_to.empty()) path = relative_to / path;
   std::error_code ec;
   if (!std::filesystem::is_regular_file(path, ec)) {
-    isa::fail("config " + name_or_path + ": neither a file nor one of " + known_names());
+    isa::fail(isa::Rule::config_file,
+              "config " + name_or_path + ": neither a file nor one of " + known_names());
   }
   return read_file(path.string());
 }
@@ -80,7 +82,8 @@ void merge(json& base, const json& child);
 // Rows with a known id change that row; new ones go before the row named by "before", or last.
 void merge_rows(json& rows, const json& changes) {
   for (const json& change : changes) {
-    if (!change.is_object() || !change.contains("id")) isa::fail("config: a rule has no id");
+    if (!change.is_object() || !change.contains("id"))
+      isa::fail(isa::Rule::config_rule, "config: a rule has no id");
     const auto known = find_id(rows, change["id"]);
     if (known != rows.end()) {
       merge(*known, change);
@@ -90,7 +93,9 @@ void merge_rows(json& rows, const json& changes) {
     auto at = rows.end();
     if (row.contains("before")) {
       at = find_id(rows, row["before"]);
-      if (at == rows.end()) isa::fail("config: no rule " + row["before"].dump() + " to go before");
+      if (at == rows.end())
+        isa::fail(isa::Rule::config_rule,
+                  "config: no rule " + row["before"].dump() + " to go before");
       row.erase("before");
     }
     rows.insert(at, row);
@@ -120,16 +125,18 @@ bool is_embedded(const std::string& name) {
 
 json load_inherited(const std::string& name_or_path, const std::filesystem::path& folder,
                     const Reach& reach, int depth) {
-  if (depth > kMaxInheritance) isa::fail("config " + name_or_path + ": inherits itself");
+  if (depth > kMaxInheritance)
+    isa::fail(isa::Rule::config_file, "config " + name_or_path + ": inherits itself");
   json own = load_one(name_or_path, folder);
-  if (!own.is_object()) isa::fail("config " + name_or_path + ": an object is required");
+  if (!own.is_object())
+    isa::fail(isa::Rule::config_file, "config " + name_or_path + ": an object is required");
   if (!own.contains("inherits")) return own;
   if (!own["inherits"].is_string())
-    isa::fail("config " + name_or_path + ": /inherits: text is required");
+    isa::fail(isa::Rule::config_file, "config " + name_or_path + ": /inherits: text is required");
   const std::filesystem::path path = folder / name_or_path;
   const auto inherited = own["inherits"].get<std::string>();
   if (!is_embedded(inherited) && !reach.find(path.parent_path() / inherited)) {
-    isa::fail("config " + name_or_path + ": /inherits", inherited,
+    isa::fail(isa::Rule::config_file, "config " + name_or_path + ": /inherits", inherited,
               "a config's name, or a file below the folder of the first one or the working folder");
   }
   json base = load_inherited(inherited, path.parent_path(), reach, depth + 1);
@@ -151,7 +158,8 @@ json* find_member(json& at, const std::string& key) {
 json parse_value(std::string_view text) {
   if (std::count(text.begin(), text.end(), '[') + std::count(text.begin(), text.end(), '{') >
       kMaxDepth) {
-    isa::fail("override", "a value of more than 32 lists and objects", "a simpler one");
+    isa::fail(isa::Rule::config_override, "override", "a value of more than 32 lists and objects",
+              "a simpler one");
   }
   json v = json::parse(text, nullptr, false);
   return v.is_discarded() ? json(std::string(text)) : v;
@@ -194,12 +202,14 @@ void apply_override(json& config, std::string_view path, std::string_view value)
   std::string key;
   while (std::getline(parts, key, '.')) {
     at = find_member(*at, key);
-    if (at == nullptr) isa::fail("config: no " + std::string(path) + " (at \"" + key + "\")");
+    if (at == nullptr)
+      isa::fail(isa::Rule::config_override,
+                "config: no " + std::string(path) + " (at \"" + key + "\")");
   }
   const json new_value = parse_value(value);
   if (at->is_object() && at->contains("value")) {
     if ((*at)["value"].type_name() != std::string(new_value.type_name())) {
-      isa::fail("config " + std::string(path), std::string(value),
+      isa::fail(isa::Rule::config_override, "config " + std::string(path), std::string(value),
                 "a " + std::string((*at)["value"].type_name()));
     }
     (*at)["value"] = new_value;
@@ -208,7 +218,7 @@ void apply_override(json& config, std::string_view path, std::string_view value)
   } else if (!at->is_object()) {
     *at = new_value;
   } else {
-    isa::fail("config: " + std::string(path) + " is not one value");
+    isa::fail(isa::Rule::config_override, "config: " + std::string(path) + " is not one value");
   }
 }
 
@@ -217,7 +227,8 @@ models::Config load_config(const std::string& name_or_path,
   json config = load_config_json(name_or_path);
   for (const std::string& o : overrides) {
     const std::size_t equals = o.find('=');
-    if (equals == std::string::npos) isa::fail("override", "\"" + o + "\"", "path=value");
+    if (equals == std::string::npos)
+      isa::fail(isa::Rule::config_override, "override", "\"" + o + "\"", "path=value");
     apply_override(config, std::string_view(o).substr(0, equals),
                    std::string_view(o).substr(equals + 1));
   }

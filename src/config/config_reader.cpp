@@ -14,17 +14,22 @@ constexpr std::array<std::string_view, 4> kConfidence = {"measured", "documented
 
 ConfigReader::ConfigReader(const nlohmann::json& object, std::string pointer)
     : object_(object), pointer_(std::move(pointer)) {
-  if (!object.is_object()) isa::fail("config: " + pointer_ + ": an object is required");
+  if (!object.is_object())
+    isa::fail(isa::Rule::config_json, "config: " + pointer_ + ": an object is required");
 }
 
 void ConfigReader::fail(const std::string& key, const std::string& message) const {
-  isa::fail("config: " + pointer_ + (key.empty() ? "" : "/" + key) + ": " + message);
+  fail(isa::Rule::config_value, key, message);
+}
+
+void ConfigReader::fail(isa::Rule rule, const std::string& key, const std::string& message) const {
+  isa::fail(rule, "config: " + pointer_ + (key.empty() ? "" : "/" + key) + ": " + message);
 }
 
 const nlohmann::json& ConfigReader::member(const std::string& key) {
   used_.insert(key);
   const auto it = object_.find(key);
-  if (it == object_.end()) fail(key, "is missing");
+  if (it == object_.end()) fail(isa::Rule::config_key, key, "is missing");
   return *it;
 }
 
@@ -167,7 +172,7 @@ std::vector<std::string> ConfigReader::keys() const {
 
 void ConfigReader::finish() const {
   for (const auto& item : object_.items()) {
-    if (used_.count(item.key()) == 0) fail(item.key(), "is not a known key");
+    if (used_.count(item.key()) == 0) fail(isa::Rule::config_key, item.key(), "is not a known key");
   }
 }
 

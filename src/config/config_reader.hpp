@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/base/error.hpp"
 #include "models/time.hpp"
 
 namespace nkisim {
@@ -45,6 +46,7 @@ class ConfigReader {
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
 
  private:
+  [[noreturn]] void fail(isa::Rule rule, const std::string& key, const std::string& message) const;
   const nlohmann::json& value(const std::string& key);  // of a sourced value
   const nlohmann::json& member(const std::string& key);
   const nlohmann::json& object_;

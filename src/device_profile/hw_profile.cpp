@@ -90,7 +90,7 @@ class Record {
     return std::llround(std::clamp(*value, -kLimit, kLimit));
   }
   [[noreturn]] void wrong(const char* key, const std::string& found, const char* need) const {
-    throw isa::Error(isa::ErrorCode::kBadInput,
+    throw isa::Error(isa::Rule::profile_field,
                      file_ + ": " + std::string(table_) + "[" + std::to_string(index_) + "]." +
                          key + " is " + found.substr(0, 80) + "; " + need + " is required");
   }
@@ -370,7 +370,7 @@ void Collector::scale_times() {
 
 void Collector::finish() {
   if (profile_.instructions.empty()) {
-    throw isa::Error(isa::ErrorCode::kBadInput,
+    throw isa::Error(isa::Rule::profile_format,
                      profile_.file +
                          " has no instruction table with engine instructions; the JSON "
                          "of `neuron-profile view --output-format json` is required");
@@ -392,11 +392,12 @@ HwProfile read(ByteReader reader, const std::string& name) {
                                   [&collector](int depth, json::parse_event_t event, json& value) {
                                     return collector.on_event(depth, event, value);
                                   });
-    if (!rest.is_object()) isa::fail(profile.file + " is not a JSON object of tables");
+    if (!rest.is_object())
+      isa::fail(isa::Rule::profile_format, profile.file + " is not a JSON object of tables");
   } catch (const json::exception& e) {
     std::string what = e.what();
     if (const std::size_t at = what.find("] "); at != std::string::npos) what.erase(0, at + 2);
-    throw isa::Error(isa::ErrorCode::kBadInput, profile.file + " is not JSON: " + what);
+    throw isa::Error(isa::Rule::profile_format, profile.file + " is not JSON: " + what);
   }
   collector.finish();
   return profile;

@@ -92,9 +92,10 @@ class Importer {
   ImportResult run() {
     body_ = select_body(profile_, options_.keep_preamble);
     if (body_.instructions.empty()) {
-      isa::fail(profile_.file +
-                " has no instruction of a kernel; a profile with compiler_pc or "
-                "data-path instructions is required (or --keep-preamble)");
+      isa::fail(isa::Rule::profile_format,
+                profile_.file +
+                    " has no instruction of a kernel; a profile with compiler_pc or "
+                    "data-path instructions is required (or --keep-preamble)");
     }
     result_.warnings = profile_.warnings;
     result_.left_out = body_.left_out;
@@ -141,7 +142,7 @@ void Importer::make_program() {
     result_.warnings.push_back("the profile names no instance type; imported for trn2");
   }
   const auto machine = isa::find_machine(target);
-  if (!machine) isa::fail("target", target, "trn1, inf2, trn2 or trn3");
+  if (!machine) isa::fail(isa::Rule::trace_target, "target", target, "trn1, inf2, trn2 or trn3");
   TraceFile& trace = result_.trace;
   const std::string file = std::filesystem::path(profile_.file).filename().string();
   trace.program = std::make_unique<isa::Program>(*machine, file);

@@ -41,7 +41,8 @@ std::FILE* open_new(const std::filesystem::path& target, std::filesystem::path& 
 AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
   std::error_code ec;
   const auto status = std::filesystem::status(target_, ec);
-  if (std::filesystem::is_directory(status)) fail("is a directory; a file is required");
+  if (std::filesystem::is_directory(status))
+    fail(isa::Rule::file_unwritable, "is a directory; a file is required");
   const bool direct = is_special(target_) || (std::filesystem::exists(status) &&
                                               !std::filesystem::is_regular_file(status));
   if (direct) {
@@ -50,7 +51,8 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)
   } else {
     file_.reset(open_new(target_, written_));
   }
-  if (!file_) fail("cannot be written: " + std::string(std::strerror(errno)));
+  if (!file_)
+    fail(isa::Rule::file_unwritable, "cannot be written: " + std::string(std::strerror(errno)));
 }
 
 AtomicFile::~AtomicFile() {
@@ -62,13 +64,13 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(std::string_view bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) {
-    fail("cannot be written: " + std::string(std::strerror(errno)));
+    fail(isa::Rule::file_unwritable, "cannot be written: " + std::string(std::strerror(errno)));
   }
 }
 
 void AtomicFile::commit() {
   if (std::fflush(file_.get()) != 0)
-    fail("cannot be written: " + std::string(std::strerror(errno)));
+    fail(isa::Rule::file_unwritable, "cannot be written: " + std::string(std::strerror(errno)));
   file_.reset();
   if (written_ == target_) return;
   std::error_code ec;
@@ -76,11 +78,11 @@ void AtomicFile::commit() {
   if (!ec) return;
   std::error_code ignored;
   std::filesystem::remove(written_, ignored);
-  fail("cannot be written: " + ec.message());
+  fail(isa::Rule::file_unwritable, "cannot be written: " + ec.message());
 }
 
-void AtomicFile::fail(const std::string& what) const {
-  throw isa::Error(isa::ErrorCode::kBadInput, target_.string() + " " + what);
+void AtomicFile::fail(isa::Rule rule, const std::string& what) const {
+  throw isa::Error(rule, target_.string() + " " + what);
 }
 
 struct GzipWriter::State {
@@ -91,7 +93,7 @@ struct GzipWriter::State {
 GzipWriter::GzipWriter(AtomicFile& out) : out_(out), state_(std::make_unique<State>()) {
   if (deflateInit2(&state_->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
                    Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw isa::Error(isa::ErrorCode::kInternal, "zlib cannot start");
+    throw isa::Error(isa::Rule::zlib, "zlib cannot start");
   }
 }
 

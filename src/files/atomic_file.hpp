@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "isa/base/error.hpp"
+
 namespace nkisim {
 
 /// Writes a new file beside the target and renames it on commit(); without it the target stays as
@@ -24,7 +26,7 @@ class AtomicFile {
   void commit();
 
  private:
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(isa::Rule rule, const std::string& what) const;
   struct Close {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };

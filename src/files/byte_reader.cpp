@@ -20,7 +20,7 @@ struct ByteReader::Inflater {
   bool member_open = false;  // inside a gzip member: the end of the file is then a truncation
   Inflater() {
     if (inflateInit2(&stream, 15 + 16) != Z_OK) {
-      throw isa::Error(isa::ErrorCode::kInternal, "zlib cannot start");
+      throw isa::Error(isa::Rule::zlib, "zlib cannot start");
     }
   }
   ~Inflater() { inflateEnd(&stream); }
@@ -36,9 +36,12 @@ ByteReader::~ByteReader() = default;
 ByteReader ByteReader::open(const std::string& path) {
   ByteReader reader(path);
   std::error_code ec;
-  if (std::filesystem::is_directory(path, ec)) reader.fail("is a directory; a file is required");
+  if (std::filesystem::is_directory(path, ec))
+    reader.fail(isa::Rule::file_unreadable, "is a directory; a file is required");
   reader.file_.reset(std::fopen(path.c_str(), "rb"));
-  if (!reader.file_) reader.fail("cannot be opened: " + std::string(std::strerror(errno)));
+  if (!reader.file_)
+    reader.fail(isa::Rule::file_unreadable,
+                "cannot be opened: " + std::string(std::strerror(errno)));
   const auto size = std::filesystem::file_size(path, ec);
   reader.total_ = ec ? 0 : size;
   reader.start();
@@ -70,7 +73,7 @@ std::size_t ByteReader::raw(char* out, std::size_t room) {
   std::size_t n = 0;
   if (file_) {
     n = std::fread(out, 1, room, file_.get());
-    if (n == 0 && std::ferror(file_.get()) != 0) fail("cannot be read");
+    if (n == 0 && std::ferror(file_.get()) != 0) fail(isa::Rule::file_unreadable, "cannot be read");
   } else {
     n = std::min(room, memory_.size() - consumed_);
     std::memcpy(out, memory_.data() + consumed_, n);
@@ -92,7 +95,7 @@ std::size_t ByteReader::inflate_some(char* out, std::size_t room) {
   while (in.stream.avail_out == room) {
     if (in.stream.avail_in == 0) next_input();
     if (in.stream.avail_in == 0) {
-      if (in.member_open) fail("is truncated: the gzip stream has no end");
+      if (in.member_open) fail(isa::Rule::file_damaged, "is truncated: the gzip stream has no end");
       return 0;
     }
     if (!in.member_open) {  // concatenated members, as gzip allows
@@ -103,7 +106,8 @@ std::size_t ByteReader::inflate_some(char* out, std::size_t room) {
     if (status == Z_STREAM_END) {
       in.member_open = false;
     } else if (status != Z_OK && status != Z_BUF_ERROR) {
-      fail("is corrupt: bad gzip data after " + std::to_string(in.stream.total_out) + " bytes");
+      fail(isa::Rule::file_damaged,
+           "is corrupt: bad gzip data after " + std::to_string(in.stream.total_out) + " bytes");
     }
   }
   return room - in.stream.avail_out;
@@ -116,7 +120,8 @@ bool ByteReader::refill() {
     position_ = 0;
   }
   if (end_ == buffer_.size()) {
-    if (buffer_.size() >= kMaxBuffered) fail("has a line or record of over 64 MiB");
+    if (buffer_.size() >= kMaxBuffered)
+      fail(isa::Rule::file_too_large, "has a line or record of over 64 MiB");
     buffer_.resize(buffer_.size() * 2);
   }
   char* out = buffer_.data() + end_;
@@ -155,7 +160,7 @@ bool ByteReader::read_line(std::string_view& line) {
 
 std::string_view ByteReader::read(std::size_t n) {
   const std::string_view bytes = n > kMaxBuffered ? std::string_view{} : peek(n);
-  if (bytes.size() < n) fail("is truncated");
+  if (bytes.size() < n) fail(isa::Rule::file_damaged, "is truncated");
   position_ += n;
   return bytes;
 }
@@ -164,7 +169,7 @@ std::uint64_t ByteReader::read_varint_slowly() {
   (void)peek(kMaxVarint);
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
-    if (position_ == end_) fail("is truncated");
+    if (position_ == end_) fail(isa::Rule::file_damaged, "is truncated");
     const auto byte = static_cast<std::uint8_t>(buffer_[position_++]);
     value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
     if (byte < 0x80U) return value;
@@ -172,10 +177,12 @@ std::uint64_t ByteReader::read_varint_slowly() {
   fail_varint();
 }
 
-void ByteReader::fail_varint() const { fail("is corrupt: a number is longer than 64 bits"); }
+void ByteReader::fail_varint() const {
+  fail(isa::Rule::file_damaged, "is corrupt: a number is longer than 64 bits");
+}
 
-void ByteReader::fail(const std::string& what) const {
-  throw isa::Error(isa::ErrorCode::kBadInput, name_ + " " + what);
+void ByteReader::fail(isa::Rule rule, const std::string& what) const {
+  throw isa::Error(rule, name_ + " " + what);
 }
 
 }  // namespace nkisim

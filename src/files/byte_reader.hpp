@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "isa/base/error.hpp"
+
 namespace nkisim {
 
 /// Reads forward only. Compression is recognised by content. Every failure (missing file, truncated
@@ -56,7 +58,7 @@ class ByteReader {
   void next_input();
   std::uint64_t read_varint_slowly();
   [[noreturn]] void fail_varint() const;
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(isa::Rule rule, const std::string& what) const;
 
   struct Inflater;
   struct Close {

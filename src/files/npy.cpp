@@ -17,8 +17,8 @@ using isa::Dtype;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-[[noreturn]] void fail_file(const std::string& file, const std::string& what) {
-  throw isa::Error(isa::ErrorCode::kBadInput, file + " " + what);
+[[noreturn]] void fail_file(isa::Rule rule, const std::string& file, const std::string& what) {
+  throw isa::Error(rule, file + " " + what);
 }
 
 /// The value of `key` in the Python dictionary of an .npy header, up to its end.
@@ -181,7 +181,7 @@ std::vector<std::byte> convert(const NpyArray& array, Element e, Dtype dtype,
     if (isa::is_integer(dtype)) {
       const Range r = range_of(dtype);
       if (v < r.low || v > r.high) {
-        isa::fail(what, "an array with element " + std::to_string(v),
+        isa::fail(isa::Rule::array_dtype, what, "an array with element " + std::to_string(v),
                   "values that fit " + std::string(isa::name(dtype)));
       }
       const auto bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(v));
@@ -203,16 +203,19 @@ std::int64_t NpyArray::elements() const {
 }
 
 NpyArray parse_npy(std::string_view bytes, const std::string& name) {
-  if (bytes.size() < 10 || bytes.substr(0, 6) != kMagic) fail_file(name, "is not an .npy file");
+  if (bytes.size() < 10 || bytes.substr(0, 6) != kMagic)
+    fail_file(isa::Rule::file_damaged, name, "is not an .npy file");
   const int version = static_cast<std::uint8_t>(bytes[6]);
-  if (version < 1 || version > 3) fail_file(name, "is of .npy version " + std::to_string(version));
+  if (version < 1 || version > 3)
+    fail_file(isa::Rule::file_damaged, name, "is of .npy version " + std::to_string(version));
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   std::size_t length = 0;
-  if (bytes.size() < 8 + length_bytes) fail_file(name, "is truncated");
+  if (bytes.size() < 8 + length_bytes) fail_file(isa::Rule::file_damaged, name, "is truncated");
   for (std::size_t i = length_bytes; i-- > 0;) {
     length = (length << 8U) | static_cast<std::uint8_t>(bytes[8 + i]);
   }
-  if (bytes.size() - 8 - length_bytes < length) fail_file(name, "is truncated");
+  if (bytes.size() - 8 - length_bytes < length)
+    fail_file(isa::Rule::file_damaged, name, "is truncated");
   const std::string_view header = bytes.substr(8 + length_bytes, length);
   const std::string_view body = bytes.substr(8 + length_bytes + length);
   NpyArray array;
@@ -220,14 +223,17 @@ NpyArray parse_npy(std::string_view bytes, const std::string& name) {
   if (descr.size() > 2) array.descr = std::string(descr.substr(1, descr.size() - 2));
   const Element e = element_of(array.descr);
   if (e.size == 0) {
-    fail_file(name, "holds dtype " + std::string(descr) +
-                        "; little-endian numbers or raw bytes are required");
+    fail_file(
+        isa::Rule::file_damaged, name,
+        "holds dtype " + std::string(descr) + "; little-endian numbers or raw bytes are required");
   }
-  if (!parse_shape(header_value(header, "shape"), array.shape)) fail_file(name, "has a bad shape");
+  if (!parse_shape(header_value(header, "shape"), array.shape))
+    fail_file(isa::Rule::file_damaged, name, "has a bad shape");
   const std::uint64_t need = static_cast<std::uint64_t>(array.elements()) * e.size;
   if (body.size() < need) {
-    fail_file(name, "is truncated: " + std::to_string(body.size()) + " of " + std::to_string(need) +
-                        " bytes");
+    fail_file(
+        isa::Rule::file_damaged, name,
+        "is truncated: " + std::to_string(body.size()) + " of " + std::to_string(need) + " bytes");
   }
   array.data.resize(need);
   if (need != 0) std::memcpy(array.data.data(), body.data(), need);
@@ -241,22 +247,23 @@ namespace {
 
 void check_room(const std::string& what, std::uint64_t size, std::uint64_t most) {
   if (size <= most) return;
-  fail_file(what, "has " + std::to_string(size) + " bytes; at most " + std::to_string(most) +
-                      " are required for the tensor of this name");
+  fail_file(isa::Rule::file_too_large, what,
+            "has " + std::to_string(size) + " bytes; at most " + std::to_string(most) +
+                " are required for the tensor of this name");
 }
 
 std::string read_whole(const std::filesystem::path& path, std::uint64_t most) {
   std::error_code ec;
   if (!std::filesystem::is_regular_file(path, ec)) {
-    fail_file(path.string(), "cannot be opened as a regular file");
+    fail_file(isa::Rule::file_unreadable, path.string(), "cannot be opened as a regular file");
   }
   const auto size = std::filesystem::file_size(path, ec);
   std::ifstream in(path, std::ios::binary);
-  if (ec || !in) fail_file(path.string(), "cannot be opened");
+  if (ec || !in) fail_file(isa::Rule::file_unreadable, path.string(), "cannot be opened");
   check_room(path.string(), size, most);
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (!in) fail_file(path.string(), "cannot be read");
+  if (!in) fail_file(isa::Rule::file_unreadable, path.string(), "cannot be read");
   return bytes;
 }
 
@@ -289,7 +296,8 @@ NpyArray read_npz(const std::filesystem::path& path, const std::string& key, std
     if (key_of(member) == key) return read_member(zip, member, path.string(), most);
     keys += (keys.empty() ? "" : ", ") + key_of(member);
   }
-  fail_file(path.string(), "has no array " + key + "; it holds " + (keys.empty() ? "none" : keys));
+  fail_file(isa::Rule::array_missing, path.string(),
+            "has no array " + key + "; it holds " + (keys.empty() ? "none" : keys));
 }
 
 std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path, const NpyRoom& room) {
@@ -392,7 +400,8 @@ std::vector<std::byte> to_dtype(const NpyArray& array, Dtype dtype, const std::s
   const bool numbers = e.kind != 'V' && !isa::is_packed(dtype);
   const bool narrows = isa::is_integer(dtype) && e.kind == 'f';
   if (!numbers || narrows) {
-    isa::fail(what, "an array of " + array.descr, "an array of " + std::string(isa::name(dtype)));
+    isa::fail(isa::Rule::array_dtype, what, "an array of " + array.descr,
+              "an array of " + std::string(isa::name(dtype)));
   }
   return convert(array, e, dtype, what);
 }
@@ -403,7 +412,8 @@ NpyArray make_array(Dtype dtype, std::vector<std::int64_t> shape, std::vector<st
 
 std::vector<double> to_doubles(const NpyArray& array, const std::string& what) {
   const Element e = element_of(array.descr);
-  if (e.size == 0 || e.kind == 'V') isa::fail(what, "an array of " + array.descr, "numbers");
+  if (e.size == 0 || e.kind == 'V')
+    isa::fail(isa::Rule::array_dtype, what, "an array of " + array.descr, "numbers");
   std::vector<double> out(static_cast<std::size_t>(array.elements()));
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = to_double(e, array.data.data() + i * e.size);

@@ -58,19 +58,21 @@ bool apply_zip64(std::string_view extra, ZipMember& m) {
 ZipReader::ZipReader(const std::filesystem::path& path)
     : name_(path.string()), in_(path, std::ios::binary) {
   std::error_code ec;
-  if (!std::filesystem::is_regular_file(path, ec)) fail("cannot be opened as a regular file");
+  if (!std::filesystem::is_regular_file(path, ec))
+    fail(isa::Rule::file_unreadable, "cannot be opened as a regular file");
   file_size_ = std::filesystem::file_size(path, ec);
-  if (!in_ || ec) fail("cannot be opened");
+  if (!in_ || ec) fail(isa::Rule::file_unreadable, "cannot be opened");
   read_directory();
 }
 
 std::string ZipReader::bytes(std::uint64_t offset, std::uint64_t size) {
-  if (offset > file_size_ || size > file_size_ - offset) fail("is truncated");
+  if (offset > file_size_ || size > file_size_ - offset)
+    fail(isa::Rule::file_damaged, "is truncated");
   std::string out(size, '\0');
   in_.clear();
   in_.seekg(static_cast<std::streamoff>(offset));
   in_.read(out.data(), static_cast<std::streamsize>(size));
-  if (!in_) fail("cannot be read");
+  if (!in_) fail(isa::Rule::file_unreadable, "cannot be read");
   return out;
 }
 
@@ -81,19 +83,20 @@ void ZipReader::read_directory() {
   while (at != std::string::npos && get(tail, at, 4) != kEndMagic) {
     at = at == 0 ? std::string::npos : at - 1;
   }
-  if (at == std::string::npos) fail("is not a complete .npz (zip) file");
+  if (at == std::string::npos) fail(isa::Rule::file_damaged, "is not a complete .npz (zip) file");
   std::uint64_t count = get(tail, at + 10, 2), size = get(tail, at + 12, 4);
   std::uint64_t offset = get(tail, at + 16, 4);
   if (at >= 20 && (offset == kIn64 || size == kIn64 || count == 0xffff)) {
     const std::string end = bytes(get(tail, at - 20 + 8, 8), 56);
-    if (get(end, 0, 4) != kEnd64Magic) fail("is corrupt: bad zip64 record");
+    if (get(end, 0, 4) != kEnd64Magic)
+      fail(isa::Rule::file_damaged, "is corrupt: bad zip64 record");
     count = get(end, 32, 8), size = get(end, 40, 8), offset = get(end, 48, 8);
   }
   const std::string directory = bytes(offset, size);
   std::size_t p = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (directory.size() - p < kCentralSize || get(directory, p, 4) != kCentralMagic) {
-      fail("is corrupt: bad zip directory");
+      fail(isa::Rule::file_damaged, "is corrupt: bad zip directory");
     }
     const auto name = get(directory, p + 28, 2), extra = get(directory, p + 30, 2);
     const auto comment = get(directory, p + 32, 2);
@@ -104,10 +107,11 @@ void ZipReader::read_directory() {
                 .size = get(directory, p + 24, 4),
                 .offset = get(directory, p + 42, 4)};
     p += kCentralSize;
-    if (directory.size() - p < name + extra + comment) fail("is corrupt: bad zip directory");
+    if (directory.size() - p < name + extra + comment)
+      fail(isa::Rule::file_damaged, "is corrupt: bad zip directory");
     m.name = directory.substr(p, name);
     if (!apply_zip64(std::string_view(directory).substr(p + name, extra), m)) {
-      fail("is corrupt: bad zip64 field");
+      fail(isa::Rule::file_damaged, "is corrupt: bad zip64 field");
     }
     p += name + extra + comment;
     members_.push_back(std::move(m));
@@ -116,17 +120,19 @@ void ZipReader::read_directory() {
 
 std::string ZipReader::read(const ZipMember& m) {
   const std::string local = bytes(m.offset, kLocalSize);
-  if (get(local, 0, 4) != kLocalMagic) fail("is corrupt: bad zip member " + m.name);
+  if (get(local, 0, 4) != kLocalMagic)
+    fail(isa::Rule::file_damaged, "is corrupt: bad zip member " + m.name);
   std::string packed =
       bytes(m.offset + kLocalSize + get(local, 26, 2) + get(local, 28, 2), m.packed);
   std::string out;
   if (m.method == 0) {
     out = std::move(packed);
   } else if (m.method == kDeflated) {
-    if (m.size > m.packed * kMaxRatio + 64) fail("is corrupt: impossible size of " + m.name);
+    if (m.size > m.packed * kMaxRatio + 64)
+      fail(isa::Rule::file_damaged, "is corrupt: impossible size of " + m.name);
     out.resize(m.size);
     z_stream s{};
-    if (inflateInit2(&s, -15) != Z_OK) fail("cannot be inflated");
+    if (inflateInit2(&s, -15) != Z_OK) fail(isa::Rule::file_damaged, "cannot be inflated");
     std::size_t in_at = 0, out_at = 0;
     int status = Z_OK;
     while (status == Z_OK) {
@@ -143,19 +149,19 @@ std::string ZipReader::read(const ZipMember& m) {
     }
     inflateEnd(&s);
     if (status != Z_STREAM_END || out_at != out.size())
-      fail("is corrupt: cannot inflate " + m.name);
+      fail(isa::Rule::file_damaged, "is corrupt: cannot inflate " + m.name);
   } else {
-    fail("has member " + m.name + " of compression method " + std::to_string(m.method) +
-         "; stored or deflate is required");
+    fail(isa::Rule::file_damaged, "has member " + m.name + " of compression method " +
+                                      std::to_string(m.method) + "; stored or deflate is required");
   }
   if (out.size() != m.size || crc_of(out) != m.crc) {
-    fail("is corrupt: wrong checksum of " + m.name);
+    fail(isa::Rule::file_damaged, "is corrupt: wrong checksum of " + m.name);
   }
   return out;
 }
 
-void ZipReader::fail(const std::string& what) const {
-  throw isa::Error(isa::ErrorCode::kBadInput, name_ + " " + what);
+void ZipReader::fail(isa::Rule rule, const std::string& what) const {
+  throw isa::Error(rule, name_ + " " + what);
 }
 
 struct ZipWriter::Deflater {
@@ -164,7 +170,7 @@ struct ZipWriter::Deflater {
   Deflater() {
     constexpr int kLevel = 1;  // columns of integers compress well at any
     if (deflateInit2(&stream, kLevel, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-      throw isa::Error(isa::ErrorCode::kInternal, "zlib cannot start");
+      throw isa::Error(isa::Rule::zlib, "zlib cannot start");
     }
   }
   ~Deflater() { deflateEnd(&stream); }
@@ -178,7 +184,8 @@ ZipWriter::~ZipWriter() = default;
 void ZipWriter::check_room(const std::string& name, std::uint64_t more) const {
   constexpr std::uint64_t kLimit = kIn64;
   if (more < kLimit && offset_ < kLimit - more) return;
-  isa::fail(name + " makes the .npz larger than 4 GiB; use .npy files for arrays of this size");
+  isa::fail(isa::Rule::file_too_large,
+            name + " makes the .npz larger than 4 GiB; use .npy files for arrays of this size");
 }
 
 void ZipWriter::put_head(const ZipMember& m, std::uint16_t flags) {

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "isa/base/error.hpp"
 #include "src/files/atomic_file.hpp"
 
 namespace nkisim {
@@ -39,7 +40,7 @@ class ZipReader {
  private:
   void read_directory();
   [[nodiscard]] std::string bytes(std::uint64_t offset, std::uint64_t size);
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(isa::Rule rule, const std::string& what) const;
   std::string name_;
   std::ifstream in_;
   std::uint64_t file_size_ = 0;

@@ -51,7 +51,7 @@ std::shared_ptr<spdlog::sinks::sink> file_sink(const std::string& file) {
     sink->set_pattern("%Y-%m-%d %H:%M:%S.%e [%l] %n: %v");
     return sink;
   } catch (const spdlog::spdlog_ex&) {
-    isa::fail(file + ": the log cannot be written");
+    isa::fail(isa::Rule::file_unwritable, file + ": the log cannot be written");
   }
 }
 

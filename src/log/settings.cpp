@@ -28,8 +28,8 @@ std::optional<Value> find(std::span<const std::string_view> names, std::string_v
 
 [[noreturn]] void refuse(std::string_view whence, std::string_view found,
                          const std::string& required) {
-  throw isa::Error(isa::ErrorCode::kUsage, std::string(whence) + " is " + std::string(found) +
-                                               "; " + required + " is required");
+  throw isa::Error(isa::Rule::option_value, std::string(whence) + " is " + std::string(found) +
+                                                "; " + required + " is required");
 }
 
 void apply_item(std::string_view item, std::string_view whence, Levels& levels) {

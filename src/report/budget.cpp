@@ -48,7 +48,7 @@ constexpr std::array<Unit, 22> kUnits = {{
 }};
 
 [[noreturn]] void refuse(const std::string& message) {
-  throw isa::Error(isa::ErrorCode::kUsage, message);
+  throw isa::Error(isa::Rule::budget, message);
 }
 
 std::string units_of(std::string_view metric_unit) {

@@ -3,16 +3,14 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "src/report/glossary.hpp"
-
 namespace nkisim {
 namespace {
 
+// A wrong command line and a bug of ours are kinds of their own, whatever rule is broken.
 std::string_view kind_of(const isa::Error& error) {
   if (error.code() == isa::ErrorCode::kUsage) return "usage";
   if (error.code() == isa::ErrorCode::kInternal) return "internal";
-  const ErrorEntry* entry = find_error(error.message());
-  return entry == nullptr ? "operand" : entry->kind;
+  return isa::info(isa::info(error.rule()).kind).name;
 }
 
 }  // namespace
@@ -21,6 +19,7 @@ nlohmann::ordered_json error_json(const isa::Error& error) {
   constexpr std::array<std::string_view, 3> kCodes = {"usage", "bad_input", "internal"};
   nlohmann::ordered_json j = {{"code", kCodes.at(static_cast<std::size_t>(error.code()))},
                               {"kind", kind_of(error)},
+                              {"rule", isa::name(error.rule())},
                               {"message", error.message()},
                               {"text", error.what()}};
   const auto put = [&j](const char* key, const std::string& value) {

@@ -7,8 +7,9 @@
 
 namespace nkisim {
 
-/// {"code", "kind", "message", "text"} and, where known, "file", "line", "instruction", "operand",
-/// "found", "required", "kernel_file", "kernel_line". `kind` is one of `nkisim explain`.
+/// {"code", "kind", "rule", "message", "text"} and, where known, "file", "line", "instruction",
+/// "operand", "found", "required", "kernel_file", "kernel_line". `kind` and `rule` are of `nkisim
+/// explain`.
 [[nodiscard]] nlohmann::ordered_json error_json(const isa::Error& error);
 
 }  // namespace nkisim

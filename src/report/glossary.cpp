@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "src/trace/trace_names.hpp"
 
@@ -35,6 +38,22 @@ std::vector<std::string> names_of(std::string_view pattern) {
     return names;
   }
   return {std::string(pattern)};
+}
+
+// The words of a text, in small letters.
+std::set<std::string> set_of_words(std::string_view text) {
+  std::set<std::string> words;
+  std::string word;
+  for (const char c : std::string(text) + ' ') {
+    const auto letter = static_cast<unsigned char>(c);
+    if (std::isalnum(letter) != 0 || c == '_') {
+      word += static_cast<char>(std::tolower(letter));
+    } else if (!word.empty()) {
+      words.insert(std::move(word));
+      word.clear();
+    }
+  }
+  return words;
 }
 
 }  // namespace
@@ -75,18 +94,44 @@ std::string near_metrics(std::string_view name) {
   return "; did you mean " + names + "?";
 }
 
-const ErrorEntry* find_error(std::string_view kind_or_message) {
-  const auto all = error_table();
-  for (const ErrorEntry& e : all) {
-    if (e.kind == kind_or_message) return &e;
+const isa::KindInfo* find_kind(std::string_view name) {
+  const auto all = isa::all_kinds();
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [name](const isa::KindInfo& kind) { return kind.name == name; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+std::vector<isa::Rule> rules_of(const isa::KindInfo& kind) {
+  std::vector<isa::Rule> rules;
+  const auto all = isa::all_rules();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (&isa::info(all[i].kind) == &kind) rules.push_back(static_cast<isa::Rule>(i));
   }
-  for (const ErrorEntry& e : all) {
-    const bool matches = std::any_of(e.texts.begin(), e.texts.end(), [&](std::string_view text) {
-      return kind_or_message.find(text) != std::string_view::npos;
-    });
-    if (matches) return &e;
+  return rules;
+}
+
+std::vector<isa::Rule> rules_about(std::string_view words) {
+  constexpr std::size_t kShown = 3;
+  const auto all = isa::all_rules();
+  std::vector<std::set<std::string>> texts;
+  std::map<std::string, int> known;  // how many rules have a word
+  for (const isa::RuleInfo& rule : all) {
+    texts.push_back(set_of_words(std::string(rule.says) + " " + std::string(rule.meaning)));
+    for (const std::string& word : texts.back()) ++known[word];
   }
-  return nullptr;
+  std::vector<std::pair<double, isa::Rule>> found;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    double common = 0;  // a word that few rules have tells them apart
+    for (const std::string& word : set_of_words(words)) {
+      if (texts[i].contains(word)) common += 1.0 / known[word];
+    }
+    if (common > 0) found.emplace_back(common, static_cast<isa::Rule>(i));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<isa::Rule> best;
+  for (std::size_t i = 0; i < std::min(found.size(), kShown); ++i) best.push_back(found[i].second);
+  return best;
 }
 
 Json to_json(const Metric& metric) {
@@ -98,12 +143,29 @@ Json to_json(const Metric& metric) {
           {"source", e.source}};
 }
 
-Json to_json(const ErrorEntry& error) {
-  return {{"kind", error.kind},
-          {"meaning", error.meaning},
-          {"cause", error.cause},
-          {"fix", error.fix},
-          {"texts", error.texts}};
+Json to_json(const isa::KindInfo& kind) {
+  Json rules = Json::array();
+  for (const isa::Rule rule : rules_of(kind)) rules.push_back(isa::name(rule));
+  return {{"kind", kind.name},
+          {"meaning", kind.meaning},
+          {"cause", kind.cause},
+          {"fix", kind.cure},
+          {"rules", rules}};
+}
+
+Json to_json(isa::Rule rule) {
+  constexpr std::array<std::string_view, 3> kLevels = {"off", "warning", "error"};
+  const isa::RuleInfo& r = isa::info(rule);
+  Json j = {{"rule", r.id},
+            {"kind", isa::info(r.kind).name},
+            {"meaning", r.meaning},
+            {"cause", isa::cause(rule)},
+            {"fix", isa::cure(rule)},
+            {"level", kLevels.at(static_cast<std::size_t>(r.normal))},
+            {"strict", kLevels.at(static_cast<std::size_t>(r.strict))},
+            {"says", r.says}};
+  if (r.from != 0) j["since"] = "2." + std::to_string(r.from);
+  return j;
 }
 
 }  // namespace nkisim

@@ -1,4 +1,4 @@
-// What the metrics of a summary and the errors of nkisim mean: one table each.
+// What the metrics of a summary and the rules of nkisim mean.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "isa/rules/rule.hpp"
 
 namespace nkisim {
 
@@ -18,13 +20,6 @@ struct MetricEntry {
   std::string_view source;   // where the name comes from
 };
 
-/// A kind of error: every message of the library holds one of `texts`, tried in table order.
-struct ErrorEntry {
-  std::string_view kind;
-  std::vector<std::string_view> texts;
-  std::string_view meaning, cause, fix;
-};
-
 /// The metric with its own name in place of {engine}, {dma} and {core}.
 struct Metric {
   std::string name;
@@ -32,7 +27,6 @@ struct Metric {
 };
 
 [[nodiscard]] std::span<const MetricEntry> metric_table();
-[[nodiscard]] std::span<const ErrorEntry> error_table();
 /// Every metric a summary can have, in the order of the table.
 [[nodiscard]] const std::vector<Metric>& metrics();
 /// Null if there is no such metric.
@@ -40,10 +34,15 @@ struct Metric {
 /// Known metrics close to `name`, best first, at most three: "; did you mean A, B?", or where all
 /// are listed.
 [[nodiscard]] std::string near_metrics(std::string_view name);
-/// The kind of an error by its name, or of a whole message; null if neither.
-[[nodiscard]] const ErrorEntry* find_error(std::string_view kind_or_message);
+/// The kind of rules of this name; null if there is none.
+[[nodiscard]] const isa::KindInfo* find_kind(std::string_view name);
+/// The rules of a kind, in the order of the table.
+[[nodiscard]] std::vector<isa::Rule> rules_of(const isa::KindInfo& kind);
+/// The rules whose texts have most in common with some words, as of a message; at most three.
+[[nodiscard]] std::vector<isa::Rule> rules_about(std::string_view words);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const Metric& metric);
-[[nodiscard]] nlohmann::ordered_json to_json(const ErrorEntry& error);
+[[nodiscard]] nlohmann::ordered_json to_json(const isa::KindInfo& kind);
+[[nodiscard]] nlohmann::ordered_json to_json(isa::Rule rule);
 
 }  // namespace nkisim

@@ -8,8 +8,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string located(const isa::Program& program, const isa::Inst& inst, const std::string& text) {
-  isa::Error error(isa::ErrorCode::kBadInput, text);
+std::string located(const isa::Program& program, const isa::Inst& inst, isa::Rule rule,
+                    const std::string& text) {
+  isa::Error error(rule, text);
   error.at(isa::spec(inst).name, inst.loc);
   program.locate(error);
   return error.what();
@@ -47,7 +48,8 @@ Json race(const isa::Program& program, const checks::Race& r, const isa::Semapho
   }
   j["waits"] = Json::array();
   for (const auto& w : r.waits) j["waits"].push_back(wait_json(w, names));
-  j["text"] = located(program, *r.second, checks::describe(program, r, names));
+  j["text"] = located(program, *r.second, isa::Rule::unordered_accesses,
+                      checks::describe(program, r, names));
   return j;
 }
 
@@ -57,13 +59,15 @@ std::vector<std::string> race_lines(const isa::Program& program, const checks::R
                                     const isa::SemaphoreNames& names) {
   std::vector<std::string> lines;
   for (const checks::Race& r : report.races) {
-    lines.push_back(located(program, *r.second, checks::describe(program, r, names)));
+    lines.push_back(located(program, *r.second, isa::Rule::unordered_accesses,
+                            checks::describe(program, r, names)));
   }
   if (report.pairs > report.races.size()) {
     lines.push_back(std::to_string(report.pairs - report.races.size()) + " more races");
   }
   for (const checks::Stuck& s : report.stuck) {
-    lines.push_back(located(program, *s.inst, checks::describe(program, s, names)));
+    lines.push_back(located(program, *s.inst, isa::Rule::semaphore_deadlock,
+                            checks::describe(program, s, names)));
   }
   return lines;
 }
@@ -78,9 +82,9 @@ Json race_json(const isa::Program& program, const checks::RaceReport& report,
   for (const checks::Race& r : report.races) j["races"].push_back(race(program, r, names));
   j["stuck"] = Json::array();
   for (const checks::Stuck& s : report.stuck) {
-    j["stuck"].push_back(
-        {{"at", instruction(program, *s.inst)},
-         {"text", located(program, *s.inst, checks::describe(program, s, names))}});
+    j["stuck"].push_back({{"at", instruction(program, *s.inst)},
+                          {"text", located(program, *s.inst, isa::Rule::semaphore_deadlock,
+                                           checks::describe(program, s, names))}});
   }
   return j;
 }

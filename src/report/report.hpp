@@ -6,7 +6,7 @@
 //   try_switches                     what the compiler's choices would change
 //   Budget, junit_xml                limits of a run's metrics, and how it kept them
 //   print_explanation, verdict       where the time went, in words
-//   metrics, find_metric, find_error what metrics and errors mean
+//   metrics, find_metric, find_kind, rules_about what metrics and rules mean
 //   op_json, catalogue_json, ...     the instruction table as documents
 //   error_json                       an error for programs
 //   race_lines, race_json            what the check for races found

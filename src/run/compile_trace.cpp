@@ -13,7 +13,7 @@ compiler::Compiled compile_trace(TraceFile& trace, const compiler::CompilerOptio
   if (place) {
     for (const isa::Tensor& t : program.tensors()) {
       if (!is_raw_tensor(t)) continue;
-      isa::Error e(isa::ErrorCode::kBadInput,
+      isa::Error e(isa::Rule::open_raw_memory,
                    "an operand is raw memory; tensors are required where the compiler chooses "
                    "addresses");
       program.locate(e);

@@ -49,7 +49,8 @@ const isa::Tensor& expected_tensor(const isa::Program& program, const std::strin
                                    std::uint32_t& id) {
   const std::uint32_t* found = program.find_tensor(key);
   if (found == nullptr || program.tensor(*found).space != isa::Space::kHbm) {
-    isa::fail("expected array " + key + " names no HBM tensor of the program");
+    isa::fail(isa::Rule::expected_array,
+              "expected array " + key + " names no HBM tensor of the program");
   }
   id = *found;
   return program.tensor(id);
@@ -61,7 +62,8 @@ Comparison compare_one(const isa::Tensor& tensor, const std::vector<std::byte>& 
   const std::vector<double> y = expected_values(tensor, want);
   const std::vector<std::int64_t> shape = shape_of(tensor, want);
   if (want.shape != shape || x.size() != y.size()) {
-    isa::fail("expected " + tensor.name, "of shape " + shape_text(want.shape), shape_text(shape));
+    isa::fail(isa::Rule::array_shape, "expected " + tensor.name,
+              "of shape " + shape_text(want.shape), shape_text(shape));
   }
   Comparison row{.tensor = tensor.name, .elements = static_cast<std::int64_t>(x.size())};
   double worst = -1;
@@ -91,7 +93,9 @@ Comparison compare_one(const isa::Tensor& tensor, const std::vector<std::byte>& 
 std::vector<Comparison> compare(const isa::Program& program, isa::Memory& memory,
                                 const std::map<std::string, NpyArray>& golden, double rtol,
                                 double atol) {
-  if (golden.empty()) isa::fail("what is expected", "no array", "an array for each output");
+  if (golden.empty())
+    isa::fail(isa::Rule::expected_array, "what is expected", "no array",
+              "an array for each output");
   std::vector<Comparison> rows;
   for (const auto& [key, want] : golden) {
     std::uint32_t id = 0;

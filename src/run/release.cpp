@@ -130,9 +130,9 @@ constexpr std::array<Rule, 15> kRules = {{
 
 isa::Error refusal(const isa::Program& program, const Inst& inst, Release release,
                    const std::string& what, std::string_view required) {
-  isa::Error error(isa::ErrorCode::kBadInput,
-                   "the compiler of SDK 2." + std::to_string(release.minor) + " refuses " + what +
-                       "; " + std::string(required) + " is required");
+  isa::Error error(isa::Rule::sdk_refuses, "the compiler of SDK 2." +
+                                               std::to_string(release.minor) + " refuses " + what +
+                                               "; " + std::string(required) + " is required");
   error.at(isa::spec(inst).name, inst.loc);
   program.locate(error);
   return error;
@@ -190,7 +190,7 @@ Release parse_release(std::string_view text) {
   const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), minor);
   if (digits.empty() || ec != std::errc{} || end != digits.data() + digits.size() ||
       minor < isa::Program::kOldestSdk || minor > kNewestRelease.minor) {
-    isa::fail("the SDK release", std::string(text), "2.28 to 2.32");
+    isa::fail(isa::Rule::sdk_release, "the SDK release", std::string(text), "2.28 to 2.32");
   }
   return {minor};
 }

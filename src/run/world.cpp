@@ -166,8 +166,8 @@ void check_spread(std::span<const RankInput> ranks, const models::Config& config
       static_cast<std::size_t>(models::ranks_per_stack(config, ranks.front().program->cores()));
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     if (spread.owner.at(r) == spread.owner[r / share * share]) continue;
-    isa::fail("the part of rank " + std::to_string(r), std::to_string(spread.owner[r]),
-              "that of the ranks on its HBM stack");
+    isa::fail(isa::Rule::rank_programs_differ, "the part of rank " + std::to_string(r),
+              std::to_string(spread.owner[r]), "that of the ranks on its HBM stack");
   }
 }
 
@@ -182,13 +182,14 @@ void keep(WorldResult& out, const std::vector<models::RunResult>& results) {
 
 WorldResult run_world(std::span<const RankInput> ranks, const models::Config& config,
                       const WorldOptions& options) {
-  if (ranks.empty()) isa::fail("ranks", "0", "at least 1");
+  if (ranks.empty()) isa::fail(isa::Rule::rank_count, "ranks", "0", "at least 1");
   std::set<const isa::Program*> programs;
   for (const RankInput& rank : ranks) {
     if (!programs.insert(rank.program).second) continue;
     isa::check_world(*rank.program, options.world);
     if (rank.program->cores() != ranks.front().program->cores()) {
-      isa::fail("a rank's program", "for " + std::to_string(rank.program->cores()) + " cores",
+      isa::fail(isa::Rule::rank_programs_differ, "a rank's program",
+                "for " + std::to_string(rank.program->cores()) + " cores",
                 std::to_string(ranks.front().program->cores()) + ", as the first rank's");
     }
     check_config(*rank.program, config);

@@ -37,7 +37,7 @@ bool valid_utf8(std::string_view text) {
 }
 
 [[noreturn]] void corrupt(const std::string& what) {
-  isa::fail("the binary trace is corrupt: " + what);
+  isa::fail(isa::Rule::file_damaged, "the binary trace is corrupt: " + what);
 }
 
 /// One parameter of a form: how its value is stored, or the value itself.
@@ -77,7 +77,8 @@ class Reader {
     in_.skip(binary::kMagic.size());
     const int version = in_.read(1).front();
     if (version != binary::kVersion) {
-      isa::fail("the trace", "of binary version " + std::to_string(version), "version 1");
+      isa::fail(isa::Rule::trace_version, "the trace",
+                "of binary version " + std::to_string(version), "version 1");
     }
     if (in_.read_varint() != binary::kHeader) corrupt("no header");
     line_ = 1;
@@ -222,11 +223,14 @@ class Reader {
     Form form;
     const std::string& op_name = string();
     form.op = isa::find_op(op_name);
-    if (form.op == nullptr) isa::fail("i", "\"" + op_name + "\"", "the name of an instruction");
+    if (form.op == nullptr)
+      isa::fail(isa::Rule::unknown_instruction, "i", "\"" + op_name + "\"",
+                "the name of an instruction");
     form.inst.op = isa::op_id(*form.op);
     const std::string& engine = string();
     const auto parsed = isa::parse_engine(engine);
-    if (!parsed) isa::fail("engine", "\"" + engine + "\"", "an engine name");
+    if (!parsed)
+      isa::fail(isa::Rule::unknown_engine, "engine", "\"" + engine + "\"", "an engine name");
     form.inst.engine = *parsed;
     form.inst.core = static_cast<std::uint8_t>(integer(trace_.cores - 1, "core"));
     form.flags = in_.read_varint();
@@ -234,7 +238,8 @@ class Reader {
     const std::uint64_t args = count("arguments");
     for (std::uint64_t i = 0; i < args; ++i) form.args.push_back(read_form_arg(*form.op));
     if ((form.flags & binary::kHasSync) != 0 && !program_->explicit_semaphores()) {
-      isa::fail("wait and post are given; \"semaphores\": \"explicit\" is required in the header");
+      isa::fail(isa::Rule::trace_semaphores,
+                "wait and post are given; \"semaphores\": \"explicit\" is required in the header");
     }
     forms_.push_back(std::move(form));
   }
@@ -242,7 +247,9 @@ class Reader {
   FormArg read_form_arg(const isa::OpSpec& op) {
     const std::string& param = string();
     const int index = isa::param_index(op, param);
-    if (index < 0) isa::fail("unknown parameter \"" + param + "\" of " + std::string(op.name));
+    if (index < 0)
+      isa::fail(isa::Rule::unknown_parameter,
+                "unknown parameter \"" + param + "\" of " + std::string(op.name));
     FormArg arg;
     arg.index = static_cast<std::size_t>(index);
     arg.value = static_cast<binary::Value>(integer(binary::kText, "kind of value"));

@@ -67,7 +67,7 @@ void store(isa::Dtype dtype, const std::vector<double>& values, std::byte* out) 
 void check_whole(const std::string& what, isa::Dtype dtype, double value) {
   constexpr double kLimit = 9007199254740992.0;  // 2^53
   if (value == std::floor(value) && value >= -kLimit && value <= kLimit) return;
-  isa::fail(what, "data with " + std::to_string(value),
+  isa::fail(isa::Rule::array_dtype, what, "data with " + std::to_string(value),
             "whole numbers for " + std::string(isa::name(dtype)));
 }
 
@@ -76,7 +76,7 @@ std::vector<std::byte> generated(const isa::Tensor& t, const DataSource& s,
   constexpr std::size_t kBlock = 1U << 16U;
   if (isa::is_integer(t.dtype)) {
     if (!is_whole(s)) {
-      isa::fail(what, "data of generator " + std::string(name(s.generator)),
+      isa::fail(isa::Rule::array_dtype, what, "data of generator " + std::string(name(s.generator)),
                 "integers, arange, zeros or ones for " + std::string(isa::name(t.dtype)));
     }
     if (s.generator == Generator::kArange) {
@@ -104,7 +104,7 @@ std::vector<std::byte> from_values(const isa::Tensor& t, const DataSource& s,
   std::vector<double> values = s.values;
   if (values.size() == 1) values.assign(count, s.values.front());
   if (values.size() != count) {
-    isa::fail(what, std::to_string(values.size()) + " values",
+    isa::fail(isa::Rule::array_shape, what, std::to_string(values.size()) + " values",
               "one value or " + std::to_string(count));
   }
   if (isa::is_integer(t.dtype)) {
@@ -124,7 +124,8 @@ std::string list_shape(const std::vector<std::int64_t>& shape) {
 std::vector<std::byte> from_array(const isa::Tensor& t, const NpyArray& array,
                                   const std::string& what) {
   if (array.shape != t.shape) {
-    isa::fail(what, "given an array of shape " + list_shape(array.shape), list_shape(t.shape));
+    isa::fail(isa::Rule::array_shape, what, "given an array of shape " + list_shape(array.shape),
+              list_shape(t.shape));
   }
   return to_dtype(array, t.dtype, what);
 }
@@ -135,7 +136,9 @@ const isa::Tensor& input_named(const isa::Program& program, const std::string& n
   const std::uint32_t* id = program.find_tensor(name);
   const bool input = id != nullptr && program.tensor(*id).role != isa::TensorRole::kInternal &&
                      program.tensor(*id).role != isa::TensorRole::kOutput;
-  if (!input) isa::fail("input " + name, "given", "the name of an input tensor of the trace");
+  if (!input)
+    isa::fail(isa::Rule::unknown_tensor, "input " + name, "given",
+              "the name of an input tensor of the trace");
   return program.tensor(*id);
 }
 
@@ -155,9 +158,9 @@ std::filesystem::path data_file(const DataSource& source, const std::string& wha
   const std::filesystem::path file = options.folder / with_rank(source.file, options.rank);
   std::error_code ec;
   if (!std::filesystem::exists(file, ec))
-    isa::fail(what + ": " + file.string() + " cannot be opened");
+    isa::fail(isa::Rule::file_unreadable, what + ": " + file.string() + " cannot be opened");
   if (const auto found = Reach(roots).find(file)) return *found;
-  isa::fail(what, "data in " + source.file,
+  isa::fail(isa::Rule::data_outside, what, "data in " + source.file,
             "a regular file below the trace's folder, the working folder or a --root");
 }
 
@@ -221,7 +224,8 @@ std::vector<std::byte> tensor_bytes(const isa::Tensor& tensor, const DataSource&
     case DataSource::Kind::kValues:
       return from_values(tensor, source, what);
   }
-  isa::fail(what, "an input without data", "\"data\" in the trace or an array on the command line");
+  isa::fail(isa::Rule::trace_data, what, "an input without data",
+            "\"data\" in the trace or an array on the command line");
 }
 
 NpyRoom input_room(const isa::Program& program) {

@@ -35,8 +35,8 @@ std::vector<std::string_view> param_names(const isa::OpSpec& op) {
   std::string takes = list_names(names);
   if (takes.empty()) takes = "no parameters";
   names.insert(names.end(), kInstKeys.begin(), kInstKeys.end());
-  isa::fail("unknown parameter " + quoted(key) + suggest(key, names) + "; " + std::string(op.name) +
-            " takes " + takes);
+  isa::fail(isa::Rule::unknown_parameter, "unknown parameter " + quoted(key) + suggest(key, names) +
+                                              "; " + std::string(op.name) + " takes " + takes);
 }
 
 }  // namespace
@@ -58,11 +58,13 @@ InstReader::InstReader(TraceFile& trace)
 }
 
 const isa::OpSpec& InstReader::find(Json name) const {
-  if (!name.is(JsonType::kString)) isa::fail("i", name.describe(), "the name of an instruction");
+  if (!name.is(JsonType::kString))
+    isa::fail(isa::Rule::unknown_instruction, "i", name.describe(), "the name of an instruction");
   if (const auto it = ops_.find(name.text()); it != ops_.end()) return *it->second;
   std::vector<std::string_view> names;
   for (const isa::OpSpec* op : isa::op_table()) names.push_back(op->name);
-  isa::fail("i", quoted(name.text()), "the name of an instruction" + suggest(name.text(), names));
+  isa::fail(isa::Rule::unknown_instruction, "i", quoted(name.text()),
+            "the name of an instruction" + suggest(name.text(), names));
 }
 
 void InstReader::read(Json object, std::uint32_t line) {
@@ -71,7 +73,9 @@ void InstReader::read(Json object, std::uint32_t line) {
   const isa::OpSpec* op = nullptr;
   try {
     const auto name = object.find("i");
-    if (!name) isa::fail("line", "neither an instruction nor a tensor", "\"i\" or \"tensor\"");
+    if (!name)
+      isa::fail(isa::Rule::trace_line, "line", "neither an instruction nor a tensor",
+                "\"i\" or \"tensor\"");
     op = &find(*name);
     inst.op = isa::op_id(*op);
     read_fields(object, *op, inst);
@@ -114,7 +118,8 @@ void InstReader::read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst
   if (ordered) inst.ordering = program_.add_ordering(std::move(extras.ordering));
   if (!has_sync) return;
   if (!program_.explicit_semaphores()) {
-    isa::fail("wait and post are given; \"semaphores\": \"explicit\" is required in the header");
+    isa::fail(isa::Rule::trace_semaphores,
+              "wait and post are given; \"semaphores\": \"explicit\" is required in the header");
   }
   inst.sync = program_.add_sync(std::move(extras.sync));
 }
@@ -124,7 +129,7 @@ namespace {
 std::vector<Json> items(std::string_view what, Json list, std::size_t low, std::size_t high,
                         const std::string& required) {
   if (!list.is(JsonType::kArray) || list.size() < low || list.size() > high) {
-    isa::fail(what, list.describe(), required);
+    isa::fail(isa::Rule::trace_field, what, list.describe(), required);
   }
   std::vector<Json> out;
   for (const Json item : list) out.push_back(item);
@@ -133,7 +138,8 @@ std::vector<Json> items(std::string_view what, Json list, std::size_t low, std::
 
 std::uint32_t read_id(std::string_view key, Json value) {
   if (!value.is(JsonType::kInt) || value.integer() < 1 || value.integer() > kMaxOrderId) {
-    isa::fail(key, value.describe(), "an integer from 1 to " + std::to_string(kMaxOrderId));
+    isa::fail(isa::Rule::trace_field, key, value.describe(),
+              "an integer from 1 to " + std::to_string(kMaxOrderId));
   }
   return static_cast<std::uint32_t>(value.integer());
 }
@@ -144,11 +150,13 @@ void InstReader::read_reserved(Json value, isa::Inst& inst, Extras& extras) {
   const std::string_view key = value.key();
   if (key == "engine") {
     const auto engine = isa::parse_engine(value.text());
-    if (!engine) isa::fail(key, value.describe(), "tensor, vector, scalar, gpsimd, sync or any");
+    if (!engine)
+      isa::fail(isa::Rule::unknown_engine, key, value.describe(),
+                "tensor, vector, scalar, gpsimd, sync or any");
     inst.engine = *engine;
   } else if (key == "core") {
     if (!value.is(JsonType::kInt) || value.integer() < 0 || value.integer() >= trace_.cores) {
-      isa::fail(key, value.describe(),
+      isa::fail(isa::Rule::trace_field, key, value.describe(),
                 "a core from 0 to " + std::to_string(trace_.cores - 1) + " (header \"cores\")");
     }
     inst.core = static_cast<std::uint8_t>(value.integer());
@@ -162,10 +170,12 @@ void InstReader::read_reserved(Json value, isa::Inst& inst, Extras& extras) {
       locs_.emplace(std::move(text), inst.loc);
     }
   } else if (key == "label") {
-    if (!value.is(JsonType::kString)) isa::fail(key, value.describe(), "a text");
+    if (!value.is(JsonType::kString))
+      isa::fail(isa::Rule::trace_field, key, value.describe(), "a text");
     inst.label = program_.add_text(value.text());
   } else if (key == "forward") {
-    if (!value.is(JsonType::kBool)) isa::fail(key, value.describe(), "true or false");
+    if (!value.is(JsonType::kBool))
+      isa::fail(isa::Rule::trace_field, key, value.describe(), "true or false");
     inst.forward = value.integer() != 0;
   } else if (key == "dma") {
     inst.dma = read_dma(value);
@@ -191,7 +201,7 @@ std::uint16_t InstReader::semaphore(std::string_view what, Json value) const {
     const auto it = semaphore_ids_.find(std::string(value.text()));
     if (it != semaphore_ids_.end()) return it->second;
   }
-  isa::fail(what, "on semaphore " + value.describe(),
+  isa::fail(isa::Rule::trace_semaphores, what, "on semaphore " + value.describe(),
             "a number from 0 to 65535 or a name in the header's semaphore_names");
 }
 
@@ -200,7 +210,8 @@ namespace {
 std::int32_t semaphore_value(std::string_view what, Json value) {
   if (!value.is(JsonType::kInt) || value.integer() < std::numeric_limits<std::int32_t>::min() ||
       value.integer() > std::numeric_limits<std::int32_t>::max()) {
-    isa::fail(what, "with value " + value.describe(), "a 32-bit integer");
+    isa::fail(isa::Rule::trace_semaphores, what, "with value " + value.describe(),
+              "a 32-bit integer");
   }
   return static_cast<std::int32_t>(value.integer());
 }
@@ -212,7 +223,9 @@ void InstReader::read_waits(Json list, isa::Sync& sync) const {
   for (const Json item : items("wait", list, 0, kMaxListItems, required)) {
     const auto parts = items("wait", item, 3, 3, required);
     const auto compare = find_name(kCompareNames, parts[1].text());
-    if (!compare) isa::fail("wait", "with comparison " + parts[1].describe(), ">=, ==, <=, > or <");
+    if (!compare)
+      isa::fail(isa::Rule::trace_semaphores, "wait", "with comparison " + parts[1].describe(),
+                ">=, ==, <=, > or <");
     sync.waits.push_back({semaphore("wait", parts[0]),
                           static_cast<isa::SemaphoreWait::Compare>(*compare),
                           semaphore_value("wait", parts[2])});
@@ -226,12 +239,15 @@ void InstReader::read_posts(Json list, isa::Sync& sync) const {
     isa::SemaphorePost post;
     post.semaphore = semaphore("post", parts[0]);
     const auto action = find_name(kActionNames, parts[1].text());
-    if (!action) isa::fail("post", "with action " + parts[1].describe(), "++, --, +=, -= or =");
+    if (!action)
+      isa::fail(isa::Rule::trace_semaphores, "post", "with action " + parts[1].describe(),
+                "++, --, +=, -= or =");
     post.action = static_cast<isa::SemaphorePost::Action>(*action);
     if (parts.back().is(JsonType::kString) && parts.size() > 2) {
       const std::string_view when = parts.back().text();
       if (when != "@issue" && when != "@complete") {
-        isa::fail("post", "at " + parts.back().describe(), "\"@issue\" or \"@complete\"");
+        isa::fail(isa::Rule::trace_semaphores, "post", "at " + parts.back().describe(),
+                  "\"@issue\" or \"@complete\"");
       }
       post.at_issue = when == "@issue";
       parts.pop_back();
@@ -239,7 +255,7 @@ void InstReader::read_posts(Json list, isa::Sync& sync) const {
     const bool counts = post.action == isa::SemaphorePost::Action::kIncrement ||
                         post.action == isa::SemaphorePost::Action::kDecrement;
     if (counts ? parts.size() != 2 : parts.size() != 3) {
-      isa::fail("post",
+      isa::fail(isa::Rule::trace_semaphores, "post",
                 "\"" + std::string(parts[1].text()) + "\" with " +
                     std::to_string(parts.size() - 2) + " values",
                 counts ? "no value" : "one value");
@@ -251,13 +267,16 @@ void InstReader::read_posts(Json list, isa::Sync& sync) const {
 
 const isa::DmaPlan* InstReader::read_dma(Json value) {
   isa::DmaPlan plan;
-  if (!value.is(JsonType::kObject)) isa::fail("dma", value.describe(), "an object");
+  if (!value.is(JsonType::kObject))
+    isa::fail(isa::Rule::trace_field, "dma", value.describe(), "an object");
   check_keys("dma", value, {"queue", "packets", "semaphore", "increment"});
   const auto queue = value.find("queue");
   if (!queue || !queue->is(JsonType::kString)) {
-    isa::fail("dma.queue", queue ? queue->describe() : "missing", "the name of a queue");
+    isa::fail(isa::Rule::trace_field, "dma.queue", queue ? queue->describe() : "missing",
+              "the name of a queue");
   }
-  if (program_.queues().size() >= 4096) isa::fail("dma.queue", "the 4097th", "at most 4096 queues");
+  if (program_.queues().size() >= 4096)
+    isa::fail(isa::Rule::trace_field, "dma.queue", "the 4097th", "at most 4096 queues");
   plan.queue_name = program_.add_queue(queue->text());
   if (const auto packets = value.find("packets")) {
     const std::string required = "a list of [engine 0..15, queue, bytes]";
@@ -266,7 +285,8 @@ const isa::DmaPlan* InstReader::read_dma(Json value) {
       constexpr std::array<std::int64_t, 3> kMax = {15, 65535, kMaxAddress};
       for (std::size_t k = 0; k < 3; ++k) {
         if (!p[k].is(JsonType::kInt) || p[k].integer() < 0 || p[k].integer() > kMax.at(k)) {
-          isa::fail("dma.packets", "a packet with " + p[k].describe(), required);
+          isa::fail(isa::Rule::trace_field, "dma.packets", "a packet with " + p[k].describe(),
+                    required);
         }
       }
       plan.packets.push_back({static_cast<std::uint16_t>(p[0].integer()),
@@ -278,7 +298,7 @@ const isa::DmaPlan* InstReader::read_dma(Json value) {
     plan.increment = static_cast<std::int32_t>(int_member(
         "dma", value, "increment", 1, std::numeric_limits<std::int32_t>::max(), std::nullopt));
   } else if (value.find("increment")) {
-    isa::fail("dma.increment is given; \"semaphore\" is required with it");
+    isa::fail(isa::Rule::trace_field, "dma.increment is given; \"semaphore\" is required with it");
   }
   return program_.add_plan(std::move(plan));
 }
@@ -298,7 +318,8 @@ Arg read_number(const isa::Param& param, Json value) {
 }
 
 Arg read_int(const isa::Param& param, Json value, const char* required = "an integer") {
-  if (!value.is(JsonType::kInt)) isa::fail(param.name, value.describe(), required);
+  if (!value.is(JsonType::kInt))
+    isa::fail(isa::Rule::trace_field, param.name, value.describe(), required);
   return integer_arg(Arg::Kind::kInt, value.integer());
 }
 
@@ -308,7 +329,8 @@ Arg read_register(const isa::Param& param, Json value) {
       return integer_arg(Arg::Kind::kRegister, *reg);
     }
   }
-  isa::fail(param.name, value.describe(), "a register (\"r0\", \"r1\", ...)");
+  isa::fail(isa::Rule::operand_text, param.name, value.describe(),
+            "a register (\"r0\", \"r1\", ...)");
 }
 
 Arg read_int_or_register(const isa::Param& param, Json value) {
@@ -319,19 +341,22 @@ Arg read_int_or_register(const isa::Param& param, Json value) {
 }
 
 Arg read_bool(const isa::Param& param, Json value) {
-  if (!value.is(JsonType::kBool)) isa::fail(param.name, value.describe(), "true or false");
+  if (!value.is(JsonType::kBool))
+    isa::fail(isa::Rule::trace_field, param.name, value.describe(), "true or false");
   return integer_arg(Arg::Kind::kBool, value.integer());
 }
 
 }  // namespace
 
 Arg InstReader::read_choice(const isa::Param& param, Json value) const {
-  if (!value.is(JsonType::kString)) isa::fail(param.name, value.describe(), "a name");
+  if (!value.is(JsonType::kString))
+    isa::fail(isa::Rule::trace_field, param.name, value.describe(), "a name");
   return integer_arg(choice_kind(param.kind), parse_choice(program_, param, value.text()));
 }
 
 Arg InstReader::read_text(const isa::Param& param, Json value) const {
-  if (!value.is(JsonType::kString)) isa::fail(param.name, value.describe(), "a text");
+  if (!value.is(JsonType::kString))
+    isa::fail(isa::Rule::trace_field, param.name, value.describe(), "a text");
   Arg arg;
   arg.kind = Arg::Kind::kText;
   arg.text = program_.add_text(value.text());
@@ -341,7 +366,8 @@ Arg InstReader::read_text(const isa::Param& param, Json value) const {
 Arg InstReader::read_int_list(const isa::Param& param, Json value) const {
   isa::IntList list;
   for (const Json v : items(param.name, value, 0, kMaxListItems, "a list of integers")) {
-    if (!v.is(JsonType::kInt)) isa::fail(param.name, "a list with " + v.describe(), "integers");
+    if (!v.is(JsonType::kInt))
+      isa::fail(isa::Rule::trace_field, param.name, "a list with " + v.describe(), "integers");
     list.push_back(v.integer());
   }
   Arg arg;
@@ -356,7 +382,7 @@ Arg InstReader::read_groups(const isa::Param& param, Json value) const {
   for (const Json group : items(param.name, value, 0, kMaxListItems, required)) {
     for (const Json rank : items(param.name, group, 0, kMaxListItems, required)) {
       if (!rank.is(JsonType::kInt) || rank.integer() < 0) {
-        isa::fail(param.name, "a list with " + rank.describe(), required);
+        isa::fail(isa::Rule::trace_field, param.name, "a list with " + rank.describe(), required);
       }
       list.push_back(rank.integer());
     }
@@ -392,7 +418,7 @@ Arg InstReader::read_scalar_or_operand(const isa::Param& param, Json value, int 
     return read_number(param, value);
   }
   if (text || value.is(JsonType::kObject)) return read_operand(param, value, core);
-  isa::fail(param.name, value.describe(), "a number or an operand");
+  isa::fail(isa::Rule::trace_field, param.name, value.describe(), "a number or an operand");
 }
 
 Arg InstReader::read_arg(const isa::Param& param, Json value, int core) {

@@ -16,7 +16,7 @@ constexpr const char* kTooDeep = "nesting is deeper than 32 levels";
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // what Windows' editors begin with
 
 [[noreturn]] void fail_integer(const std::string& digits) {
-  isa::fail("integer " + digits + " is beyond 64 bits");
+  isa::fail(isa::Rule::trace_line, "integer " + digits + " is beyond 64 bits");
 }
 
 /// Says where and why a text is not JSON: simdjson stops without either.
@@ -102,7 +102,7 @@ struct JsonLine::Parser {
         return;
       case element_type::ARRAY: {
         node.type = JsonType::kArray;
-        if (depth == kMaxDepth) isa::fail(kTooDeep);
+        if (depth == kMaxDepth) isa::fail(isa::Rule::trace_line, kTooDeep);
         const simdjson::dom::array items = value.get_array().value_unsafe();
         for (const simdjson::dom::element item : items) {
           append(nodes, item, {}, depth + 1);
@@ -112,7 +112,7 @@ struct JsonLine::Parser {
       }
       case element_type::OBJECT: {
         node.type = JsonType::kObject;
-        if (depth == kMaxDepth) isa::fail(kTooDeep);
+        if (depth == kMaxDepth) isa::fail(isa::Rule::trace_line, kTooDeep);
         const simdjson::dom::object members = value.get_object().value_unsafe();
         for (const simdjson::dom::key_value_pair member : members) {
           check_key(nodes, at, member.key);
@@ -128,9 +128,11 @@ struct JsonLine::Parser {
   /// `key` may come next in the object that is being appended at `object`.
   static void check_key(const std::vector<JsonNode>& nodes, std::size_t object,
                         std::string_view key) {
-    if (nodes[object].count >= kMaxMembers) isa::fail("an object has over 1024 members");
+    if (nodes[object].count >= kMaxMembers)
+      isa::fail(isa::Rule::trace_line, "an object has over 1024 members");
     for (std::size_t i = object + 1; i < nodes.size(); i = nodes[i].next) {
-      if (nodes[i].key == key) isa::fail("key \"" + std::string(key) + "\" appears twice");
+      if (nodes[i].key == key)
+        isa::fail(isa::Rule::trace_line, "key \"" + std::string(key) + "\" appears twice");
     }
   }
 };
@@ -146,7 +148,7 @@ Json JsonLine::parse(std::string_view line) {
   if (parser_->dom.parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) {
     FlawFinder finder;
     nlohmann::json::sax_parse(line.begin(), line.end(), &finder);
-    isa::fail(finder.flaw);
+    isa::fail(isa::Rule::trace_line, finder.flaw);
   }
   Parser::append(nodes_, root, {}, 0);
   return {*this, 0};

@@ -77,13 +77,13 @@ class IndexParser {
     return value;
   }
   [[noreturn]] void outside(std::string_view item, std::int64_t size, std::size_t dim) const {
-    isa::fail(param_,
+    isa::fail(isa::Rule::operand_outside, param_,
               quoted_operand(text_) + ", whose index " + std::string(item) + " leaves dimension " +
                   std::to_string(dim),
               "an index within 0:" + std::to_string(size));
   }
   [[noreturn]] void bad(const std::string& need) const {
-    isa::fail(param_, quoted_operand(text_), need);
+    isa::fail(isa::Rule::operand_text, param_, quoted_operand(text_), need);
   }
 
   std::string_view param_, text_;
@@ -138,10 +138,10 @@ std::int64_t int_member(std::string_view what, Json object, std::string_view key
       "an integer from " + std::to_string(low) + " to " + std::to_string(high);
   if (!value) {
     if (fallback) return *fallback;
-    isa::fail(label, "missing", range);
+    isa::fail(isa::Rule::argument_missing, label, "missing", range);
   }
   if (!value->is(JsonType::kInt) || value->integer() < low || value->integer() > high) {
-    isa::fail(label, value->describe(), range);
+    isa::fail(isa::Rule::operand_text, label, value->describe(), range);
   }
   return value->integer();
 }
@@ -149,8 +149,9 @@ std::int64_t int_member(std::string_view what, Json object, std::string_view key
 void check_keys(std::string_view what, Json object, std::initializer_list<std::string_view> known) {
   for (const Json member : object) {
     if (std::find(known.begin(), known.end(), member.key()) == known.end()) {
-      isa::fail(std::string(what) + ": unknown key " + quoted_operand(member.key()) + "; one of " +
-                list_names(known) + " is required");
+      isa::fail(isa::Rule::operand_text, std::string(what) + ": unknown key " +
+                                             quoted_operand(member.key()) + "; one of " +
+                                             list_names(known) + " is required");
     }
   }
 }
@@ -169,7 +170,7 @@ void check_dims(std::string_view what, const std::vector<Dim>& dims) {
     const std::int64_t step = d.step < 0 ? -d.step : d.step;
     ok = step == 0 || d.num - 1 <= isa::kMostElements / step;
   }
-  if (!ok) isa::fail(what, "too large or empty", limit);
+  if (!ok) isa::fail(isa::Rule::operand_text, what, "too large or empty", limit);
 }
 
 std::uint32_t OperandReader::find_tensor(std::string_view param, std::string_view name) const {
@@ -178,7 +179,8 @@ std::uint32_t OperandReader::find_tensor(std::string_view param, std::string_vie
   for (const isa::Tensor& t : program_.tensors()) {
     if (names.size() < 10000) names.push_back(t.name);
   }
-  isa::fail(param, "tensor " + quoted_operand(name) + ", which is not declared",
+  isa::fail(isa::Rule::unknown_tensor, param,
+            "tensor " + quoted_operand(name) + ", which is not declared",
             "a declared tensor" + suggest(name, names));
 }
 
@@ -190,7 +192,8 @@ TensorRef OperandReader::slice(std::string_view param, std::string_view text) co
   std::vector<Dim> dims;
   std::string_view items;
   if (bracket != std::string_view::npos) {
-    if (text.back() != ']') isa::fail(param, quoted_operand(text), "a closing ]");
+    if (text.back() != ']')
+      isa::fail(isa::Rule::operand_text, param, quoted_operand(text), "a closing ]");
     items = text.substr(bracket + 1, text.size() - bracket - 2);
   }
   const IndexParser parser(param, text);
@@ -206,7 +209,8 @@ TensorRef OperandReader::slice(std::string_view param, std::string_view text) co
     }
     if (d == 0 && ref.on_chip()) {
       if (index.step != 1)
-        isa::fail(param, quoted_operand(text), "step 1 in the partition dimension");
+        isa::fail(isa::Rule::operand_text, param, quoted_operand(text),
+                  "step 1 in the partition dimension");
       ref.partition = static_cast<std::uint16_t>(tensor.partition + index.start);
       ref.partitions = static_cast<std::uint16_t>(index.count);
       continue;
@@ -215,7 +219,8 @@ TensorRef OperandReader::slice(std::string_view param, std::string_view text) co
     if (!index.single) dims.push_back({own[d].step * index.step, index.count});
   }
   if (more) {
-    isa::fail(param, quoted_operand(text), "at most " + std::to_string(own.size()) + " indices");
+    isa::fail(isa::Rule::operand_text, param, quoted_operand(text),
+              "at most " + std::to_string(own.size()) + " indices");
   }
   ref.pattern = program_.intern(std::move(dims));
   return ref;
@@ -231,14 +236,16 @@ const TensorRef* OperandReader::read_text(std::string_view param, std::string_vi
 const TensorRef* OperandReader::read(std::string_view param, Json value, int core) {
   if (value.is(JsonType::kString)) return read_text(param, value.text());
   if (value.is(JsonType::kObject)) return program_.add_ref(explicit_ref(param, value, core));
-  isa::fail(param, value.describe(),
+  isa::fail(isa::Rule::operand_text, param, value.describe(),
             "an operand (\"tensor\", \"tensor[0:64, 0:128]\" or an object)");
 }
 
 TensorRef OperandReader::raw_start(std::string_view param, Json value, int core) {
   const Json space_json = *value.find("space");
   const auto space_index = find_name(kSpaceNames, space_json.text());
-  if (!space_index) isa::fail(param, "in space " + space_json.describe(), "hbm, sbuf or psum");
+  if (!space_index)
+    isa::fail(isa::Rule::operand_text, param, "in space " + space_json.describe(),
+              "hbm, sbuf or psum");
   const auto space = static_cast<isa::Space>(*space_index);
   const std::int64_t address = int_member(param, value, "address", 0, kMaxAddress, std::nullopt);
   if (space == isa::Space::kHbm) {
@@ -251,7 +258,8 @@ TensorRef OperandReader::raw_start(std::string_view param, Json value, int core)
       ref.offset = address - t.address;
       return ref;
     }
-    isa::fail(param, "HBM address " + std::to_string(address) + ", which no tensor covers",
+    isa::fail(isa::Rule::operand_outside, param,
+              "HBM address " + std::to_string(address) + ", which no tensor covers",
               "an address inside a declared tensor");
   }
   const std::uint32_t whole = raw_tensor(program_, space, core);
@@ -263,19 +271,24 @@ TensorRef OperandReader::raw_start(std::string_view param, Json value, int core)
 TensorRef OperandReader::start_ref(std::string_view param, Json value, int core) {
   if (value.find("space")) {
     if (value.find("tensor"))
-      isa::fail(param, "both raw and in a tensor", "\"space\" or \"tensor\"");
-    if (value.find("offset")) isa::fail(param, "raw with an offset", "\"address\" alone");
-    if (!value.find("ap")) isa::fail(param, "raw without a pattern", "\"ap\"");
+      isa::fail(isa::Rule::operand_text, param, "both raw and in a tensor",
+                "\"space\" or \"tensor\"");
+    if (value.find("offset"))
+      isa::fail(isa::Rule::operand_text, param, "raw with an offset", "\"address\" alone");
+    if (!value.find("ap"))
+      isa::fail(isa::Rule::operand_text, param, "raw without a pattern", "\"ap\"");
     return raw_start(param, value, core);
   }
   const auto name = value.find("tensor");
   if (!name || !name->is(JsonType::kString)) {
-    isa::fail(param, "an object without \"tensor\" or \"space\"", "one of them");
+    isa::fail(isa::Rule::operand_text, param, "an object without \"tensor\" or \"space\"",
+              "one of them");
   }
-  if (value.find("address")) isa::fail(param, "a tensor with an address", "\"offset\"");
+  if (value.find("address"))
+    isa::fail(isa::Rule::operand_text, param, "a tensor with an address", "\"offset\"");
   if (!value.find("ap")) {
     if (value.find("offset") || value.find("partition") || value.find("partitions")) {
-      isa::fail(param, "an explicit operand without a pattern", "\"ap\"");
+      isa::fail(isa::Rule::operand_text, param, "an explicit operand without a pattern", "\"ap\"");
     }
     return slice(param, name->text());
   }
@@ -292,13 +305,15 @@ TensorRef OperandReader::explicit_ref(std::string_view param, Json value, int co
   TensorRef ref = start_ref(param, value, core);
   if (const auto dtype = value.find("dtype")) {
     const auto parsed = isa::parse_dtype(dtype->text());
-    if (!parsed) isa::fail(param, "of dtype " + dtype->describe(), "a dtype name");
+    if (!parsed)
+      isa::fail(isa::Rule::unknown_dtype, param, "of dtype " + dtype->describe(), "a dtype name");
     ref.dtype = *parsed;
   }
   if (const auto ap = value.find("ap")) {
     std::vector<Dim> dims;
     if (!ap->is(JsonType::kArray))
-      isa::fail(param, "\"ap\" " + ap->describe(), "a list of [step, num]");
+      isa::fail(isa::Rule::operand_text, param, "\"ap\" " + ap->describe(),
+                "a list of [step, num]");
     for (const Json pair : *ap) {
       Dim d;
       std::size_t n = 0;
@@ -307,7 +322,8 @@ TensorRef OperandReader::explicit_ref(std::string_view param, Json value, int co
         (n++ == 0 ? d.step : d.num) = v.integer();
       }
       if (!pair.is(JsonType::kArray) || n != 2) {
-        isa::fail(param, "\"ap\" with " + pair.describe(), "a list of [step, num]");
+        isa::fail(isa::Rule::operand_text, param, "\"ap\" with " + pair.describe(),
+                  "a list of [step, num]");
       }
       dims.push_back(d);
       if (dims.size() > kMaxDims) break;
@@ -319,7 +335,7 @@ TensorRef OperandReader::explicit_ref(std::string_view param, Json value, int co
       const auto first = int_member(param, value, "partition", 0, isa::kPartitions - 1, 0);
       const auto count = int_member(param, value, "partitions", 1, isa::kPartitions, std::nullopt);
       if (first + count > t.shape[0]) {
-        isa::fail(param,
+        isa::fail(isa::Rule::operand_outside, param,
                   "partitions " + std::to_string(first) + ":" + std::to_string(first + count) +
                       " of a tensor with " + std::to_string(t.shape[0]),
                   "partitions inside the tensor");
@@ -327,7 +343,7 @@ TensorRef OperandReader::explicit_ref(std::string_view param, Json value, int co
       ref.partition = static_cast<std::uint16_t>(t.partition + first);
       ref.partitions = static_cast<std::uint16_t>(count);
     } else if (value.find("partition") || value.find("partitions")) {
-      isa::fail(param, "in HBM with partitions", "\"ap\" alone");
+      isa::fail(isa::Rule::operand_text, param, "in HBM with partitions", "\"ap\" alone");
     }
   }
   if (const auto list = value.find("dynamic")) ref.dynamic = dynamic(param, *list, ref, core);
@@ -337,7 +353,8 @@ TensorRef OperandReader::explicit_ref(std::string_view param, Json value, int co
 const isa::DynamicOffset* OperandReader::dynamic(std::string_view param, Json list,
                                                  const TensorRef& ref, int core) {
   if (!list.is(JsonType::kArray) || list.size() > 4) {
-    isa::fail(param, "\"dynamic\" " + list.describe(), "a list of at most 4 dynamic offsets");
+    isa::fail(isa::Rule::operand_text, param, "\"dynamic\" " + list.describe(),
+              "a list of at most 4 dynamic offsets");
   }
   std::vector<Json> parts;
   for (const Json part : list) parts.push_back(part);
@@ -369,7 +386,8 @@ const isa::DynamicOffset* OperandReader::dynamic_part(std::string_view param, Js
     }
   }
   if (!part.is(JsonType::kObject) || kinds != 1) {
-    isa::fail(param, "a dynamic offset with " + std::to_string(kinds) + " kinds",
+    isa::fail(isa::Rule::operand_text, param,
+              "a dynamic offset with " + std::to_string(kinds) + " kinds",
               "one of register, scalar, vector or indirect");
   }
   const std::int64_t unit = d.kind == Kind::kVector ? row_elements(program_.tensor(ref)) : 1;

@@ -119,18 +119,20 @@ bool is_choice(isa::ParamKind kind) {
 
 std::int64_t parse_choice(isa::Program& program, const isa::Param& param, std::string_view text) {
   if (param.kind == isa::ParamKind::kOpcode) {
-    if (text.empty() || text.size() > 64) isa::fail(param.name, "\"\"", "an opcode");
+    if (text.empty() || text.size() > 64)
+      isa::fail(isa::Rule::opcode_text, param.name, "\"\"", "an opcode");
     return static_cast<std::int64_t>(program.add_opcode(text));
   }
   if (const auto value = find_choice(param, text)) return *value;
   const auto names = names_of(param);
   const std::string found = "\"" + std::string(text.substr(0, 80)) + "\"";
-  if (names.size() <= 12) isa::fail(param.name, found, list_names(names));
+  if (names.size() <= 12) isa::fail(isa::Rule::opcode_text, param.name, found, list_names(names));
   constexpr auto kWhat = [](isa::ParamKind kind) -> std::string_view {
     if (kind == isa::ParamKind::kAlu) return "an ALU operator";
     return kind == isa::ParamKind::kAct ? "an activation function" : "a dtype";
   };
-  isa::fail(param.name, found, std::string(kWhat(param.kind)) + suggest(text, names));
+  isa::fail(isa::Rule::opcode_text, param.name, found,
+            std::string(kWhat(param.kind)) + suggest(text, names));
 }
 
 std::string_view choice_name(const isa::Program& program, const isa::Param& param,

@@ -13,6 +13,11 @@
 
 namespace nkisim {
 
+inline constexpr std::array<std::string_view, 2> kStreamNames = {"program", "executed"};
+inline constexpr std::array<std::string_view, 2> kSemaphoreModes = {"derived", "explicit"};
+inline constexpr std::array<std::string_view, 3> kAddressModes = {"physical", "virtual", "open"};
+inline constexpr std::array<std::string_view, 2> kApiNames = {"nki", "neuronxcc"};
+
 inline constexpr int kTraceVersion = 1;
 
 /// Keys of an instruction line that are not parameters of its op. No op may have a parameter of

@@ -29,7 +29,8 @@ class TextReader {
         }
         if (!blank(line)) read_line(line);
       }
-      if (!insts_) isa::fail("the file is empty; a trace header is required");
+      if (!insts_)
+        isa::fail(isa::Rule::file_damaged, "the file is empty; a trace header is required");
     } catch (isa::Error& e) {
       e.at("", {.trace_line = number_});
       e.in(in_.name(), "");
@@ -48,10 +49,12 @@ class TextReader {
       insts_ = std::make_unique<InstReader>(trace_);
       return;
     }
-    if (!json.is(JsonType::kObject)) isa::fail("line", json.describe(), "an object");
+    if (!json.is(JsonType::kObject))
+      isa::fail(isa::Rule::trace_field, "line", json.describe(), "an object");
     const auto tensor = json.find("tensor");
     if (tensor && !json.find("i")) {
-      if (json.size() != 1) isa::fail("a \"tensor\" line has other keys; none are allowed");
+      if (json.size() != 1)
+        isa::fail(isa::Rule::trace_field, "a \"tensor\" line has other keys; none are allowed");
       read_tensor(*tensor, trace_);
       return;
     }

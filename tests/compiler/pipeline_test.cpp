@@ -17,7 +17,7 @@ namespace {
 constexpr auto kNothing = [](const Switch&) -> std::optional<std::string> { return std::nullopt; };
 
 const models::Config& no_config() {
-  throw isa::Error(isa::ErrorCode::kInternal, "no costs are needed");
+  throw isa::Error(isa::Rule::internal_error, "no costs are needed");
 }
 
 compiler::Chosen choose(const std::string& name, const std::string& value) {

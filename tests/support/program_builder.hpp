@@ -118,11 +118,12 @@ class ProgramBuilder {
   const isa::Inst& op(std::string_view name, std::initializer_list<Named> args,
                       isa::Engine engine = isa::Engine::kAny, std::uint8_t core = 0) {
     const isa::OpSpec* spec = isa::find_op(name);
-    if (spec == nullptr) isa::fail("no instruction " + std::string(name));
+    if (spec == nullptr)
+      isa::fail(isa::Rule::unknown_instruction, "no instruction " + std::string(name));
     std::vector<isa::Arg> values(spec->params.size());
     for (const Named& named : args) {
       const int i = isa::param_index(*spec, named.name);
-      if (i < 0) isa::fail("no parameter " + std::string(named.name));
+      if (i < 0) isa::fail(isa::Rule::unknown_parameter, "no parameter " + std::string(named.name));
       values[static_cast<std::size_t>(i)] = named.arg;
     }
     isa::Inst inst;
@@ -155,7 +156,7 @@ class ProgramBuilder {
     const std::int64_t width = isa::is_packed(t.dtype) ? 4 : 1;
     const auto count = static_cast<std::size_t>(t.elements());
     if (values.size() != count * static_cast<std::size_t>(width)) {
-      isa::fail("wrong value count for " + t.name);
+      isa::fail(isa::Rule::data_size, "wrong value count for " + t.name);
     }
     std::vector<std::byte> bytes(count * static_cast<std::size_t>(isa::size_bytes(t.dtype)));
     isa::encode(t.dtype, values.data(), count, bytes.data());

@@ -7,25 +7,26 @@ namespace nkisim::isa {
 void check_int32(std::string_view param, std::int64_t value) {
   using Limits = std::numeric_limits<std::int32_t>;
   if (value >= Limits::min() && value <= Limits::max()) return;
-  fail(param, std::to_string(value), "a 32-bit integer");
+  fail(Rule::integer_range, param, std::to_string(value), "a 32-bit integer");
 }
 
 void check_affine_pattern(const IntList& pattern, std::int64_t elements) {
   if (pattern.empty() || pattern.size() % 2 != 0 || pattern.size() > 8) {
-    fail("pattern", std::to_string(pattern.size()) + " numbers", "one to four [step, num] pairs");
+    fail(Rule::affine_pattern, "pattern", std::to_string(pattern.size()) + " numbers",
+         "one to four [step, num] pairs");
   }
   std::int64_t product = 1;
   for (std::size_t i = 0; i < pattern.size(); i += 2) {
     check_int32("pattern", pattern[i]);
     if (pattern[i + 1] < 1 || pattern[i + 1] > elements) {
-      fail("pattern", "a dimension of " + std::to_string(pattern[i + 1]),
+      fail(Rule::affine_pattern, "pattern", "a dimension of " + std::to_string(pattern[i + 1]),
            "sizes that multiply to " + std::to_string(elements) + ", dst's elements per partition");
     }
     product *= pattern[i + 1];
     if (product > elements) break;
   }
   if (product == elements) return;
-  fail("pattern", std::to_string(product) + " elements",
+  fail(Rule::affine_pattern, "pattern", std::to_string(product) + " elements",
        std::to_string(elements) + ", dst's elements per partition,");
 }
 

@@ -35,10 +35,11 @@ bool same_place(const TensorRef& a, const TensorRef& b) {
 
 void check_tensor(std::string_view operand, const TensorRef& ref) {
   if (ref.dynamic != nullptr) {
-    fail(operand, "at an address known only at run time",
+    fail(Rule::run_time_address, operand, "at an address known only at run time",
          "a fixed address: descriptors of collectives are made when the program is loaded");
   }
-  if (ref.elements() == 0) fail(operand, describe(ref), "a tensor with elements");
+  if (ref.elements() == 0)
+    fail(Rule::operand_size, operand, describe(ref), "a tensor with elements");
 }
 
 }  // namespace
@@ -46,13 +47,17 @@ void check_tensor(std::string_view operand, const TensorRef& ref) {
 void check_groups(const Inst& inst, int param) {
   std::set<std::int64_t> seen;
   const auto groups = groups_in(inst.list(param));
-  if (groups.empty()) fail(name_of(inst, param), "without a group", "at least one group of ranks");
+  if (groups.empty())
+    fail(Rule::replica_groups, name_of(inst, param), "without a group",
+         "at least one group of ranks");
   for (const RankGroup group : groups) {
-    if (group.empty()) fail(name_of(inst, param), "with an empty group", "ranks in every group");
+    if (group.empty())
+      fail(Rule::replica_groups, name_of(inst, param), "with an empty group",
+           "ranks in every group");
     for (const std::int64_t rank : group) {
       if (!seen.insert(rank).second) {
-        fail(name_of(inst, param), "with rank " + std::to_string(rank) + " twice",
-             "groups that do not overlap");
+        fail(Rule::replica_groups, name_of(inst, param),
+             "with rank " + std::to_string(rank) + " twice", "groups that do not overlap");
       }
     }
   }
@@ -61,60 +66,66 @@ void check_groups(const Inst& inst, int param) {
 void check_pairs(const Inst& inst, int param) {
   std::set<std::int64_t> sources, targets;
   const auto pairs = groups_in(inst.list(param));
-  if (pairs.empty()) fail(name_of(inst, param), "empty", "at least one pair (source, target)");
+  if (pairs.empty())
+    fail(Rule::source_target_pairs, name_of(inst, param), "empty",
+         "at least one pair (source, target)");
   for (const RankGroup pair : pairs) {
     if (pair.size() != 2) {
-      fail(name_of(inst, param), "with a list of " + std::to_string(pair.size()) + " ranks",
-           "pairs (source, target)");
+      fail(Rule::source_target_pairs, name_of(inst, param),
+           "with a list of " + std::to_string(pair.size()) + " ranks", "pairs (source, target)");
     }
     if (!sources.insert(pair[0]).second) {
-      fail(name_of(inst, param), "with source " + std::to_string(pair[0]) + " twice",
-           "each source once");
+      fail(Rule::source_target_pairs, name_of(inst, param),
+           "with source " + std::to_string(pair[0]) + " twice", "each source once");
     }
     if (!targets.insert(pair[1]).second) {
-      fail(name_of(inst, param), "with target " + std::to_string(pair[1]) + " twice",
-           "each target once");
+      fail(Rule::source_target_pairs, name_of(inst, param),
+           "with target " + std::to_string(pair[1]) + " twice", "each target once");
     }
   }
 }
 
 void check_lists(const Inst& inst, int srcs, int dsts, ListRules rules) {
   const RefList &from = tensors(inst, srcs), &to = tensors(inst, dsts);
-  if (from.empty()) fail(name_of(inst, srcs), "an empty list", "at least one tensor");
+  if (from.empty())
+    fail(Rule::collective_tensors, name_of(inst, srcs), "an empty list", "at least one tensor");
   if (from.size() != to.size()) {
-    fail(name_of(inst, dsts), "a list of " + std::to_string(to.size()),
+    fail(Rule::collective_tensors, name_of(inst, dsts), "a list of " + std::to_string(to.size()),
          "as many tensors as " + std::string(name_of(inst, srcs)) + ", " +
              std::to_string(from.size()) + ",");
   }
   if (rules.one && from.size() != 1) {
-    fail(name_of(inst, srcs), "a list of " + std::to_string(from.size()), "exactly one tensor");
+    fail(Rule::collective_tensors, name_of(inst, srcs), "a list of " + std::to_string(from.size()),
+         "exactly one tensor");
   }
   const Space space = from.front()->space;
   if (space != Space::kHbm && from.size() > 1 && !rules.per_channel) {
-    fail(name_of(inst, srcs), "a list of " + std::to_string(from.size()) + " tiles in SBUF",
+    fail(Rule::collective_tensors, name_of(inst, srcs),
+         "a list of " + std::to_string(from.size()) + " tiles in SBUF",
          "one tile (several tensors only in HBM)");
   }
   for (std::size_t i = 0; i < from.size(); ++i) {
     check_tensor(name_of(inst, srcs), *from[i]);
     check_tensor(name_of(inst, dsts), *to[i]);
     if (from[i]->space != space || to[i]->space != space) {
-      fail(name_of(inst, dsts), describe(*to[i]),
+      fail(Rule::operand_memory, name_of(inst, dsts), describe(*to[i]),
            "sources and destinations all in HBM or all in SBUF; " +
                std::string(name_of(inst, srcs)) + " has " + describe(*from[i]) +
                ", the same memory");
     }
     if (from[i]->dtype != to[i]->dtype) {
-      fail(name_of(inst, dsts), describe(*to[i]),
+      fail(Rule::dtypes_differ, name_of(inst, dsts), describe(*to[i]),
            "the dtype of " + std::string(name_of(inst, srcs)) + ", " + describe(*from[i]) + ",");
     }
     for (std::size_t k = 0; k < to.size(); ++k) {
       if (k > i && overlap(*to[i], *to[k])) {
-        fail(name_of(inst, dsts), "with tensors that overlap",
+        fail(Rule::collective_overlap, name_of(inst, dsts), "with tensors that overlap",
              "destinations apart from each other");
       }
       if (!overlap(*from[i], *to[k])) continue;
       if (rules.in_place && i == k && same_place(*from[i], *to[i])) continue;
-      fail(name_of(inst, dsts), "overlapping " + std::string(name_of(inst, srcs)),
+      fail(Rule::collective_overlap, name_of(inst, dsts),
+           "overlapping " + std::string(name_of(inst, srcs)),
            rules.in_place ? "the same place or one apart" : "a place apart");
     }
   }
@@ -124,7 +135,7 @@ void check_same_shapes(const Inst& inst, int srcs, int dsts) {
   for (std::size_t i = 0; i < tensors(inst, srcs).size(); ++i) {
     const TensorRef &src = *tensors(inst, srcs)[i], &dst = *tensors(inst, dsts)[i];
     if (src.shape() == dst.shape()) continue;
-    fail(name_of(inst, dsts), describe(dst),
+    fail(Rule::operand_shape, name_of(inst, dsts), describe(dst),
          "the shape of " + std::string(name_of(inst, srcs)) + ", " + describe(src) + ",");
   }
 }
@@ -132,7 +143,7 @@ void check_same_shapes(const Inst& inst, int srcs, int dsts) {
 void check_reduction(const Inst& inst, int op, int srcs) {
   const auto which = inst.choice(op, AluOp::kAdd);
   if (which != AluOp::kAdd && which != AluOp::kMinimum && which != AluOp::kMaximum) {
-    fail("op", std::string(name(which)), "add, minimum or maximum");
+    fail(Rule::operator_not_taken, "op", std::string(name(which)), "add, minimum or maximum");
   }
   for (const TensorRef* ref : tensors(inst, srcs)) {
     check_dtype(name_of(inst, srcs), *ref, kComputeDtypes, "numbers to reduce");
@@ -149,10 +160,11 @@ void check_channels(const Inst& inst, int channels, int srcs) {
     consecutive = consecutive && ids[i] == static_cast<std::int64_t>(i);
   }
   if (!consecutive || ids.size() > kMostChannels) {
-    fail("channel_ids", found + "]", "[0], [0, 1], [0, 1, 2] or [0, 1, 2, 3]");
+    fail(Rule::channel_ids, "channel_ids", found + "]", "[0], [0, 1], [0, 1, 2] or [0, 1, 2, 3]");
   }
   if (tensors(inst, srcs).size() != ids.size()) {
-    fail(name_of(inst, srcs), "with " + std::to_string(tensors(inst, srcs).size()) + " tensors",
+    fail(Rule::collective_tensors, name_of(inst, srcs),
+         "with " + std::to_string(tensors(inst, srcs).size()) + " tensors",
          "one for each of the " + std::to_string(ids.size()) + " channels");
   }
 }
@@ -161,7 +173,7 @@ std::int64_t group_size(const Inst& inst, int param) {
   const auto groups = groups_in(inst.list(param));
   for (const RankGroup group : groups) {
     if (group.size() == groups.front().size()) continue;
-    fail(name_of(inst, param),
+    fail(Rule::replica_groups, name_of(inst, param),
          "with groups of " + std::to_string(groups.front().size()) + " and " +
              std::to_string(group.size()) + " ranks",
          "groups of one size");
@@ -175,9 +187,11 @@ void check_dim(const Inst& inst, int dim, int srcs, bool columns) {
   if (value == 0) return;
   if (value == 1 && columns && src.on_chip()) {
     if (src.shape().size() <= 2) return;
-    fail(name_of(inst, srcs), describe(src), "two dimensions for collective_dim 1");
+    fail(Rule::operand_size, name_of(inst, srcs), describe(src),
+         "two dimensions for collective_dim 1");
   }
-  fail("collective_dim", std::to_string(value), columns ? "0, or 1 for tiles in SBUF" : "0");
+  fail(Rule::collective_dim, "collective_dim", std::to_string(value),
+       columns ? "0, or 1 for tiles in SBUF" : "0");
 }
 
 std::vector<std::int64_t> scaled(const TensorRef& ref, int dim, std::int64_t times) {
@@ -237,12 +251,12 @@ void check_counted(const Inst& inst, const CountedParams& p) {
   const TensorRef& meta = inst.tensor(p.metadata);
   check_tensor("metadata_tensor", meta);
   if (meta.dtype != Dtype::kUint32) {
-    fail("metadata_tensor", std::string(name(meta.dtype)), "uint32");
+    fail(Rule::operand_dtype, "metadata_tensor", std::string(name(meta.dtype)), "uint32");
   }
   std::vector<std::int64_t> shape = {rows, ranks};
   if (meta.on_chip()) shape.insert(shape.begin(), 1);
   if (meta.shape() != shape) {
-    fail("metadata_tensor", describe(meta),
+    fail(Rule::operand_shape, "metadata_tensor", describe(meta),
          (meta.on_chip() ? "(1, " : "(") + std::to_string(rows) + ", " + std::to_string(ranks) +
              "): rows of " +
              (rows == 4 ? "send_counts, send_displs, recv_counts, recv_displs"

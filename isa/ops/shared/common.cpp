@@ -15,25 +15,28 @@ void check_alu_engine(std::string_view param, AluOp op, Engine engine, const Mac
   const std::string op_name(name(op));
   const std::string engine_name(name(engine));
   if (op == AluOp::kAverage)
-    fail(param, op_name, "another operator (tensor_partition_reduce has it)");
+    fail(Rule::operator_not_taken, param, op_name,
+         "another operator (tensor_partition_reduce has it)");
   if (is_bitvec(op) && engine != Engine::kVector) {
-    fail("engine", engine_name, "vector for " + op_name);
+    fail(Rule::operator_engine, "engine", engine_name, "vector for " + op_name);
   }
   if (op == AluOp::kRsqrt && engine == Engine::kVector) {
-    fail("engine", engine_name, "gpsimd or scalar for rsqrt");
+    fail(Rule::operator_engine, "engine", engine_name, "gpsimd or scalar for rsqrt");
   }
   constexpr Set<AluOp> kSinceV4 = {AluOp::kAbsMax, AluOp::kAbsMin, AluOp::kSquare, AluOp::kRelu};
   if (kSinceV4.contains(op) && machine.generation < Generation::kV4) {
-    fail(param, op_name + " on " + std::string(machine.target), "trn3 for this operator");
+    fail(Rule::operator_generation, param, op_name + " on " + std::string(machine.target),
+         "trn3 for this operator");
   }
   if ((op == AluOp::kAbsMax || op == AluOp::kAbsMin) && engine != Engine::kVector) {
-    fail("engine", engine_name, "vector for " + op_name);
+    fail(Rule::operator_engine, "engine", engine_name, "vector for " + op_name);
   }
 }
 
 void check_arithmetic(std::string_view param, AluOp op, Engine engine, const Machine& machine) {
   if (is_bitvec(op) || traits(op).operands != 2) {
-    fail(param, std::string(name(op)), "an arithmetic operator with two operands");
+    fail(Rule::operator_not_taken, param, std::string(name(op)),
+         "an arithmetic operator with two operands");
   }
   check_alu_engine(param, op, engine, machine);
 }
@@ -60,10 +63,11 @@ void check_stage_operand(std::string_view op_param, AluOp op, std::string_view o
   const std::string op_name(name(op));
   if (traits(op).operands == 1) {
     if (is_absent_or_zero(operand)) return;
-    fail(operand_param, "given with the unary operator " + op_name, "none or 0");
+    fail(Rule::argument_left_over, operand_param, "given with the unary operator " + op_name,
+         "none or 0");
   }
   if (operand.present()) return;
-  fail(operand_param, "missing",
+  fail(Rule::argument_missing, operand_param, "missing",
        "a constant or a tile for " + std::string(op_param) + "=" + op_name);
 }
 

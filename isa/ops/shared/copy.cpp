@@ -15,11 +15,11 @@ void check_copy(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kCopyDst), &src = inst.tensor(kCopySrc);
   check_same_shape("src", src, "dst", dst);
   if (dst.dtype != src.dtype && (is_packed(dst.dtype) || is_packed(src.dtype))) {
-    fail("dst", std::string(name(dst.dtype)),
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "the dtype of src, " + std::string(name(src.dtype)) + " (packed types are not cast),");
   }
   if (inst.engine == Engine::kGpSimd && (is_indirect(dst) || is_indirect(src))) {
-    fail("engine", "gpsimd with an indirect view", "vector or scalar");
+    fail(Rule::engine_operand, "engine", "gpsimd with an indirect view", "vector or scalar");
   }
 }
 
@@ -46,7 +46,7 @@ void check_dynamic(std::string_view operand, const TensorRef& ref) {
   for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
     if (d->kind == Kind::kRegister || d->kind == Kind::kScalar) return;
   }
-  fail(operand, "at a fixed address", "a dynamic offset");
+  fail(Rule::run_time_address, operand, "at a fixed address", "a dynamic offset");
 }
 
 }  // namespace nkisim::isa

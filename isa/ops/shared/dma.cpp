@@ -52,26 +52,34 @@ void check_dge(const DmaRequest& request, Engine engine, const Machine& machine)
   // The DGE guide has indirect swdge from NeuronCore-v3 on; SDK 2.20, of trn1's time, has indirect
   // loads and stores of nl.load and nl.store, whose descriptors the compiler provides for.
   if (request.gather && request.mode == DgeMode::kSwdge && machine.generation < Generation::kV3) {
-    fail("dge_mode swdge with a vector_offset is not available on " + std::string(machine.target) +
-         "; trn2 is the first target that has it");
+    fail(Rule::not_on_target, "dge_mode swdge with a vector_offset is not available on " +
+                                  std::string(machine.target) +
+                                  "; trn2 is the first target that has it");
   }
   switch (resolve_dge(request, engine, machine)) {
     case DgeMode::kHwdge:
       if (machine.generation < Generation::kV3) {
-        fail("dge_mode hwdge is not available on " + std::string(machine.target) +
-             "; trn2 is the first target that has it");
+        fail(Rule::not_on_target, "dge_mode hwdge is not available on " +
+                                      std::string(machine.target) +
+                                      "; trn2 is the first target that has it");
       }
-      if (request.gather) fail("dge_mode hwdge cannot use a vector_offset; swdge is required");
-      if (request.cast) fail("dge_mode hwdge cannot cast: src and dst must have the same dtype");
-      if (engine == Engine::kGpSimd) fail("engine", engine_name, "sync or scalar for hwdge");
+      if (request.gather)
+        fail(Rule::vector_offset, "dge_mode hwdge cannot use a vector_offset; swdge is required");
+      if (request.cast)
+        fail(Rule::dge_mode, "dge_mode hwdge cannot cast: src and dst must have the same dtype");
+      if (engine == Engine::kGpSimd)
+        fail(Rule::engine_operand, "engine", engine_name, "sync or scalar for hwdge");
       break;
     case DgeMode::kSwdge:
-      if (engine != Engine::kGpSimd) fail("engine", engine_name, "gpsimd for swdge");
+      if (engine != Engine::kGpSimd)
+        fail(Rule::engine_operand, "engine", engine_name, "gpsimd for swdge");
       break;
     default:
       if (request.dynamic) {
-        fail("dge_mode none cannot use an address that is known only at run time; swdge" +
-             std::string(machine.generation < Generation::kV3 ? "" : " or hwdge") + " is required");
+        fail(Rule::dge_mode,
+             "dge_mode none cannot use an address that is known only at run time; swdge" +
+                 std::string(machine.generation < Generation::kV3 ? "" : " or hwdge") +
+                 " is required");
       }
       break;
   }
@@ -80,11 +88,11 @@ void check_dge(const DmaRequest& request, Engine engine, const Machine& machine)
 void check_priority(const Inst& inst, int param, const Machine& machine) {
   if (!inst.has(param)) return;
   if (machine.generation < Generation::kV4) {
-    fail("priority is not available on " + std::string(machine.target) +
-         "; trn3 is the first target that has it");
+    fail(Rule::not_on_target, "priority is not available on " + std::string(machine.target) +
+                                  "; trn3 is the first target that has it");
   }
   const std::int64_t p = inst.integer(param);
-  if (p < 0 || p > 3) fail("priority", std::to_string(p), "0 to 3");
+  if (p < 0 || p > 3) fail(Rule::argument_value, "priority", std::to_string(p), "0 to 3");
 }
 
 // Boundaries of both sides cut the element order; where they coincide they count once.

@@ -8,10 +8,11 @@ void check_match8(const TensorRef& data, const TensorRef& vals, std::int64_t lea
   constexpr std::int64_t kMost = 16384;
   check_same_rows("data", data, "vals", vals);
   if (data.columns() < least || data.columns() > kMost) {
-    fail("data", describe(data),
+    fail(Rule::operand_size, "data", describe(data),
          std::to_string(least) + " to " + std::to_string(kMost) + " elements per partition");
   }
-  if (vals.columns() != 8) fail("vals", describe(vals), "8 elements per partition");
+  if (vals.columns() != 8)
+    fail(Rule::operand_size, "vals", describe(vals), "8 elements per partition");
 }
 
 void match8(const float* data, std::int64_t n, const float* vals, bool descending,

@@ -6,12 +6,12 @@ void check_scale(std::string_view operand, const TensorRef& scale, std::int64_t 
                  std::int64_t columns) {
   const std::int64_t least = (rows / kQuadrant - 1) * kQuadrant + kScaleRows;
   if (scale.rows() < least) {
-    fail(operand, describe(scale),
+    fail(Rule::partition_count, operand, describe(scale),
          "at least " + std::to_string(least) + " partitions (4 per quadrant of " +
              std::to_string(rows) + " data partitions)");
   }
   if (scale.columns() < columns) {
-    fail(operand, describe(scale), std::to_string(columns) + " columns");
+    fail(Rule::operand_shape, operand, describe(scale), std::to_string(columns) + " columns");
   }
 }
 

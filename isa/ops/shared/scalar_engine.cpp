@@ -75,15 +75,17 @@ void check_activation(const Inst& inst, const Machine& machine, const Activation
   check_column("bias", inst.arg(p.bias), data.rows());
   check_reduce_result(inst, p.reduce_res, data.rows());
   if (inst.is_tensor(p.bias) && inst.tensor(p.bias).dtype == Dtype::kTfloat32) {
-    fail("bias", "tfloat32", "any other dtype");
+    fail(Rule::operand_dtype, "bias", "tfloat32", "any other dtype");
   }
   if (!inst.has(p.bias) || machine.generation >= Generation::kV3) return;
   if (!inst.is_tensor(p.bias)) {
-    fail("bias", "a constant", "a tensor of one column on " + std::string(machine.target));
+    fail(Rule::not_on_target, "bias", "a constant",
+         "a tensor of one column on " + std::string(machine.target));
   }
   if (inst.choice(p.op, ActFn::kCopy) == ActFn::kReciprocal) {
-    fail("bias with op reciprocal is not available on " + std::string(machine.target) +
-         "; trn2 is the first target that has it");
+    fail(Rule::not_on_target, "bias with op reciprocal is not available on " +
+                                  std::string(machine.target) +
+                                  "; trn2 is the first target that has it");
   }
 }
 

@@ -34,17 +34,20 @@ ArrayTile array_tile(const Inst& inst, int position_param, int size_param, const
   const IntList* size = given_list(inst, size_param);
   if (position == nullptr && size == nullptr) return {};
   if (position == nullptr || size == nullptr) {
-    fail("only one of tile_position and tile_size is given; both or neither is required");
+    fail(Rule::tile_position,
+         "only one of tile_position and tile_size is given; both or neither is required");
   }
-  if (position->size() != 2) fail("tile_position", pair(*position), "(start_row, start_column)");
-  if (size->size() != 2) fail("tile_size", pair(*size), "(row_size, column_size)");
+  if (position->size() != 2)
+    fail(Rule::tile_position, "tile_position", pair(*position), "(start_row, start_column)");
+  if (size->size() != 2)
+    fail(Rule::tile_position, "tile_size", pair(*size), "(row_size, column_size)");
   if (!legal_size((*size)[0], machine) || !legal_size((*size)[1], machine)) {
-    fail("tile_size", pair(*size),
+    fail(Rule::tile_position, "tile_size", pair(*size),
          machine.generation < Generation::kV3 ? "64 or 128 each on " + std::string(machine.target)
                                               : "32, 64 or 128 each");
   }
   if (!legal_start((*position)[0], (*size)[0]) || !legal_start((*position)[1], (*size)[1])) {
-    fail("tile_position", pair(*position),
+    fail(Rule::tile_position, "tile_position", pair(*position),
          "a multiple of tile_size " + pair(*size) + " inside the 128 x 128 array");
   }
   return {(*position)[0], (*position)[1], (*size)[0], (*size)[1]};
@@ -55,11 +58,13 @@ void check_indirect_product(const TensorRef& dst, const TensorRef& stationary,
   const DynamicOffset* scatter = find_dynamic(dst, DynamicOffset::Kind::kIndirect);
   const int start = stationary.partition;
   if (scatter != nullptr && scatter->index->partition != start) {
-    fail("index of dst", "on partition " + std::to_string(scatter->index->partition),
+    fail(Rule::start_partition, "index of dst",
+         "on partition " + std::to_string(scatter->index->partition),
          "partition " + std::to_string(start) + ", where stationary starts,");
   }
   if (tile.row_start != 0 || tile.column_start != 0) {
-    fail("tensor indirection cannot be combined with a tile_position other than (0, 0)");
+    fail(Rule::arguments_exclude,
+         "tensor indirection cannot be combined with a tile_position other than (0, 0)");
   }
 }
 
@@ -115,10 +120,11 @@ void check_can_accumulate(const TensorRef& dst, EvalContext& ctx) {
   if (ctx.program().accumulates_onto_any()) return;
   const std::int64_t byte = ctx.find_foreign(dst);
   if (byte < 0) return;
-  fail("accumulate onto byte " + std::to_string(byte) + " of tensor " +
-       ctx.program().tensor(dst).name + ", which another engine wrote last; on " +
-       std::string(ctx.machine().target) +
-       " the first write of an accumulation must be a matmul with accumulate=False");
+  fail(Rule::psum_written_by_two_engines,
+       "accumulate onto byte " + std::to_string(byte) + " of tensor " +
+           ctx.program().tensor(dst).name + ", which another engine wrote last; on " +
+           std::string(ctx.machine().target) +
+           " the first write of an accumulation must be a matmul with accumulate=False");
 }
 
 void check_transpose_dst(const TensorRef& data, const TensorRef& dst) {
@@ -127,7 +133,7 @@ void check_transpose_dst(const TensorRef& data, const TensorRef& dst) {
   if (is_float(data.dtype) && dst.dtype == Dtype::kFloat32) return;
   if (from == 1 && to == 2) return;
   if (from == 1 && dst.dtype == data.dtype && std::abs(dst.pattern->inner_step()) == 2) return;
-  fail("dst", describe(dst),
+  fail(Rule::operand_dtype, "dst", describe(dst),
        from == 1 ? "a 16-bit dtype (8-bit data is transposed into 16-bit elements), " +
                        std::string(name(data.dtype)) + " with a step of 2, or float32"
                  : std::string(name(data.dtype)) + (from == 4 ? "" : " or float32"));

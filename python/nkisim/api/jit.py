@@ -132,6 +132,7 @@ class Benchmark:
             for path in filter(os.path.exists, filter(None, paths)):
                 if not self.settings.get("overwrite"):
                     raise Error(f"{path} exists; overwrite=True is required to replace it",
+                                rule="file_unwritable",
                                 code="usage", instruction="profile")
         if paths[0]:
             neff.save(result, paths[0])

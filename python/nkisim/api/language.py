@@ -19,7 +19,7 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
                              float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
                              uint16, uint32)
-from ..values.errors import KernelTypeError, KernelValueError, fail, hint, kernel_frame, strict
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, hint, kernel_frame, strict
 from ..values.index import Expr, Mask, arange, mgrid
 from ..values.nkiobject import NKIObject
 from ..values.optokens import TOKENS, NlOp, token
@@ -135,13 +135,15 @@ def _shape(shape):
     if isinstance(shape, int):
         return (shape,)
     if any(type(s) is ParDim for s in shape[1:]):
-        fail("nl.par_dim marks another dimension than the first; since NKI 0.1 the first dimension "
+        fail("legacy_dimensions",
+             "nl.par_dim marks another dimension than the first; since NKI 0.1 the first dimension "
              "on chip is always the partitions, and a dimension before it (a block dimension) is a "
              "Python list of tensors", "ndarray", KernelValueError)
     try:
         return tuple([s if type(s) is int else s.__index__() for s in shape])
     except (TypeError, AttributeError):
-        fail(f"shape is {shape!r}; a tuple of integers is required", "ndarray", KernelTypeError)
+        fail_on("tensor_shape", "shape", repr(shape), "a tuple of integers", "ndarray",
+                KernelTypeError)
 
 
 def ndarray(shape, dtype=float32, buffer=sbuf, name="", address=None, **_ignored):
@@ -263,8 +265,8 @@ def _bound(value):
     try:
         return value.__index__()
     except (TypeError, AttributeError):
-        fail(f"a loop bound is {value!r}; an integer or a register is required",
-             kind=KernelTypeError)
+        fail_on("loop_bound", "a loop bound", repr(value), "an integer or a register",
+                kind=KernelTypeError)
 
 
 def affine_range(start, stop=None, step=1, **_ignored):
@@ -290,8 +292,8 @@ def dynamic_range(start, stop=None, step=1):
     if stop is None:
         start, stop = 0, start
     if isinstance(step, VirtualRegister) or _bound(step) < 1:
-        fail(f"step is {step!r}; a positive integer is required", "dynamic_range",
-             KernelValueError)
+        fail_on("argument_value", "step", repr(step), "a positive integer", "dynamic_range",
+                KernelValueError)
     return _dynamic(start, stop, _bound(step))
 
 
@@ -342,7 +344,8 @@ def program_id(axis=0):
     if axis == 0 and not ids:
         return 0
     if axis >= len(ids):
-        fail(f"axis is {axis}; the launch grid has {len(ids)} axes", "program_id",
+        fail("grid_axis",
+             f"axis is {axis}; the launch grid has {len(ids)} axes", "program_id",
              KernelValueError)
     return ids[axis]
 
@@ -357,7 +360,8 @@ def num_programs(axes=0):
     if axes == 0 and not grid:
         return 1
     if axes >= len(grid):
-        fail(f"axes is {axes}; the launch grid has {len(grid)} axes", "num_programs",
+        fail("grid_axis",
+             f"axes is {axes}; the launch grid has {len(grid)} axes", "num_programs",
              KernelValueError)
     return grid[axes]
 

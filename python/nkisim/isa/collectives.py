@@ -7,7 +7,7 @@ data, so that the result is a copy, which one DMA per tensor makes.
 import inspect
 
 from ..record.recorder import current
-from ..values.errors import KernelValueError, fail
+from ..values.errors import KernelValueError, fail, fail_on
 from ..values.nkiobject import NKIObject
 from . import instructions as isa
 from .help import TEXTS
@@ -51,12 +51,14 @@ _GIVE_REGISTERS = ("collective_permute_implicit_current_processing_rank_id", "ra
 def _one_rank(name, given, label):
     """The call in a run of one rank; an Error for a group of several. Its name is the last copy's."""
     if name in _COUNTED:
-        fail("replica_group has groups of one rank; one of the group sizes that the documents "
+        fail("replica_groups",
+             "replica_group has groups of one rank; one of the group sizes that the documents "
              "allow is required (all_gather and all_to_all take one rank)", name, KernelValueError)
     groups = given.get("replica_group") or given.get("source_target_pairs") or [[0]]
     most = max(len(set(g)) for g in groups)
     if most > 1:
-        fail(f"replica_group has a group of {most} ranks; one of one rank is required in a run of one "
+        fail("replica_groups",
+             f"replica_group has a group of {most} ranks; one of one rank is required in a run of one "
              "rank (nkisim.run(..., ranks=N) runs several)", name, KernelValueError)
     if name in _GIVE_REGISTERS:
         isa.register_move(given["dst"], 0)
@@ -81,8 +83,8 @@ def _flat(name, parameter, value):
     channels = list(value)
     for channel in channels:
         if not isinstance(channel, (list, tuple)) or len(channel) != 1:
-            fail(f"{parameter} is {value!r}; a list of lists of one tensor is required", name,
-                 KernelValueError)
+            fail_on("collective_tensors", parameter, repr(value), "a list of lists of one tensor",
+                    name, KernelValueError)
     return [channel[0] for channel in channels]
 
 

@@ -14,7 +14,7 @@ from ..values import enums
 from ..values.dtypes import resolve
 from ..values.enums import (Choice, dge_mode, dma_engine, engine, matmul_perf_mode, nc_version,
                             oob_mode, reduce_cmd)
-from ..values.errors import Error, KernelTypeError, KernelValueError, fail, hint, is_ours
+from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, hint, is_ours
 from ..values.errors import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject  # noqa: F401 (importable from nki.isa)
@@ -81,20 +81,21 @@ _IGNORED = {"name", "engine", "priority"}  # no effect on values where the core 
 
 def unsupported(op, key, value):
     """Raises the error for an argument that this version does not simulate."""
-    fail(f"{key}={value!r} is not supported", op, KernelValueError)
+    fail("operator_not_taken", f"{key}={value!r} is not supported", op, KernelValueError)
 
 
 def removed(op, dst, dtype, mask):
     """dtype= and mask= of older versions: the destination's dtype decides in any case."""
     if mask is not None:
-        fail("mask= was removed in NKI 0.2; slice the operands", op, KernelValueError)
+        fail("unsupported_call",
+             "mask= was removed in NKI 0.2; slice the operands", op, KernelValueError)
     resolve(dtype)
 
 
 def _missing(name):
     def call(*_args, **_kwargs):
         current()
-        fail(f"{name} is not supported by this version of nkisim", name)
+        fail("unsupported_call", f"{name} is not supported by this version of nkisim", name)
 
     call.__name__ = name
     return call
@@ -213,8 +214,8 @@ def normalise_axes(axis, ndim, what="tensor_reduce"):
     axes = [plain_int(a, "axis") for a in (axis if isinstance(axis, (list, tuple)) else (axis,))]
     out = sorted({a + (ndim if a < 0 else 0) for a in axes})
     if not out or out[0] < 0 or out[-1] >= ndim:
-        fail(f"axis is {axis!r}; dimensions 1 to {ndim - 1} of the tile are required", what,
-             KernelValueError)
+        fail_on("axes", "axis", repr(axis), f"dimensions 1 to {ndim - 1} of the tile", what,
+                KernelValueError, verb="are")
     return out
 
 
@@ -222,8 +223,8 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
     require_tensor(data, "data", "tensor_reduce")
     axes = normalise_axes(axis, data.ndim)
     if axes[0] == 0:
-        fail(f"axis is {axis!r}, which includes the partition dimension 0; free dimensions are "
-             "required", "tensor_reduce", KernelValueError)
+        fail_on("axes", "axis", f"{axis!r}, which includes the partition dimension 0",
+                "free dimensions", "tensor_reduce", KernelValueError, verb="are")
     n = len(axes)
     if axes[-1] != data.ndim - 1 or axes[0] != data.ndim - n:
         rest = [d for d in range(data.ndim) if d not in axes]
@@ -295,18 +296,19 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
              engine=engine.unknown, name=None, dst_rmw_op=None, unique_indices=None):
     if type(dst) is not NkiTensor or type(src) is not NkiTensor:
         wrong = "dst" if type(dst) is not NkiTensor else "src"
-        fail(f"{wrong} is {dst if wrong == 'dst' else src!r}; a tensor is required", "dma_copy",
-             KernelTypeError)
+        fail_on("tensor_required", wrong, repr(dst if wrong == 'dst' else src), "a tensor",
+                "dma_copy", KernelTypeError)
     if priority is not None and type(priority) is not int:
         priority, oob_mode, dge_mode, engine, dst_rmw_op = _older_copy(
             priority, oob_mode, dge_mode, engine)
     if enums.ENGINE_CODES.get(engine, 5) != 5 and dge_mode != enums.dge_mode.hwdge:
-        fail(f"engine is {engine!r} with dge_mode {dge_mode!r}; engine= needs dge_mode.hwdge",
+        fail("engine_operand",
+             f"engine is {engine!r} with dge_mode {dge_mode!r}; engine= needs dge_mode.hwdge",
              "dma_copy", KernelValueError)
     if dst_rmw_op is not None:
         if _default(oob_mode, 0) is not None:
-            fail(f"oob_mode is {oob_mode!r} with dst_rmw_op; oob_mode.error is required",
-                 "dma_copy", KernelValueError)
+            fail_on("argument_value", "oob_mode", f"{oob_mode!r} with dst_rmw_op", "oob_mode.error",
+                    "dma_copy", KernelValueError)
         return dma_compute(dst, [src, dst], dst_rmw_op, unique_indices=True, oob_mode=oob_mode,
                            name=name)
     if dst.st.space != src.st.space or dst.shape != src.shape:
@@ -369,8 +371,8 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
 
 def _scales(scales):
     if any(float(s) != 1.0 for s in scales):
-        fail(f"scales is {list(scales)}; 1.0 for every source is required", "dma_compute",
-             KernelValueError)
+        fail_on("argument_value", "scales", list(scales), "1.0 for every source", "dma_compute",
+                KernelValueError)
     return None
 
 

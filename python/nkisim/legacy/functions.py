@@ -97,7 +97,8 @@ def _compare(name):
 
 def _undocumented(name):
     def call():
-        fail("AWS nowhere says what it returns; an index tile of nl.mgrid is required", name)
+        fail("index_tile",
+             "AWS nowhere says what it returns; an index tile of nl.mgrid is required", name)
 
     call.__doc__ = f"{name}: AWS nowhere says what it returns; an error."
     return call

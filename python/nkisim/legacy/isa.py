@@ -17,7 +17,7 @@ from ..lowering import (broadcast_shapes, copy, cut, in_sbuf, masked_product, op
 from ..record.recorder import current
 from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
-from ..values.errors import KernelTypeError, KernelValueError, fail
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
 from ..values.index import Expr, Mask, as_mask, box_of
 from ..values.storage import PSUM, SBUF, product
 from ..values.tensor import NkiTensor
@@ -92,7 +92,7 @@ def _affine(expr, shape, mask):
 def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, dst=None,
                   name=None, **_ignored):
     if not isinstance(pred, Mask):
-        fail("pred must be a comparison of index tiles", "affine_select", KernelTypeError)
+        fail("mask", "pred must be a comparison of index tiles", "affine_select", KernelTypeError)
     Mask._anded = None
     pattern, offset, multiplier = _affine(pred.single(), on_true_tile.shape, mask)
     on_true_tile = in_sbuf(on_true_tile)  # GpSimd reads SBUF only; the compiler is assumed to copy
@@ -106,7 +106,7 @@ def iota(expr, dtype, mask=None, *, dst=None, name=None, **_ignored):
     if isinstance(expr, (int, np.integer)):  # of a loop's index alone: nki.errors, 2.20 to 2.26
         expr = Expr(int(expr), {}, {}, 2)
     if not isinstance(expr, Expr):
-        fail(f"expr is {type(expr).__name__}; an index tile is required", "iota", KernelTypeError)
+        fail_on("index_tile", "expr", type(expr).__name__, "an index tile", "iota", KernelTypeError)
     shape = expr.shape if expr.ndim > 1 else expr.shape + (1,)
     if expr.ndim == 1:
         expr = expr[:, None]
@@ -221,8 +221,8 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, dge_mode=dge_mode.un
                   oob_mode=oob_mode.error, name=None, **_ignored):
     order = _AXES.get(len(src.shape)) if axes is None else tuple(axes)
     if order is None or len(order) != len(src.shape):
-        fail(f"axes is {axes!r} for {src!r}; (1, 0), (2, 1, 0) or (3, 1, 2, 0) is required",
-             "dma_transpose", KernelValueError)
+        fail_on("axes", "axes", f"{axes!r} for {src!r}", "(1, 0), (2, 1, 0) or (3, 1, 2, 0)",
+                "dma_transpose", KernelValueError)
     tile = _call(isa.dma_transpose, dst, tuple(src.shape[a] for a in order), src.dtype, mask,
                  dict(src=src), spaces=(SBUF,), axes=axes, dge_mode=dge_mode, oob_mode=oob_mode,
                  name=name)
@@ -462,7 +462,8 @@ def reciprocal(data, dtype=None, mask=None, *, dst=None, name=None, **_ignored):
 
 def builtin_custom_op(function_name, *_args, **_kwargs):
     """Custom GpSimd programs; not simulated, an error."""
-    fail(f"custom GpSimd programs ({function_name}) are not simulated", "builtin_custom_op")
+    fail("unsupported_call",
+         f"custom GpSimd programs ({function_name}) are not simulated", "builtin_custom_op")
 
 
 for _name in ("register_alloc", "register_load", "register_move", "register_store",

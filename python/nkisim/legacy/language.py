@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import dtypes
 from ..values.dtypes import float32, resolve, uint8
-from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, fail, kernel_frame
+from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on, kernel_frame
 from ..values.index import Expr, MGrid
 from ..values.storage import HBM, product, buffer_of, sbuf
 from ..values.tensor import NkiTensor, ds
@@ -99,7 +99,8 @@ class BlockTensor:
                 for d, s in zip(target.tiles, value.tiles):
                     lowering.assign(d, s)
             elif isinstance(value, NkiTensor):
-                fail("a tile is assigned to several blocks at once; index the block dimensions",
+                fail("block_tensor",
+                     "a tile is assigned to several blocks at once; index the block dimensions",
                      kind=KernelValueError)
             else:
                 for d in target.tiles:
@@ -108,7 +109,8 @@ class BlockTensor:
         lowering.assign(target, value)
 
     def reshape(self, *shape):
-        fail("block tensors cannot be reshaped; index the block dimensions",
+        fail("block_tensor",
+             "block tensors cannot be reshaped; index the block dimensions",
              kind=KernelValueError)
 
 
@@ -120,8 +122,8 @@ def _block_index(k, n):
     if isinstance(k, Expr):
         low, high = k.range()
         if low != high:
-            fail("a block dimension is indexed by an index tile; an integer is required",
-                 kind=KernelIndexError)
+            fail_on("block_tensor", "a block dimension", "indexed by an index tile", "an integer",
+                    kind=KernelIndexError)
         k = low
     if isinstance(k, ds):
         return slice(k.start, k.start + k.size)
@@ -130,9 +132,10 @@ def _block_index(k, n):
     try:
         k = k.__index__()
     except (AttributeError, TypeError):
-        fail(f"a block index is {k!r}; an integer is required", kind=KernelTypeError)
+        fail_on("block_tensor", "a block index", repr(k), "an integer", kind=KernelTypeError)
     if not -n <= k < n:
-        fail(f"block index {k} is out of bounds; there are {n} blocks", kind=KernelIndexError)
+        fail("slice_out_of_bounds",
+             f"block index {k} is out of bounds; there are {n} blocks", kind=KernelIndexError)
     return k
 
 
@@ -238,7 +241,8 @@ def random_seed(seed, mask=None, **_ignored):
 def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
                asynchronous=False, **_ignored):
     """A reduction over SPMD programs, which run one after the other here: an error."""
-    fail("a reduction over SPMD programs is not simulated (in AWS's documents until SDK 2.26); let "
+    fail("unsupported_call",
+         "a reduction over SPMD programs is not simulated (in AWS's documents until SDK 2.26); let "
          "each program store its part, and add the parts in another kernel", "all_reduce")
 
 

@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
-from ..values.errors import KernelTypeError, fail
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
 from ..values.optokens import ACT
 from ..values.storage import PSUM, product, sbuf
 from ..values.tensor import NkiTensor, require_tensor
@@ -27,7 +27,8 @@ def binary(name):
                 return _of_indices(name, x, y)
             if all_numbers(x, y):
                 return getattr(np, name)(x, y)
-            fail(f"{name} of {type(x).__name__} and {type(y).__name__}; a tile is required", name,
+            fail("tensor_required",
+                 f"{name} of {type(x).__name__} and {type(y).__name__}; a tile is required", name,
                  KernelTypeError)
         if isinstance(x, index.Expr) or isinstance(y, index.Expr):
             return _run_time_index(name, x, y)
@@ -57,7 +58,7 @@ _ON_INDICES = {"add": operator.add, "subtract": operator.sub, "multiply": operat
 def _of_indices(name, x, y):
     """The function on index tiles and masks, which is Python's operator on them."""
     if name not in _ON_INDICES:
-        fail(f"{name} of an index tile; iota makes a tile of one", name, KernelTypeError)
+        fail("index_tile", f"{name} of an index tile; iota makes a tile of one", name, KernelTypeError)
     return _ON_INDICES[name](x, y)
 
 
@@ -69,17 +70,19 @@ def _run_time_index(name, x, y):
         if isinstance(y, index.Expr):
             return index.DynamicSum.of(x) - y
         return x - index.DynamicSum.of(y)
-    fail(f"{name} of an index tile and {y if isinstance(x, index.Expr) else x!r}; only sums of them "
+    fail("index_tile",
+         f"{name} of an index tile and {y if isinstance(x, index.Expr) else x!r}; only sums of them "
          "are addresses (iota makes a tile of an index tile)", name, KernelTypeError)
 
 
 def _check_operands(name, x, y):
     for side, value in (("x", x), ("y", y)):
         if not isinstance(value, NkiTensor) and not all_numbers(value):
-            fail(f"{side} is {type(value).__name__}; a tile or a number is required", name,
-                 KernelTypeError)
+            fail_on("tensor_required", side, type(value).__name__, "a tile or a number", name,
+                    KernelTypeError)
         if isinstance(value, np.ndarray) and value.size != 1:
-            fail(f"{side} is a NumPy array of shape {value.shape}; a tile or a number is required "
+            fail("tensor_required",
+                 f"{side} is a NumPy array of shape {value.shape}; a tile or a number is required "
                  "(nl.shared_constant makes a tensor of it)", name, KernelTypeError)
 
 
@@ -133,7 +136,8 @@ def _tile_tile(name, x, y, dtype, mask, kind):
     x, y = operand(x, shape), operand(y, shape)
     for before, after in zip(given, (x, y)):
         if after.shape != shape:
-            fail(f"{before!r} does not broadcast to {shape}: its first dimension, the partitions, "
+            fail("broadcast",
+                 f"{before!r} does not broadcast to {shape}: its first dimension, the partitions, "
                  f"would become another one; reshape it", name, KernelValueError)
     if x.st.space == PSUM and y.st.space == PSUM:
         y = copy(y)
@@ -161,7 +165,7 @@ def _unary(name):
         if not isinstance(x, NkiTensor):
             if all_numbers(x) and hasattr(np, name):
                 return getattr(np, name)(x)
-            fail(f"x is {type(x).__name__}; a tile is required", name, KernelTypeError)
+            fail_on("tensor_required", "x", type(x).__name__, "a tile", name, KernelTypeError)
         x = on_chip(x)
         out = x.dtype if dtype is None else resolve(dtype)
         if name in ACT:
@@ -184,7 +188,7 @@ def _wrapped(name, x, mask):
     """x less the multiple of 2 pi that leaves -pi..pi, where the engine's sine is valid: nl.sin is
     right for any input, unlike nki.isa.activation(op=nl.sin), which extrapolates."""
     if not isinstance(x, NkiTensor):
-        fail(f"x is {type(x).__name__}; a tile is required", name, KernelTypeError)
+        fail_on("tensor_required", "x", type(x).__name__, "a tile", name, KernelTypeError)
     x = on_chip(x)
     angle = produce(x.shape, float32, lambda dst, data: isa.tensor_scalar(dst, data, "wrap_pi", None),
                     mask, (x,))

@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
-from ..values.errors import KernelTypeError, KernelValueError, fail
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
 from ..values.storage import PSUM, SBUF, sbuf
 from ..values.tensor import NkiTensor, require_tensor
 from .tiles import cut, operand, produce, spread_hbm
@@ -86,8 +86,8 @@ def assign(dst, value):
     elif isinstance(value, np.ndarray):
         copy_into(dst, recorder.constant(np.ascontiguousarray(value), "constant"))
     else:
-        fail(f"the assigned value is {type(value).__name__}; a tile or a number is required",
-             kind=KernelTypeError)
+        fail_on("tensor_required", "the assigned value", type(value).__name__, "a tile or a number",
+                kind=KernelTypeError)
 
 
 def shaped(view, shape):
@@ -115,7 +115,8 @@ def store(dst, value, mask=None, dtype=None):
         fill(tile, value)
         value = tile
     if not isinstance(value, NkiTensor):
-        fail(f"value is {type(value).__name__}; a tile is required", "store", KernelTypeError)
+        fail_on("tensor_required", "value", type(value).__name__, "a tile", "store",
+                KernelTypeError)
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:
@@ -145,14 +146,14 @@ def copy(x, dtype=None, mask=None):
 def on_chip(x):
     """A tile: HBM operands are loaded first."""
     if not isinstance(x, NkiTensor):
-        fail(f"an operand is {type(x).__name__}; a tile is required", kind=KernelTypeError)
+        fail_on("tensor_required", "an operand", type(x).__name__, "a tile", kind=KernelTypeError)
     return load(x) if not x.st.on_chip else x
 
 
 def in_sbuf(x):
     """The tensor engine reads SBUF only."""
     if not isinstance(x, NkiTensor):
-        fail(f"an operand is {type(x).__name__}; a tile is required", kind=KernelTypeError)
+        fail_on("tensor_required", "an operand", type(x).__name__, "a tile", kind=KernelTypeError)
     if x.st.space != PSUM:
         return on_chip(x)
     tile = current().ndarray(x.shape, x.dtype, sbuf)
@@ -170,7 +171,7 @@ def broadcast_to(x, shape, dtype=None):
         x = x.reshape((x.shape[0],) + (1,) * (len(shape) - x.ndim) + x.shape[1:])
     spread_view = operand(x, shape)
     if spread_view.shape != shape:
-        fail(f"{x!r} does not broadcast to {shape}", "broadcast_to", KernelValueError)
+        fail("broadcast", f"{x!r} does not broadcast to {shape}", "broadcast_to", KernelValueError)
     if dtype is None and x.shape[1:] != shape[1:]:
         return spread_view
     return spread_view if dtype is None else copy(spread_view, dtype)

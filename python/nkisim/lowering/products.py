@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, resolve
-from ..values.errors import KernelValueError, fail, is_ours, is_strict, strict
+from ..values.errors import KernelValueError, fail, fail_on, is_ours, is_strict, strict
 from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.subscripts import OutOfBounds, apply_mask
@@ -27,7 +27,8 @@ def transpose(x, dtype=None, mask=None):
     mask = index.as_mask(mask)
     if x.dtype.itemsize == 1:
         if mask is not None:
-            fail("mask= with an 8-bit tile; slice the tile instead", "transpose", KernelValueError)
+            fail("mask",
+                 "mask= with an 8-bit tile; slice the tile instead", "transpose", KernelValueError)
         return copy(_turned_bytes(x), dtype=out)
 
     def build(dst):
@@ -65,7 +66,8 @@ def load_transpose2d(src, dtype=None, mask=None):
     require_tensor(src, "src", "load_transpose2d")
     mask, out = index.as_mask(mask), src.dtype if dtype is None else resolve(dtype)
     if src.ndim != 2:
-        fail(f"src is {src!r}; two dimensions are required", "load_transpose2d", KernelValueError)
+        fail_on("view_shape", "src", repr(src), "two dimensions", "load_transpose2d",
+                KernelValueError, verb="are")
 
     def build(dst):
         parts = (dst, src) if mask is None else _turned_parts(mask, dst, src)

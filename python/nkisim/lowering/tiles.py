@@ -56,7 +56,8 @@ def broadcast_shapes(a, b, name=""):
     out = []
     for x, y in zip(a, b):
         if x != y and 1 not in (x, y):
-            fail(f"shapes {given[0]} and {given[1]} do not broadcast", name, KernelValueError)
+            fail("broadcast",
+                 f"shapes {given[0]} and {given[1]} do not broadcast", name, KernelValueError)
         out.append(builtins.max(x, y))
     return tuple(out)
 
@@ -90,7 +91,7 @@ def spread_hbm(x, shape):
     sizes = (1,) * (len(shape) - x.ndim) + x.shape
     strides = (0,) * (len(shape) - x.ndim) + x.strides
     if len(sizes) != len(shape) or any(n not in (1, m) for n, m in zip(sizes, shape)):
-        fail(f"{x!r} does not broadcast to {tuple(shape)}", kind=KernelValueError)
+        fail("broadcast", f"{x!r} does not broadcast to {tuple(shape)}", kind=KernelValueError)
     strides = tuple(0 if n == 1 else s for n, s in zip(sizes, strides))
     return NkiTensor(x.st, x.part, x.off, tuple(shape), strides, x.dtype, x.dyn)
 
@@ -139,7 +140,8 @@ def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, 
 def repeat_partitions(x, rows):
     """Copies partition 0 of `x` to `rows` partitions."""
     if x.shape[0] != 1:
-        fail(f"{x!r} cannot be repeated over {rows} partitions; one partition is required",
+        fail("partition_count",
+             f"{x!r} cannot be repeated over {rows} partitions; one partition is required",
              "broadcast_to", KernelValueError)
     if x.st.space == SBUF and x.dtype in _PRODUCTS and current().options.compiler.broadcasts == (
             "tensor"):

@@ -69,7 +69,8 @@ class Instances:
         """Records the next program of another core as far as its next meeting."""
         me, other = self.current, self._others()[0]
         if other.asks:
-            fail("values are asked for that depend on another core, which itself waits for values "
+            fail("values_while_recording",
+                 "values are asked for that depend on another core, which itself waits for values "
                  "of this one")
         self._leave()
         me.asks = True

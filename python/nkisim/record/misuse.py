@@ -2,7 +2,7 @@
 
 import inspect
 
-from ..values.errors import Error, KernelIndexError, KernelTypeError, KernelValueError, is_ours
+from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, is_ours
 
 _KINDS = ((TypeError, KernelTypeError), (AttributeError, KernelTypeError),
           (LookupError, KernelIndexError), (ArithmeticError, KernelValueError),
@@ -60,13 +60,15 @@ def as_error(problem, location=None):
     kernel, called = _call(problem)
     kind = next((k for base, k in _KINDS if isinstance(problem, base)), None)
     if kind is not None and location is not None:
-        return kind(str(problem), kernel_file=location[0], kernel_line=location[1])
+        return kind(str(problem), rule="python_exception", kernel_file=location[0],
+                    kernel_line=location[1])
     if kernel is None or kind is None:
         return None
     name = called.f_code.co_name
     op = called.f_locals.get("self")
     if name == "__call__" and hasattr(op, "name"):  # nl.exp and its like
         name = op.name
-    found = kind(f"{problem} (called with {_operands(called)})", instruction=name,
+    found = kind(f"{problem} (called with {_operands(called)})", rule="python_exception",
+                 instruction=name,
                  kernel_file=kernel.tb_frame.f_code.co_filename, kernel_line=kernel.tb_lineno)
     return found.with_traceback(problem.__traceback__)

@@ -55,7 +55,8 @@ def _only(program, named, name, place):
 
 
 def _refuse(message, place):
-    raise Error(message, instruction="with_schedule", kernel_file=place[0], kernel_line=place[1])
+    raise Error(message, rule="ordering", instruction="with_schedule", kernel_file=place[0],
+                kernel_line=place[1])
 
 
 class no_reorder:

@@ -10,8 +10,7 @@ import numpy as np
 
 from .. import _core
 from ..values import dtypes
-from ..values.errors import (Error, KernelTypeError, KernelValueError, fail,
-                             kernel_frame, sdk)
+from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, kernel_frame, sdk
 from ..values.register import VirtualRegister
 from ..values.storage import (HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, psum,
                               row_major, sbuf)
@@ -36,7 +35,8 @@ recording = contextvars.ContextVar("nkisim_recording", default=False)
 
 
 def _no_kernel(*_):
-    fail("an NKI call outside a kernel; call it from a function run with @nki.jit or nkisim.run")
+    fail("outside_kernel",
+         "an NKI call outside a kernel; call it from a function run with @nki.jit or nkisim.run")
 
 
 class _State(threading.local):
@@ -78,7 +78,8 @@ class Recorder:
         self.target = target
         self.machine = _core.machine(target)
         if self.machine is None:
-            raise Error(f"target is {target!r}; trn1, inf2, trn2 or trn3 is required", code="usage")
+            raise Error(rule="unknown_target", operand="target", found=repr(target),
+                        required="trn1, inf2, trn2 or trn3", code="usage")
         self.generation = self.machine["generation"]
         self.program = _core.Program(target)
         self.program.stochastic_rounding = options and options.stochastic_rounding
@@ -133,11 +134,11 @@ class Recorder:
         """Emit by parameter names; names the core's op lacks must be None."""
         entry = OPS.get(op_name)
         if entry is None:
-            fail(f"{op_name} is not supported by this version of nkisim", op_name)
+            fail("unsupported_call", f"{op_name} is not supported by this version of nkisim", op_name)
         number, names = entry
         for key, value in args.items():
             if key not in names and value is not None:
-                fail(f"{key}={value!r} is not supported", op_name)
+                fail("operator_not_taken", f"{key}={value!r} is not supported", op_name)
         return self.emit(number, tuple(args.get(n) for n in names), engine, label, exact)
 
     def result(self, shape, dtype, emit, space=SBUF, spaces=(SBUF, PSUM), kind=""):
@@ -234,7 +235,8 @@ class Recorder:
             if twin is not None:
                 dtype = dtypes.stored(dtype, self.precise)
                 if twin.shape != shape or twin.dtype is not dtype:
-                    fail(f"allocation {key} of shared HBM is {list(shape)} {dtype} here and "
+                    fail("instances_differ",
+                         f"allocation {key} of shared HBM is {list(shape)} {dtype} here and "
                          f"{list(twin.shape)} {twin.dtype} in another program instance; all "
                          "instances must allocate alike", "ndarray")
                 return NkiTensor(twin, 0, 0, shape, row_major(shape), dtype)
@@ -252,8 +254,8 @@ class Recorder:
             try:
                 partition, offset = (int(a) for a in address)
             except (TypeError, ValueError):
-                fail(f"address is {address!r}; (partition, byte offset) is required", "ndarray",
-                     KernelValueError)
+                fail_on("memory_region", "address", repr(address), "(partition, byte offset)",
+                        "ndarray", KernelValueError)
             st.partition, st.address = partition, offset
 
     def _tensor(self, shape, dtype, buffer, name):
@@ -262,7 +264,7 @@ class Recorder:
         strides = row_major(shape)
         if st.on_chip:
             if not shape:
-                fail("shape is (); a partition dimension is required", "ndarray")
+                fail_on("tensor_shape", "shape", "()", "a partition dimension", "ndarray")
             if len(shape) == 1:  # partitions alone; their stride is a partition's elements
                 shape, strides = shape + (1,), (1, 1)
         return NkiTensor(st, 0, 0, shape, strides, dtype)
@@ -340,7 +342,8 @@ class Recorder:
     def enter_loop(self, what):
         """Before a dynamic loop: none may be in a no-reorder block (documented since NKI 0.3)."""
         if self.kept.get(self.core, 0):
-            fail("a dynamic loop begins inside a no_reorder block; the block inside the loop's body "
+            fail("dynamic_loop",
+                 "a dynamic loop begins inside a no_reorder block; the block inside the loop's body "
                  "is required", what)
         self._clear_psum()
 
@@ -379,7 +382,8 @@ class Recorder:
 
     def close_loop(self, kind, register):
         if not self.loops or self.loops[-1][1] is not register:
-            fail("a dynamic loop ends while an inner one is open (break or return inside?)")
+            fail("dynamic_loop",
+                 "a dynamic loop ends while an inner one is open (break or return inside?)")
         self.loops.pop()
         self.call("loop_end" if kind == "for" else "while_end")
         self.instances.pause()
@@ -388,7 +392,8 @@ class Recorder:
         """`while register:` asks twice at one place: before the body and after it."""
         frame = kernel_frame()
         if frame is not sys._getframe(2):
-            fail("a register is used as a truth value; its value exists only on the device",
+            fail("values_while_recording",
+                 "a register is used as a truth value; its value exists only on the device",
                  kind=KernelTypeError)
         site = (frame.f_code, frame.f_lineno)
         if self.loops and self.loops[-1][0] == site and self.loops[-1][1] is register:
@@ -417,12 +422,15 @@ class Recorder:
         """The values `view` has after what was recorded so far."""
         self.flush()
         if self.valueless:
-            fail("the kernel looks at a tile's values, but it is recorded on shapes alone (argument "
+            fail("recorded_on_shapes",
+                 "the kernel looks at a tile's values, but it is recorded on shapes alone (argument "
                  f"{self.valueless[0]} has none)")
         if self.loops:
-            raise Error("values inside a dynamic loop exist only on the device")
+            raise Error("values inside a dynamic loop exist only on the device",
+                        rule="values_while_recording")
         if view.dyn is not None:
-            raise Error("an indirect view has no values of its own; copy it first")
+            raise Error("an indirect view has no values of its own; copy it first",
+                        rule="values_while_recording")
         if not self.placed:
             self.looked = True
             self._evaluate()
@@ -431,7 +439,8 @@ class Recorder:
     def _evaluate(self):
         """Runs what was recorded so far; what this core got from another takes its program too."""
         if self.instances is None:
-            raise Error("a tensor is used outside a kernel, which failed; it has no values")
+            raise Error("a tensor is used outside a kernel, which failed; it has no values",
+                        rule="outside_kernel")
         self.load_inputs()
         while not self.program.evaluate(self.core, self.instances.cores,
                                         self.instances.complete(), self._unreachable()):

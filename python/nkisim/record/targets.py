@@ -17,7 +17,8 @@ def resolve_target(name):
     """The target's canonical name, from any spelling of an instance type or generation."""
     key = str(getattr(name, "name", name)).lower()
     if key not in _TARGETS:
-        raise Error(f"target is {name!r}; one of {', '.join(_TARGETS)} is required", code="usage")
+        raise Error(rule="unknown_target", operand="target", found=repr(name),
+                    required=f"one of {', '.join(_TARGETS)}", code="usage")
     return _TARGETS[key]
 
 

@@ -64,7 +64,8 @@ def compile_program(recorder, options, legacy):
         [f"{k}={v}" for k, v in options.overrides.items()])
     if found["overflow"]:
         message, file, line = found["overflow"]
-        problem = Error(message, instruction="ndarray", kernel_file=file, kernel_line=line)
+        problem = Error(message, rule="over_capacity", instruction="ndarray", kernel_file=file,
+                        kernel_line=line)
         why = "the legacy compiler would spill" if legacy else "AWS's simulator does not look; the " \
             "device refuses it"
         warnings.warn(f"{problem}\nrunning over capacity ({why})", stacklevel=3)

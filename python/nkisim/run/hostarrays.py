@@ -34,7 +34,7 @@ def to_numpy(value):
         return "torch", _torch_to_numpy(value)
     if isinstance(value, Shape) or not hasattr(value, "__array__"):  # jax.ShapeDtypeStruct
         raise KernelTypeError(f"an argument is {value!r}, a shape without values; nkisim.shapes "
-                              "records a kernel on shapes")
+                              "records a kernel on shapes", rule="shape_argument")
     return "jax", np.asarray(value)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -71,7 +70,8 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         options.confidence = confidence or options.confidence
     if lnc is not None:
         if grid not in (None, lnc):
-            raise Error(f"lnc is {lnc} and the grid {grid!r}; the launch grid is lnc", code="usage")
+            raise Error(f"lnc is {lnc} and the grid {grid!r}; the launch grid is lnc",
+                        rule="launch_grid", code="usage")
         grid = lnc
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
@@ -80,10 +80,11 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     if ranks is not None or rank_inputs is not None:
         if legacy:
             raise Error("neuronxcc.nki has no collectives; several ranks run kernels of nki",
-                        code="usage")
+                        rule="legacy_ranks", code="usage")
         return run_world(function, args, kwargs, grid, options, rank_inputs)
     if processes is not None or client is not None:
-        raise Error("processes= and client= spread the ranks of a world; ranks= is required", code="usage")
+        raise Error("processes= and client= spread the ranks of a world; ranks= is required",
+                    rule="options_exclude", code="usage")
     return run_function(function, args, kwargs, grid, options, legacy)
 
 
@@ -182,12 +183,10 @@ def _flags(function):
 
 def _raise_legacy_index_error(problem):
     """The legacy simulator raised NumPy's IndexError, in flat elements, for indirect addresses."""
-    found = re.search(r"index \d+ of tensor \S+ is (-?\d+); an index in 0\.\.(\d+)",
-                      problem.message)
     recorder = problem.__dict__.get("recorder")
-    if found is None or recorder is None:
+    if problem.rule != "index_out_of_bounds" or not problem.limit or recorder is None:
         return
-    index, rows = int(found[1]), int(found[2]) + 1
+    index, rows = int(problem.found), problem.limit
     for st in recorder.storages:
         if not st.on_chip and st.shape[0] == rows:
             row = int(np.prod(st.shape[1:]))

@@ -44,7 +44,8 @@ class Options:
         #: "full": the compiler's switches are tried, too (docs/evidence.md).
         self.confidence = confidence or env("NKISIM_CONFIDENCE") or "quick"
         if self.confidence not in ("quick", "full"):
-            raise Error(f"confidence is {self.confidence!r}; quick or full is required", code="usage")
+            raise Error(rule="option_value", operand="confidence", found=repr(self.confidence),
+                        required="quick or full", code="usage")
         self.overrides = dict(overrides or {})
         self.files = dict(files or {})  # reports to write with the run: see Result.write
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt

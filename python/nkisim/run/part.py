@@ -16,7 +16,8 @@ from .. import _core
 from ..values.errors import Error
 
 #: The parts of an Error that go from one process to another.
-ERROR_PARTS = ("message", "code", "instruction", "trace_line", "kernel_file", "kernel_line")
+ERROR_PARTS = ("message", "code", "instruction", "trace_line", "kernel_file", "kernel_line", "rule",
+               "operand", "found", "required")
 
 
 def taker(mode, rank, found):
@@ -45,7 +46,8 @@ def serve(connection):
         except (EOFError, OSError):  # nobody is there any more
             return
         except Exception as problem:
-            answer = "failed", {"message": f"{type(problem).__name__}: {problem}", "code": "internal"}
+            answer = "failed", {"message": f"{type(problem).__name__}: {problem}", "code": "internal",
+                                "rule": "internal_error"}
         try:
             connection.send(answer)
         except OSError:

@@ -199,9 +199,11 @@ def _check_loops(recorder):
             code, line = site
             raise Error("the loop that begins here does not come back to its condition (break, "
                         "return, or a register in `if`); the device runs its body to the end",
+                        rule="dynamic_loop",
                         instruction="while", kernel_file=code.co_filename, kernel_line=line)
         file, line = recorder.left_loop or ("", 0)
         raise Error("break or return inside a dynamic loop; the device runs its body to the end",
+                    rule="dynamic_loop",
                     instruction="dynamic_range", kernel_file=file, kernel_line=line)
 
 

@@ -95,7 +95,8 @@ def set_roles(function, recorder, returned, written):
     outputs = tensors_in(returned)
     if not outputs and not written:
         raise Error("the kernel neither returns a tensor nor writes one of its arguments; its "
-                    "result would be lost", instruction=getattr(function, "__name__", "kernel"),
+                    "result would be lost",
+                    rule="kernel_result", instruction=getattr(function, "__name__", "kernel"),
                     **_definition(function))
     for t in outputs:
         if t.st.on_chip:
@@ -109,7 +110,8 @@ def set_roles(function, recorder, returned, written):
 def _located(recorder, tensor_id, message):
     """An error at the line that allocated the tensor."""
     file, line = recorder.program.tensor_location(tensor_id)
-    return Error(message, instruction="ndarray", kernel_file=file, kernel_line=line)
+    return Error(message,
+                 rule="kernel_result", instruction="ndarray", kernel_file=file, kernel_line=line)
 
 
 def check_written(function, written, outputs):
@@ -122,7 +124,7 @@ def check_written(function, written, outputs):
 def lost(function, argument, kind):
     """The error of a kernel that writes an argument of a `kind` of array that cannot change."""
     return Error(f"the kernel writes its argument {argument}, whose array ({kind}) cannot change; "
-                 "its result would be lost unless it is returned as well",
+                 "its result would be lost unless it is returned as well", rule="kernel_result",
                  instruction=getattr(function, "__name__", "kernel"), **_definition(function))
 
 

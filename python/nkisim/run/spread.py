@@ -95,7 +95,8 @@ class DaskParts:
         workers = sorted(client.nthreads())
         if len(workers) < count:
             raise Error(f"the ranks are to run in {count} processes; the Dask scheduler at "
-                        f"{client.scheduler.address} has {len(workers)} workers", code="usage")
+                        f"{client.scheduler.address} has {len(workers)} workers",
+                        rule="dask_workers", code="usage")
         key = secrets.token_bytes(32)
         self._listener = Listener((_own_address(client), 0), authkey=key, backlog=count)
         calls = queue.Queue()
@@ -119,22 +120,24 @@ class DaskParts:
             for task in self._tasks:
                 if task.status == "error":
                     raise Error(f"a Dask worker cannot run ranks: {task.exception()!r} (workers need "
-                                "this build of nkisim, and a way to this machine)", code="usage")
+                                "this build of nkisim, and a way to this machine)",
+                                rule="dask_workers", code="usage")
             try:
                 connection, (its_build, host, pid) = calls.get(timeout=0.2)
             except queue.Empty:
                 continue
             if its_build != build():
                 raise Error(f"the Dask worker in process {pid} of {host} has another build of nkisim; this "
-                            "one is required", code="usage")
+                            "one is required", rule="dask_workers", code="usage")
             if (host, pid) in seen:
                 raise Error(f"two Dask workers are in process {pid} of {host}; ranks need workers in "
-                            "processes of their own (LocalCluster(processes=True))", code="usage")
+                            "processes of their own (LocalCluster(processes=True))",
+                            rule="dask_workers", code="usage")
             seen.add((host, pid))
             self.parts.append(Part(connection, f"the Dask worker in process {pid} of {host}"))
         raise Error(f"{len(self.parts)} of {count} Dask workers have called "
                     f"{self._listener.address} within {CALL_SECONDS} s; all are required at once",
-                    code="usage")
+                    rule="dask_workers", code="usage")
 
     def close(self, whole):
         """Ends the tasks."""
@@ -226,13 +229,13 @@ class Run:
                     if kind == "failed":
                         raise Error(**answer)
                 raise Error("internal error: some processes of the run have ended and others have not",
-                            code="internal")
+                            rule="internal_error", code="internal")
         return [answers[number] for number in range(len(parts))]
 
 
 def _gone(part):
     return Error(f"{part.name} ended{part.ended()} before its ranks did (killed, or out of memory?); the "
-                 "run is given up", code="internal")
+                 "run is given up", rule="process_lost", code="internal")
 
 
 def write(name, content):

@@ -34,7 +34,7 @@ class PerRank:
             return self.values(rank)
         if len(self.values) != ranks:
             raise Error(f"per_rank has {len(self.values)} values; one for each of the {ranks} ranks is "
-                        "required", code="usage")
+                        "required", rule="rank_arguments", code="usage")
         return self.values[rank]
 
 
@@ -49,7 +49,8 @@ def run_world(function, args, kwargs, grid, options, rank_inputs=None):
     a function from the rank to one: arguments by name, beside args and kwargs."""
     begin = time.perf_counter()
     if not isinstance(options.ranks, int) or not 1 <= options.ranks <= MOST_RANKS:
-        raise Error(f"ranks is {options.ranks!r}; 1 to {MOST_RANKS} is required", code="usage")
+        raise Error(rule="rank_arguments", operand="ranks", found=repr(options.ranks),
+                    required=f"1 to {MOST_RANKS}", code="usage")
     _check_processes(options)
     world = _World(options)
     for rank in range(options.ranks):
@@ -66,16 +67,18 @@ def run_world(function, args, kwargs, grid, options, rank_inputs=None):
 def _check_processes(options):
     """Sets options.processes of a client."""
     if options.client is not None and not hasattr(options.client, "nthreads"):
-        raise Error(f"client is {options.client!r}; a dask.distributed.Client is required", code="usage")
+        raise Error(rule="rank_arguments", operand="client", found=repr(options.client),
+                    required="a dask.distributed.Client", code="usage")
     if options.client is not None and options.processes is None:
         options.processes = max(1, len(options.client.nthreads()))
     if options.processes is None:
         options.processes = 1
     if not isinstance(options.processes, int) or options.processes < 1:
-        raise Error(f"processes is {options.processes!r}; at least 1 is required", code="usage")
+        raise Error(rule="rank_arguments", operand="processes", found=repr(options.processes),
+                    required="at least 1", code="usage")
     if options.keep_partial and (options.processes > 1 or options.client is not None):
         raise Error("keep_partial keeps what one process has; processes is "
-                    f"{options.processes}, and 1 is required", code="usage")
+                    f"{options.processes}, and 1 is required", rule="options_exclude", code="usage")
 
 
 def _arguments_of(rank, ranks, args, kwargs, rank_inputs):

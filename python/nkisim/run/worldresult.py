@@ -125,6 +125,7 @@ class WorldResult:
 
         if self.recordings != 1:
             raise Error(f"the ranks have {self.recordings} different programs; a trace has one",
+                        rule="rank_programs",
                         code="usage", instruction="save")
         path = os.fspath(path)
         folder = os.path.dirname(path) or "."

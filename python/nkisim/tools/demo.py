@@ -66,7 +66,7 @@ def next_commands(path):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message):
-        raise Error(f"{message}; see `nkisim demo --help`", code="usage")
+        raise Error(f"{message}; see `nkisim demo --help`", rule="command_line", code="usage")
 
 
 def _parser():
@@ -81,14 +81,15 @@ def _parser():
 def _write(folder):
     """Path of the kernel in the folder, and whether it was written now."""
     if not os.path.isdir(folder):
-        raise Error(f"{folder} is no folder", code="usage")
+        raise Error(f"{folder} is no folder", rule="option_value", code="usage")
     path = os.path.normpath(os.path.join(folder, FILE))
     if os.path.exists(path):
         return path, False
     try:
         write_text(path, KERNEL)
     except OSError as problem:
-        raise Error(f"cannot write {path}: {problem.strerror}", code="usage") from None
+        raise Error(f"cannot write {path}: {problem.strerror}", rule="file_unwritable",
+                        code="usage") from None
     return path, True
 
 

@@ -36,7 +36,7 @@ _SPEC = re.compile(r"^(?P<name>\w+)=(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?::(?P
 
 
 def _usage(message):
-    raise Error(message, code="usage")
+    raise Error(message, rule="option_value", code="usage")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 import tempfile
 
@@ -13,8 +12,6 @@ from ..values.errors import Error
 
 #: Exit codes; 128 + signal where a signal ended the run.
 OK, DIFFERS, USAGE, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
-_RULE = re.compile(r"^(?P<operand>.+?) is (?P<found>.+); (?P<required>.+?),? (?:is|are) required$",
-                   re.DOTALL)
 
 
 def write_text(path, text):
@@ -27,14 +24,17 @@ def write_text(path, text):
 def error_json(problem, code):
     """An error as the native commands print it with --json."""
     if not isinstance(problem, Error):
-        problem = Error(str(problem), code="internal" if code == INTERNAL else "bad_input")
+        ours = code == INTERNAL
+        problem = Error(str(problem), code="internal" if ours else "bad_input",
+                        rule="internal_error" if ours else "kernel_exception")
     kinds = {"usage": "usage", "internal": "internal"}
     out = {"code": problem.code, "kind": kinds.get(problem.code) or
-           _core.error_kind(problem.message), "message": problem.message, "text": str(problem)}
-    rule = _RULE.match(problem.message)
+           _core.kind_of_rule(problem.rule), "rule": problem.rule, "message": problem.message,
+           "text": str(problem)}
     for key, value in (("instruction", problem.instruction), ("kernel_file", problem.kernel_file),
                        ("kernel_line", problem.kernel_line), ("source", problem.source),
-                       *(rule.groupdict().items() if rule else ())):
+                       ("operand", problem.operand), ("found", problem.found),
+                       ("required", problem.required.removesuffix(","))):
         if value:
             out[key] = value
     return {"ok": False, "exit_code": code, "error": out}
@@ -114,7 +114,7 @@ class Report:
         from nkisim_profile.report import main as report
 
         if report([self.files["session"], "-o", self.args.html]) != 0:
-            raise Error(f"cannot write {self.args.html}")
+            raise Error(f"cannot write {self.args.html}", rule="file_unwritable")
 
     def _junit(self, result):
         cases = [("run", False, "the run was interrupted")] if result.partial else []

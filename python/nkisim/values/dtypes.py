@@ -95,7 +95,8 @@ class DType(str):
         try:
             return self.dtype.type(value if self._numpy_name else float(value))
         except (TypeError, ValueError, OverflowError):
-            fail(f"nl.{self.name}({value!r}): a number is required", kind=KernelTypeError)
+            fail("number_required",
+                 f"nl.{self.name}({value!r}): a number is required", kind=KernelTypeError)
 
     def __reduce__(self):
         return (resolve, (str(self),))
@@ -171,7 +172,7 @@ def resolve(value):
         narrowed = _NARROW.get(_name_of(value))
         if narrowed:
             hint = f"; the device has no 64-bit types, use {narrowed}"
-        fail(f"dtype is {value!r}; one of {', '.join(BY_NAME)} is required{hint}")
+        fail("unknown_dtype", f"dtype is {value!r}; one of {', '.join(BY_NAME)} is required{hint}")
     return hit
 
 

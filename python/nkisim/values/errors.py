@@ -20,14 +20,21 @@ PACKAGE_DIRS = tuple(
 class Error(RuntimeError):
     """A kernel or run that breaks a rule.
 
-    Attributes: code ("bad_input", "usage", "internal"), message (without any location),
-    instruction, trace_line, kernel_file, kernel_line, source (the kernel's text at that line).
+    Attributes: code ("bad_input", "usage", "internal"), rule (its id: `nkisim explain RULE`),
+    message (without any location), instruction, trace_line, kernel_file, kernel_line, source (the
+    kernel's text at that line); operand, found and required, of a message that reads "OPERAND is
+    FOUND; REQUIRED is required", else empty; limit, what an index must be below, else 0.
     """
 
-    def __init__(self, message: str, code: str = "bad_input", instruction: str = "",
-                 trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0) -> None:
-        self.message = message
+    def __init__(self, message: str = "", code: str = "bad_input", instruction: str = "",
+                 trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0,
+                 rule: str = "", operand: str = "", found: str = "", required: str = "",
+                 verb: str = "is") -> None:
+        self.message = message or f"{operand} is {found}; {required} {verb} required"
         self.code = code
+        self.rule = rule
+        self.operand, self.found, self.required = operand, found, required
+        self.limit = 0
         self.instruction = instruction
         self.trace_line = trace_line
         self.kernel_file = kernel_file
@@ -92,13 +99,18 @@ def kernel_frame():
     return None
 
 
-def fail(message, instruction="", kind=Error):
-    """Raises `kind` located at the kernel's line."""
+def fail(rule, message, instruction="", kind=Error, **parts):
+    """Raises `kind`, of a rule of isa/rules/rules.def, located at the kernel's line."""
     frame = kernel_frame()
-    if frame is None:
-        raise kind(message, instruction=instruction)
-    raise kind(message, instruction=instruction, kernel_file=frame.f_code.co_filename,
-               kernel_line=frame.f_lineno)
+    if frame is not None:
+        parts.update(kernel_file=frame.f_code.co_filename, kernel_line=frame.f_lineno)
+    raise kind(message, instruction=instruction, rule=rule, **parts)
+
+
+def fail_on(rule, operand, found, required, instruction="", kind=Error, verb="is"):
+    """The same with the message "OPERAND is FOUND; REQUIRED is required"."""
+    fail(rule, "", instruction, kind, operand=str(operand), found=str(found), required=str(required),
+         verb=verb)
 
 
 def hint(message):
@@ -116,7 +128,8 @@ def sdk():
     """The minor number of the SDK release that NKISIM_SDK names, 2.28 to 2.32, the newest."""
     text = os.environ.get("NKISIM_SDK", "") or "2.32"
     if text not in SDKS:
-        raise Error(f"NKISIM_SDK is {text!r}; one of {', '.join(SDKS)} is required", code="usage")
+        raise Error(rule="sdk_release", operand="NKISIM_SDK", found=repr(text),
+                    required=f"one of {', '.join(SDKS)}", code="usage")
     return int(text[2:])
 
 
@@ -128,10 +141,3 @@ def strict(message, since=0):
     frame = kernel_frame()
     file, line = (frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)
     warnings.warn_explicit(message, SyntaxWarning, file, line)
-
-
-def translate(native):
-    """Turns the extension module's error (attributes only) into an Error."""
-    raise Error(native.message, code=native.code, instruction=native.instruction,
-                trace_line=native.trace_line, kernel_file=native.kernel_file,
-                kernel_line=native.kernel_line) from None

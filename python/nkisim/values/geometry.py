@@ -9,7 +9,8 @@ def infer_shape(shape, total, view):
     if shape.count(-1) == 1 and known and total % known == 0:
         shape = tuple(total // known if s == -1 else s for s in shape)
     if product(shape) != total or -1 in shape:
-        fail(f"shape {shape} has {product(shape)} elements; {total} are required for {view!r}",
+        fail("view_shape",
+             f"shape {shape} has {product(shape)} elements; {total} are required for {view!r}",
              "reshape", KernelValueError)
     return shape
 
@@ -60,11 +61,13 @@ def rescale(view, new_size):
     old_size = view.dtype.itemsize
     shape, strides = list(view.shape), list(view.strides)
     if shape[-1] != 1 and strides[-1] != 1:
-        fail(f"{view!r} has stride {strides[-1]} in its last dimension; 1 is required", "view",
+        fail("view_shape",
+             f"{view!r} has stride {strides[-1]} in its last dimension; 1 is required", "view",
              KernelValueError)
     total = shape[-1] * old_size
     if total % new_size or any(s * old_size % new_size for s in strides[:-1]):
-        fail(f"the last dimension of {view!r} has {total} bytes; a multiple of {new_size} is "
+        fail("view_shape",
+             f"the last dimension of {view!r} has {total} bytes; a multiple of {new_size} is "
              "required", "view", KernelValueError)
     shape[-1] = total // new_size
     strides = [s * old_size // new_size for s in strides[:-1]] + [1]

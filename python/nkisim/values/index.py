@@ -6,7 +6,7 @@ broadcasts. Subscripting a tensor with Exprs gives an access pattern, never a ga
 
 import numpy as np
 
-from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
+from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
 from .views import Views
 
 
@@ -81,12 +81,12 @@ class Expr:
                 const += c * start
                 count = len(range(start, stop, step))
                 if count < 1:
-                    fail("a slice of an index tile is empty", kind=KernelIndexError)
+                    fail("index_tile", "a slice of an index tile is empty", kind=KernelIndexError)
                 extents[axis] = count
                 if c:
                     coefs[axis] = c * step
             else:
-                fail("index tiles take slices and None only", kind=KernelTypeError)
+                fail("index_tile", "index tiles take slices and None only", kind=KernelTypeError)
             old -= 1
         return Expr(const, coefs, extents, ndim)
 
@@ -98,7 +98,8 @@ class Expr:
             for axis, n in other.extents.items():
                 mine = extents.get(axis, 1)
                 if mine != 1 and n != 1 and mine != n:
-                    fail(f"index tiles of shapes {self.shape} and {other.shape} do not broadcast",
+                    fail("index_tile_shape",
+                         f"index tiles of shapes {self.shape} and {other.shape} do not broadcast",
                          kind=KernelValueError)
                 extents[axis] = max(mine, n)
             for axis, c in other.coefs.items():
@@ -129,7 +130,7 @@ class Expr:
             elif not self.coefs:
                 return other * self.const
             else:
-                fail("a product of two index tiles is not affine", kind=KernelValueError)
+                fail("index_tile", "a product of two index tiles is not affine", kind=KernelValueError)
         k = integer(other)
         return Expr(self.const * k, {a: c * k for a, c in self.coefs.items()}, self.extents,
                     self.ndim)
@@ -147,7 +148,7 @@ class Expr:
         low, high = self.range()
         if low // k == high // k:
             return Expr(low // k, {}, self.extents, self.ndim)
-        fail(f"an index tile divided by {k} is not affine", kind=KernelValueError)
+        fail("index_tile", f"an index tile divided by {k} is not affine", kind=KernelValueError)
 
     def __mod__(self, other):
         k = integer(other)
@@ -156,7 +157,7 @@ class Expr:
             return self
         if all(c % k == 0 for c in self.coefs.values()):
             return Expr(self.const % k, {}, self.extents, self.ndim)
-        fail(f"an index tile modulo {k} is not affine", kind=KernelValueError)
+        fail("index_tile", f"an index tile modulo {k} is not affine", kind=KernelValueError)
 
     def range(self):
         """Smallest and largest value."""
@@ -182,12 +183,12 @@ class Expr:
         return Mask([self - other, _expr(other) - self])
 
     def __ne__(self, other):
-        fail("!= of index tiles is not a box; use < and >=", kind=KernelValueError)
+        fail("index_tile", "!= of index tiles is not a box; use < and >=", kind=KernelValueError)
 
     __hash__ = object.__hash__
 
     def __bool__(self):
-        fail("an index tile is used as a truth value", kind=KernelTypeError)
+        fail("index_tile", "an index tile is used as a truth value", kind=KernelTypeError)
 
 
 def integer(value):
@@ -196,8 +197,8 @@ def integer(value):
     except (AttributeError, TypeError):
         if isinstance(value, float) and value.isinteger():
             return int(value)
-        fail(f"an index tile is combined with {value!r}; an integer is required",
-             kind=KernelTypeError)
+        fail_on("index_tile", "an index tile", f"combined with {value!r}", "an integer",
+                kind=KernelTypeError)
 
 
 def _expr(value):
@@ -237,7 +238,8 @@ class Mask:
     __ror__ = __or__
 
     def __invert__(self):
-        fail("~ of a mask; the opposite comparison is required (masks are comparisons of index "
+        fail("mask",
+             "~ of a mask; the opposite comparison is required (masks are comparisons of index "
              "tiles joined with &)", kind=KernelTypeError)
 
     def __bool__(self):
@@ -246,7 +248,8 @@ class Mask:
 
     def single(self):
         if len(self.terms) != 1 or self.either:
-            fail(f"the predicate has {len(self.terms) + len(self.either)} conditions; one is "
+            fail("mask",
+                 f"the predicate has {len(self.terms) + len(self.either)} conditions; one is "
                  "required", kind=KernelValueError)
         return self.terms[0]
 
@@ -279,7 +282,8 @@ def _cut_by(term, shape, low, high, exact):
     for axis, c in term.coefs.items():
         at = nd - axis
         if exact and (at < 0 or shape[at] not in (1, term.extents[axis])):
-            fail(f"a mask of index tiles of shape {term.shape} over a tile of shape {tuple(shape)}; "
+            fail("mask",
+                 f"a mask of index tiles of shape {term.shape} over a tile of shape {tuple(shape)}; "
                  "shapes that broadcast are required", kind=KernelValueError)
         if at < 0 or shape[at] == 1:
             continue
@@ -291,7 +295,8 @@ def _cut_by(term, shape, low, high, exact):
     if most < 0:
         return False
     if len(axes) != 1:
-        fail("a mask couples two index dimensions; each condition must bound one of them",
+        fail("mask",
+             "a mask couples two index dimensions; each condition must bound one of them",
              kind=KernelValueError)
     at, c = axes[0]
     if c > 0:
@@ -317,7 +322,8 @@ def _union(boxes):
             out = list(one)
             out[differ[0]] = (min(a, c), max(b, d))
             return out
-    fail("the mask is | of conditions that together leave no box of the tile; a box, which one "
+    fail("mask",
+         "the mask is | of conditions that together leave no box of the tile; a box, which one "
          "instruction can take, is required (documented: comparisons joined with &; write one call "
          "for each condition)",
          kind=KernelValueError)
@@ -335,8 +341,8 @@ def box_of(mask, shape, exact=True):
     if isinstance(mask, Mask):
         return mask.box(shape, exact)
     if not isinstance(mask, (bool, np.bool_)):
-        fail(f"mask is {type(mask).__name__}; a comparison of index tiles is required",
-             kind=KernelTypeError)
+        fail_on("mask", "mask", type(mask).__name__, "a comparison of index tiles",
+                kind=KernelTypeError)
     return [(0, n) for n in shape] if mask else None
 
 
@@ -397,7 +403,8 @@ def arange(*args):
         return known
     r = range(*[integer(a) for a in args])
     if len(r) < 1:
-        fail(f"nl.arange{args} is empty; at least one index is required", kind=KernelValueError)
+        fail_on("empty_range", f"nl.arange{args}", "empty", "at least one index",
+                kind=KernelValueError)
     return _kept(_aranges, args, Expr(r.start, {1: r.step}, {1: len(r)}, 1))
 
 
@@ -414,8 +421,8 @@ class DynamicSum:
     def of(cls, index):
         """What a one-element tensor holds."""
         if index.size != 1:
-            fail(f"an index tile is combined with {index!r}; a tensor of one element is required",
-                 kind=KernelValueError)
+            fail_on("index_tile", "an index tile", f"combined with {index!r}",
+                    "a tensor of one element", kind=KernelValueError)
         return cls(_expr(0), index)
 
     def _with(self, expr):
@@ -423,7 +430,8 @@ class DynamicSum:
 
     def __add__(self, other):
         if isinstance(other, (DynamicSum, Views)):
-            fail("an index is the sum of two run-time values; add them in one tile first",
+            fail("index_sum",
+                 "an index is the sum of two run-time values; add them in one tile first",
                  kind=KernelValueError)
         return self._with(self.expr + other)
 

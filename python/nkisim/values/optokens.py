@@ -43,7 +43,8 @@ class NlOp:
 
     def __call__(self, *args, **kwargs):
         if self.function is None:
-            fail(f"nl.{self.name} is an operator for op= arguments and not a function", self.name)
+            fail("operator_called",
+                 f"nl.{self.name} is an operator for op= arguments and not a function", self.name)
         if is_strict() and not is_ours(sys._getframe(1).f_code):
             _refused(self.name, args)
         return self.function(*args, **kwargs)

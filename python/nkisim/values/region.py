@@ -1,7 +1,7 @@
 """Memory regions of NKI 0.1 and 0.2: sbuf.ptr(size=(partitions, bytes)), then .view(dtype, shape)."""
 
 from .dtypes import resolve, uint8
-from .errors import KernelValueError, fail
+from .errors import KernelValueError, fail, fail_on
 from .hooks import above
 from .storage import product
 
@@ -10,7 +10,7 @@ def _pair(value, what):
     try:
         first, second = (int(n) for n in value)
     except (TypeError, ValueError):
-        fail(f"{what} is {value!r}; (partitions, bytes) is required", "ptr", KernelValueError)
+        fail_on("memory_region", what, repr(value), "(partitions, bytes)", "ptr", KernelValueError)
     return first, second
 
 
@@ -31,7 +31,8 @@ class Region:
         at = (0, 0) if offset is None else _pair(offset, "offset")
         for given, wanted, had, what in zip(at, inner.size, self.size, ("partitions", "bytes")):
             if given < 0 or given + wanted > had:
-                fail(f"{wanted} {what} from {given} on are beyond the region, which has {had}", "ptr",
+                fail("slice_out_of_bounds",
+                     f"{wanted} {what} from {given} on are beyond the region, which has {had}", "ptr",
                      KernelValueError)
         if self.address is not None:
             inner.address = tuple(a + b for a, b in zip(self.address, at))
@@ -45,7 +46,8 @@ class Region:
         shape, dtype = tuple(int(n) for n in shape), resolve(dtype)
         row = product(shape[1:]) * dtype.itemsize
         if shape[0] > self.size[0] or row > self.size[1]:
-            fail(f"a tensor of {shape[0]} partitions of {row} bytes; the region has {self.size[0]} of "
+            fail("memory_region",
+                 f"a tensor of {shape[0]} partitions of {row} bytes; the region has {self.size[0]} of "
                  f"{self.size[1]}", "view", KernelValueError)
         if self.address is not None:
             return above.allocate(shape, dtype, self.buffer, name, self.address)

@@ -22,7 +22,8 @@ class VirtualRegister:
         return self._recorder().while_test(self)
 
     def _refuse(self, *_):
-        fail("arithmetic on a register; its value exists only on the device, use nisa.register_* "
+        fail("register_arithmetic",
+             "arithmetic on a register; its value exists only on the device, use nisa.register_* "
              "or scalar_offset", kind=KernelTypeError)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = _refuse

@@ -52,7 +52,8 @@ class _Selection:
         """Takes `size` of the next dimension from a register or one-element tensor on."""
         source, d = self.source, self.d
         if source.st.on_chip and d == 0:
-            fail("nl.ds of a register on the partition dimension; a free dimension is required",
+            fail("partition_index",
+                 "nl.ds of a register on the partition dimension; a free dimension is required",
                  kind=KernelValueError)
         limit = source.shape[d] - size + 1
         self.dyn.append(dynamic_entry(source, start, source.strides[d], limit))
@@ -86,7 +87,8 @@ def select(view, key):
         elif k is Ellipsis:
             found.whole(view.ndim - (sum(1 for x in key if x is not None) - 1))
         elif found.d >= view.ndim:
-            fail(f"{len(key)} indices for {view!r}; at most {view.ndim} are possible",
+            fail("slice_out_of_bounds",
+                 f"{len(key)} indices for {view!r}; at most {view.ndim} are possible",
                  kind=KernelIndexError)
         elif isinstance(k, (slice, ds)):
             start, stop, step = _bounds(found, k)
@@ -119,13 +121,14 @@ def _bounds(found, k):
         start = plain_int(k.start, "the start of nl.ds")
         return start, start + size, 1
     if isinstance(k.start, VirtualRegister) or isinstance(k.stop, VirtualRegister):
-        fail("a slice bound is a register; use nl.ds(register, size)", kind=KernelTypeError)
+        fail("values_while_recording",
+             "a slice bound is a register; use nl.ds(register, size)", kind=KernelTypeError)
     n = found.source.shape[found.d]
     step = 1 if k.step is None else plain_int(k.step, "a slice step")
     start = 0 if k.start is None else plain_int(k.start, "a slice start")
     stop = n if k.stop is None else plain_int(k.stop, "a slice stop")
     if step < 1:
-        fail(f"slice step {step}; at least 1 is required", kind=KernelIndexError)
+        fail("slice_out_of_bounds", f"slice step {step}; at least 1 is required", kind=KernelIndexError)
     return start + (n if start < 0 else 0), stop + (n if stop < 0 else 0), step
 
 
@@ -138,7 +141,7 @@ class Empty:
         self.message = message
 
     def complain(self):
-        fail(self.message, kind=KernelIndexError)
+        fail("slice_out_of_bounds", self.message, kind=KernelIndexError)
 
 
 def _outside(view, key, d, start, stop, step):
@@ -146,7 +149,7 @@ def _outside(view, key, d, start, stop, step):
     if view.st.recorder.legacy and 0 <= start < stop:
         return subscript(view, key)
     why = "is empty" if stop <= start else "is out of bounds"
-    fail(_why(view, d, start, stop, step, why), kind=KernelIndexError)
+    fail("slice_out_of_bounds", _why(view, d, start, stop, step, why), kind=KernelIndexError)
 
 
 def _why(view, d, start, stop, step, why):
@@ -159,6 +162,7 @@ def _index(view, d, k):
     n, k = view.shape[d], plain_int(k, "an index")
     k += n if k < 0 else 0
     if k < 0 or k >= n:
-        fail(f"index {k} of dimension {d} is out of bounds; {view!r} has {n} there",
+        fail("slice_out_of_bounds",
+             f"index {k} of dimension {d} is out of bounds; {view!r} has {n} there",
              kind=KernelIndexError)
     return k

@@ -2,7 +2,7 @@
 
 import weakref
 
-from .errors import KernelValueError, fail
+from .errors import KernelValueError, fail, fail_on
 from .hooks import above
 
 HBM, SBUF, PSUM = 0, 1, 2
@@ -30,7 +30,8 @@ class Buffer(str):
         """sbuf.ptr(size=(partitions, bytes), offset=(partition, byte)): a region to make tensors in, as
         the guide of NKI 0.1 has it."""
         if self.space == HBM:
-            fail(f"{self}.ptr; a region of sbuf or psum is required", "ptr", KernelValueError)
+            fail("memory_region",
+                 f"{self}.ptr; a region of sbuf or psum is required", "ptr", KernelValueError)
         return above.region(self, size, offset)
 
     def __reduce__(self):
@@ -53,7 +54,8 @@ def buffer_of(value):
     except TypeError:  # unhashable
         hit = None
     if hit is None:
-        fail(f"buffer is {value!r}; one of {', '.join(BUFFERS)} is required", kind=KernelValueError)
+        fail_on("unknown_buffer", "buffer", repr(value), f"one of {', '.join(BUFFERS)}",
+                kind=KernelValueError)
     return hit
 
 
@@ -91,7 +93,8 @@ class Storage:
         """The recorder, which lives as long as its kernel runs or somebody keeps the Result."""
         recorder = self._recorder()
         if recorder is None:
-            fail(f"tensor {self.name} is used outside a kernel: the one it is of has ended",
+            fail("outside_kernel",
+                 f"tensor {self.name} is used outside a kernel: the one it is of has ended",
                  kind=KernelValueError)
         return recorder
 

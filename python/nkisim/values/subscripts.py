@@ -22,7 +22,8 @@ def _expand(key, ndim):
         key = key[:at] + [slice(None)] * fill + key[at + 1:]
     key = [k for k in key if k is not None]
     if len(key) > ndim:
-        fail(f"{len(key)} indices for a tensor of {ndim} dimensions", kind=KernelIndexError)
+        fail("slice_out_of_bounds",
+             f"{len(key)} indices for a tensor of {ndim} dimensions", kind=KernelIndexError)
     return key + [slice(None)] * (ndim - len(key))
 
 
@@ -146,7 +147,8 @@ def subscript(tensor, key):
         for axis, n in k.extents.items():
             mine = extents.get(axis, 1)
             if mine != 1 and n != 1 and mine != n:
-                fail(f"index tiles for {tensor!r} do not broadcast: {mine} and {n}",
+                fail("index_tile_shape",
+                     f"index tiles for {tensor!r} do not broadcast: {mine} and {n}",
                      kind=KernelValueError)
             extents[axis] = max(mine, n)
     nd = max(nd, 2 if tensor.st.on_chip else 1)
@@ -188,15 +190,18 @@ def _check_partitions(d, e, extents, nd):
     rows = extents.get(nd, 1)
     if d > 0:
         if e.coefs.get(nd) and rows > 1:
-            fail("a free dimension is indexed by the partition index; every partition must share "
+            fail("partition_index",
+                 "a free dimension is indexed by the partition index; every partition must share "
                  "one access pattern", kind=KernelValueError)
         return
     for axis, c in e.coefs.items():
         if c and extents.get(axis, 1) > 1 and (axis != nd or c != 1):
-            fail("the partition index must be consecutive and on the first axis of the index tiles",
+            fail("partition_index",
+                 "the partition index must be consecutive and on the first axis of the index tiles",
                  kind=KernelValueError)
     if nd not in e.coefs and rows > 1:
-        fail("the partition dimension is indexed by a constant while the first axis of the index "
+        fail("partition_index",
+             "the partition dimension is indexed by a constant while the first axis of the index "
              "tiles has more than one element", kind=KernelValueError)
 
 
@@ -210,7 +215,8 @@ class OutOfBounds:
 
     def complain(self):
         d, size, _, _ = self.limits[0]
-        fail(f"index out of bounds in dimension {d} of {self.tensor!r}, which has {size} there "
+        fail("slice_out_of_bounds",
+             f"index out of bounds in dimension {d} of {self.tensor!r}, which has {size} there "
              "(a mask could cut it)", kind=KernelIndexError)
 
 
@@ -219,7 +225,8 @@ def _index_tensor(tensor, d, k, vector, dyn):
         dyn.append(dynamic_entry(tensor, k, tensor.strides[d], tensor.shape[d]))
         return vector, Expr(0, {}, {}, 0)
     if tensor.st.on_chip or vector is not None:
-        fail("an index tensor may select rows of a tensor in HBM only, one dimension at a time",
+        fail("operand_memory",
+             "an index tensor may select rows of a tensor in HBM only, one dimension at a time",
              kind=KernelValueError)
     dyn.append(("vector", k, tensor.strides[d], tensor.shape[d], 0))
     return (d, k), Expr(0, {}, {}, 0)
@@ -249,7 +256,8 @@ def apply_mask(view, box, shape):
         if view.shape[at] != shape[a]:
             if (low, high) == (0, shape[a]):
                 continue
-            fail(f"a mask over {tuple(shape)} cuts dimension {at} of {view!r}, which is of another "
+            fail("mask",
+                 f"a mask over {tuple(shape)} cuts dimension {at} of {view!r}, which is of another "
                  "size; slice the operands instead", kind=KernelValueError)
         if at == 0 and view.st.on_chip:
             part += low

@@ -5,7 +5,7 @@ its stride is the storage's bytes per partition, so that .ap() patterns read as 
 write them. The extension module reads the slots named below when it turns a view into an operand.
 """
 
-from .errors import KernelTypeError, KernelValueError, fail, strict
+from .errors import KernelTypeError, KernelValueError, fail, fail_on, strict
 from .hooks import above
 from .operators import Operators
 from .selection import select
@@ -85,7 +85,8 @@ class NkiTensor(Views, Operators):
         return self.shape[0]
 
     def __iter__(self):
-        fail("a tensor is iterated; NKI tensors cannot be iterated or unpacked, index them",
+        fail("tensor_iterated",
+             "a tensor is iterated; NKI tensors cannot be iterated or unpacked, index them",
              kind=KernelTypeError)
 
     def is_contiguous(self):
@@ -115,7 +116,8 @@ class NkiTensor(Views, Operators):
 
     def assert_shape(self, shape):
         if self.shape != tuple(shape):
-            fail(f"the shape of {self!r} is {self.shape}; {tuple(shape)} is asserted",
+            fail("view_shape",
+                 f"the shape of {self!r} is {self.shape}; {tuple(shape)} is asserted",
                  "assert_shape", KernelValueError)
         return self
 
@@ -216,5 +218,5 @@ class NkiTensor(Views, Operators):
 def require_tensor(value, operand, instruction):
     """Fails unless `value` is a tensor."""
     if not isinstance(value, NkiTensor):
-        fail(f"{operand} is {type(value).__name__}; a tensor is required", instruction,
-             KernelTypeError)
+        fail_on("tensor_required", operand, type(value).__name__, "a tensor", instruction,
+                KernelTypeError)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .dtypes import resolve
-from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
+from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
 from .geometry import infer_shape, rescale, reshape_strides
 from .hooks import above
 from .register import VirtualRegister
@@ -21,10 +21,11 @@ class Views:
     def permute(self, dims):
         dims = tuple(dims)
         if sorted(dims) != list(range(self.ndim)):
-            fail(f"dims is {dims}; a permutation of 0..{self.ndim - 1} is required", "permute",
-                 KernelValueError)
+            fail_on("view_shape", "dims", dims, f"a permutation of 0..{self.ndim - 1}", "permute",
+                    KernelValueError)
         if self.st.on_chip and dims[0] != 0:
-            fail(f"dims is {dims}; dimension 0 of an on-chip tensor (partitions) must stay first",
+            fail("view_partitions",
+                 f"dims is {dims}; dimension 0 of an on-chip tensor (partitions) must stay first",
                  "permute", KernelValueError)
         return self._like(self.part, self.off, tuple(self.shape[d] for d in dims),
                           tuple(self.strides[d] for d in dims))
@@ -32,24 +33,26 @@ class Views:
     def broadcast(self, dim, size):
         dim = self._dim(dim, "broadcast")
         if self.shape[dim] != 1:
-            fail(f"dimension {dim} of {self!r} has size {self.shape[dim]}; 1 is required",
+            fail("view_shape",
+                 f"dimension {dim} of {self!r} has size {self.shape[dim]}; 1 is required",
                  "broadcast", KernelValueError)
         if self.st.on_chip and dim == 0 and size != 1:
-            fail("dim is 0, the partition dimension; a free dimension is required", "broadcast",
-                 KernelValueError)
+            fail_on("view_partitions", "dim", "0, the partition dimension", "a free dimension",
+                    "broadcast", KernelValueError)
         return self._like(self.part, self.off, self.shape[:dim] + (size,) + self.shape[dim + 1:],
                           self.strides[:dim] + (0,) + self.strides[dim + 1:])
 
     def expand_dim(self, dim):
         dim = plain_int(dim, "dim")
         if not -self.ndim - 1 <= dim <= self.ndim:
-            fail(f"dimension {dim} of {self!r}; 0 to {self.ndim} is required", "expand_dim",
+            fail("view_shape",
+                 f"dimension {dim} of {self!r}; 0 to {self.ndim} is required", "expand_dim",
                  KernelIndexError)
         if dim < 0:
             dim += self.ndim + 1
         if self.st.on_chip and dim == 0:
-            fail("dim is 0, the partition dimension; a free dimension is required", "expand_dim",
-                 KernelValueError)
+            fail_on("view_partitions", "dim", "0, the partition dimension", "a free dimension",
+                    "expand_dim", KernelValueError)
         stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
         return self._like(self.part, self.off, self.shape[:dim] + (1,) + self.shape[dim:],
                           self.strides[:dim] + (stride,) + self.strides[dim:])
@@ -60,7 +63,8 @@ class Views:
     def squeeze_dim(self, dim):
         dim = self._dim(dim, "squeeze_dim")
         if self.shape[dim] != 1:
-            fail(f"dimension {dim} of {self!r} has size {self.shape[dim]}; 1 is required",
+            fail("view_shape",
+                 f"dimension {dim} of {self!r} has size {self.shape[dim]}; 1 is required",
                  "squeeze_dim", KernelValueError)
         return self._like(self.part, self.off, self.shape[:dim] + self.shape[dim + 1:],
                           self.strides[:dim] + self.strides[dim + 1:])
@@ -69,7 +73,8 @@ class Views:
         dim = self._dim(dim, "reshape_dim")
         shape = infer_shape(tuple(shape), self.shape[dim], self)
         if self.st.on_chip and dim == 0 and len(shape) > 1:
-            fail("dim is 0, the partition dimension; it cannot be split", "reshape_dim",
+            fail("view_partitions",
+                 "dim is 0, the partition dimension; it cannot be split", "reshape_dim",
                  KernelValueError)
         inner = row_major(shape)
         return self._like(self.part, self.off, self.shape[:dim] + shape + self.shape[dim + 1:],
@@ -84,18 +89,21 @@ class Views:
     def reshape(self, *dims, shape=None, new_shape=None, order=None):
         shape = dims or shape or new_shape
         if order not in (None, "C"):
-            fail(f"order is {order!r}; C (row-major) is required", "reshape", KernelValueError)
+            fail_on("view_argument", "order", repr(order), "C (row-major)", "reshape",
+                    KernelValueError)
         if isinstance(shape, int):
             shape = (shape,)
         if len(shape) == 1 and not isinstance(shape[0], int):
             shape = tuple(shape[0])
         shape = infer_shape(tuple(int(s) for s in shape), self.size, self)
         if self.st.on_chip and (not shape or shape[0] != self.shape[0]):
-            fail(f"shape {shape} changes the partition dimension of {self!r}; {self.shape[0]} is "
+            fail("view_partitions",
+                 f"shape {shape} changes the partition dimension of {self!r}; {self.shape[0]} is "
                  "required first", "reshape", KernelValueError)
         strides = reshape_strides(self.shape, self.strides, shape)
         if strides is None:
-            fail(f"{self!r} with strides {self.strides} cannot be seen as {shape} without copying",
+            fail("view_shape",
+                 f"{self!r} with strides {self.strides} cannot be seen as {shape} without copying",
                  "reshape", KernelValueError)
         if self.st.on_chip and len(shape) == 1:
             shape, strides = shape + (1,), strides + (1,)
@@ -104,12 +112,14 @@ class Views:
     def rearrange(self, src_pattern, dst_pattern, fixed_sizes=None):
         source, target = _groups(src_pattern), _groups(dst_pattern)
         if len(source) != self.ndim:
-            fail(f"src_pattern has {len(source)} dimensions; {self.ndim} are required", "rearrange",
+            fail("view_shape",
+                 f"src_pattern has {len(source)} dimensions; {self.ndim} are required", "rearrange",
                  KernelValueError)
         view = self._split_groups(source, dict(fixed_sizes or {}))
         flat, order = sum(source, ()), sum(target, ())
         if sorted(order) != sorted(flat):
-            fail(f"dst_pattern names {list(order)}; {list(flat)} are required", "rearrange",
+            fail("view_shape",
+                 f"dst_pattern names {list(order)}; {list(flat)} are required", "rearrange",
                  KernelValueError)
         view = view.permute(flat.index(x) for x in order)
         for d, group in enumerate(target):
@@ -126,7 +136,8 @@ class Views:
             known = product(sizes[x] for x in group if x in sizes)
             unknown = [x for x in group if x not in sizes]
             if len(unknown) > 1 or n % max(known, 1) or (not unknown and known != n):
-                fail(f"sizes of {group} do not follow from {n} and {sizes}", "rearrange",
+                fail("view_shape",
+                     f"sizes of {group} do not follow from {n} and {sizes}", "rearrange",
                      KernelValueError)
             for x in unknown:
                 sizes[x] = n // known
@@ -144,7 +155,8 @@ class Views:
         dim = self._dim(dim, "select")
         if isinstance(index, (VirtualRegister, Views)):
             if self.st.on_chip and dim == 0:
-                fail("dim is 0, the partition dimension; a dynamic index needs a free dimension",
+                fail("partition_index",
+                     "dim is 0, the partition dimension; a dynamic index needs a free dimension",
                      "select", KernelValueError)
             entry = dynamic_entry(self, index, self.strides[dim], self.shape[dim])
             return self._like(self.part, self.off, self.shape[:dim] + self.shape[dim + 1:],
@@ -154,10 +166,11 @@ class Views:
 
     def vector_select(self, dim, vector_offset):
         if not isinstance(vector_offset, Views):
-            fail(f"vector_offset is {type(vector_offset).__name__}; a tensor is required",
-                 "vector_select", KernelTypeError)
+            fail_on("view_offset", "vector_offset", type(vector_offset).__name__, "a tensor",
+                    "vector_select", KernelTypeError)
         if dim != 0 or self.st.on_chip:
-            fail("vector_select needs dim 0 of a tensor in HBM", "vector_select", KernelValueError)
+            fail("operand_memory",
+                 "vector_select needs dim 0 of a tensor in HBM", "vector_select", KernelValueError)
         entry = ("vector", vector_offset, self.strides[0], self.shape[0], 0)
         return self._like(self.part, self.off, (vector_offset.size,) + self.shape[1:],
                           (0,) + self.strides[1:], (self.dyn or ()) + (entry,))
@@ -173,7 +186,7 @@ class Views:
         extra = int(offset or 0)
         if self.st.on_chip:
             if not shape:
-                fail("pattern is empty; [[stride, count], ...] is required", "ap")
+                fail_on("view_shape", "pattern", "empty", "[[stride, count], ...]", "ap")
             pitch = self.st.pitch_bytes // size
             row = self._row_stride(shape[0], strides[0], pitch, size)
             part += extra // row
@@ -203,7 +216,8 @@ class Views:
             return stride
         if rows > 1:
             either = f"{pitch}" if own == pitch else f"{pitch} or, of this part of it, {own}"
-            fail(f"pattern starts with stride {stride}; {either} (elements per partition) is "
+            fail("view_partitions",
+                 f"pattern starts with stride {stride}; {either} (elements per partition) is "
                  "required on chip", "ap", KernelValueError)
         return pitch
 
@@ -225,7 +239,8 @@ class Views:
 
     def indirect(self, index, num_elem=None):
         if not self.st.on_chip:
-            fail(f"{self!r} is in HBM; SBUF or PSUM is required", "indirect", KernelValueError)
+            fail_on("operand_memory", repr(self), "in HBM", "SBUF or PSUM", "indirect",
+                    KernelValueError)
         n = index.size if num_elem is None else int(num_elem)
         entry = ("indirect", index, 1, product(self.shape[1:]), 0)
         return self._like(self.part, self.off, (self.shape[0], n), (self.strides[0], 1),
@@ -253,7 +268,8 @@ class Views:
     def _dim(self, dim, what):
         n, dim = self.ndim, plain_int(dim, "dim")
         if dim < -n or dim >= n:
-            fail(f"dimension {dim} of {self!r}; 0 to {n - 1} is required", what, KernelIndexError)
+            fail("view_shape",
+                 f"dimension {dim} of {self!r}; 0 to {n - 1} is required", what, KernelIndexError)
         return dim + n if dim < 0 else dim
 
 
@@ -267,19 +283,19 @@ def dynamic_entry(view, index, stride, limit):
     if isinstance(index, VirtualRegister):
         return ("register", index.id, stride, limit, 0)
     if not isinstance(index, Views):
-        fail(f"a dynamic offset is {type(index).__name__}; a register or a one-element tensor is "
-             "required", kind=KernelTypeError)
+        fail_on("view_offset", "a dynamic offset", type(index).__name__,
+                "a register or a one-element tensor", kind=KernelTypeError)
     if index.size != 1:
-        fail(f"a scalar offset is {index!r}; one element is required", kind=KernelValueError)
+        fail_on("view_offset", "a scalar offset", repr(index), "one element", kind=KernelValueError)
     return ("scalar", index, stride, limit, 0)
 
 
 def plain_int(value, what):
     """The value as an int; an error that names it `what` if it is none."""
     if isinstance(value, (float, np.floating)):
-        fail(f"{what} is the float {value}; an integer is required", kind=KernelTypeError)
+        fail_on("number_required", what, f"the float {value}", "an integer", kind=KernelTypeError)
     try:
         return int(value.__index__())
     except (AttributeError, TypeError):
-        fail(f"{what} is {type(value).__name__}; an integer, slice, nl.ds, register or index tile "
-             "is required", kind=KernelTypeError)
+        fail_on("view_offset", what, type(value).__name__,
+                "an integer, slice, nl.ds, register or index tile", kind=KernelTypeError)

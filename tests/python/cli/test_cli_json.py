@@ -68,7 +68,7 @@ def test_an_error_names_its_parts(tmp_path):
         result = json.loads(done.stdout)
         assert result["ok"] is False and result["exit_code"] == 3
         assert result["error"] == {
-            "code": "bad_input", "kind": "memory",
+            "code": "bad_input", "kind": "memory", "rule": "operand_memory",
             "message": "data2 is in HBM; SBUF or PSUM is required",
             "text": f"{path}:4: tensor_tensor: data2 is in HBM; SBUF or PSUM is required (k.py:7)",
             "file": str(path), "line": 4, "instruction": "tensor_tensor", "operand": "data2",

@@ -1,4 +1,4 @@
-"""nkisim explain: every metric of a summary and every error message of the sources has an entry."""
+"""nkisim explain: every metric of a summary has an entry, and every error of the sources a rule."""
 
 import ast
 import json
@@ -9,98 +9,40 @@ import pytest
 from running import ROOT, cli
 
 pytestmark = pytest.mark.process
-LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-CALL = re.compile(r"(?<![\w>])(?:isa::|\w+\.)?(fail|usage|Error(?:\s+\w+)?)\(")
-# What a reader puts before its messages: the file or the place in the config.
-PREFIX = {"config_reader": "config: X: ", "config_parse": "config: X: ", "zip_file": "X ",
-          "byte_reader": "X ", "npy": "X ", "atomic_file": "X ", "binary_reader": "X: ",
-          "config": ""}
+#: A call that makes an error, and what of it names the rule.
+CALL = re.compile(r"(?<![\w>.])(?:isa::)?(?:fail|usage|Error)(?:\s+\w+)?\(\s*((?:isa::)?\w+(?:::\w+)*)")
 
 
 def explain(*words, code=0):
     return cli("explain", *words, code=code).stdout
 
 
-def arguments(text, at):
-    """The top-level arguments of a call whose parenthesis opens before `at`."""
-    depth, start, quoted, out = 0, at, False, []
-    while True:
-        c = text[at]
-        if quoted:
-            at += c == "\\"
-            quoted = c != '"'
-        elif c == '"':
-            quoted = True
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            if depth == 0:
-                return out + [text[start:at]]
-            depth -= 1
-        elif c == "," and depth == 0:
-            out.append(text[start:at])
-            start = at + 1
-        at += 1
-
-
-def literals(expression):
-    """The expression's text with X for what is not a literal."""
-    if LITERAL.search(expression) is None:
-        return "X"
-    parts, last = [], 0
-    for m in LITERAL.finditer(expression):
-        if re.search(r"\w", expression[last:m.start()]):
-            parts.append("X")
-        parts.append(m[1].replace('\\"', '"').replace("\\n", "\n"))
-        last = m.end()
-    if re.search(r"\w", expression[last:]):
-        parts.append("X")
-    return "".join(parts)
-
-
-def cpp_messages():
-    for folder in ("isa", "models", "checks", "src", "python"):
+def cpp_rules():
+    """(place, rule) of every call in C++ that makes an error."""
+    for folder in ("isa", "models", "compiler", "checks", "src", "python"):
         for path in sorted((ROOT / folder).rglob("*.cpp")):
             text = path.read_text()
             for call in CALL.finditer(text):
-                args = [a for a in arguments(text, call.end()) if a.strip()]
-                if not args or not LITERAL.search("".join(args)):
-                    continue
-                if call[1] != "fail":
-                    args = [a for a in args if "ErrorCode::" not in a]
-                texts = [literals(a) for a in args]
-                message = f"{texts[0]} is {texts[1]}; {texts[2]} is required" if len(texts) == 3 \
-                    else ": ".join(texts)
-                line = text.count("\n", 0, call.start()) + 1
-                yield f"{path.relative_to(ROOT)}:{line}", PREFIX.get(path.stem, "") + message
+                place = f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, call.start()) + 1}"
+                if "Rule::" in call[1]:
+                    yield place, call[1].rpartition("::")[2]
 
 
-def python_messages():
-    for path in sorted((ROOT / "python" / "nkisim").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            if name not in ("fail", "Error", "_usage", "KernelTypeError", "KernelIndexError",
-                            "KernelValueError"):
-                continue
-            first = node.args[0]
-            if isinstance(first, ast.JoinedStr):
-                text = "".join(p.value if isinstance(p, ast.Constant) else "X" for p in first.values)
-            elif isinstance(first, ast.Constant):
-                text = str(first.value)
-            else:
-                continue
-            yield f"{path.relative_to(ROOT)}:{node.lineno}", text
-
-
-def kind_of(message, table):
-    return next((e["kind"] for e in table if any(t in message for t in e["texts"])), None)
-
-
-USAGE = ("/cli/", "kernel_cli.py", "tools/demo.py", "pytest_plugin.py")
-#: The bodies of the functions that only pass on their caller's message.
-PASSED_ON = re.compile(r"^(X:? ?|: )*$")
+def python_rules():
+    """(place, rule or None) of every call in Python that makes an error."""
+    for package in ("nkisim", "nkisim_evaluate"):
+        for path in sorted((ROOT / "python" / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+                place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+                if name in ("fail", "fail_on") and getattr(node.args[0], "id", "") != "rule":
+                    yield place, getattr(node.args[0], "value", None)
+                elif name in ("Error", "KernelTypeError", "KernelIndexError", "KernelValueError"):
+                    if any(k.arg is None for k in node.keywords):  # parts of another error
+                        continue
+                    rule = [k.value for k in node.keywords if k.arg == "rule"]
+                    if not rule or isinstance(rule[0], ast.Constant):
+                        yield place, rule[0].value if rule else None
 
 
 @pytest.fixture(scope="module")
@@ -108,14 +50,35 @@ def table():
     return json.loads(explain("--json"))
 
 
-def test_every_error_message_of_the_sources_has_an_entry(table):
-    messages = [(where, text) for where, text in [*cpp_messages(), *python_messages()]
-                if not any(u in where for u in USAGE) and not PASSED_ON.match(text)]
-    assert len(messages) > 400
-    missing = [m for m in messages if kind_of(m[1], table["errors"]) in (None, "usage")]
-    assert not missing
-    reached = {kind_of(text, table["errors"]) for _, text in messages}
-    assert {e["kind"] for e in table["errors"]} - reached == {"usage", "race"}  # checks/describe.cpp
+def test_every_error_of_the_sources_has_a_rule(table):
+    known = {rule["rule"] for rule in table["rules"]}
+    used = [*cpp_rules(), *python_rules()]
+    assert len(used) > 700
+    assert not [place for place, rule in used if rule not in known]
+
+
+def test_rules_are_unique_documented_and_told_from_kinds(table):
+    ids = [rule["rule"] for rule in table["rules"]]
+    kinds = {kind["kind"]: kind for kind in table["errors"]}
+    assert len(set(ids)) == len(ids) and not set(ids) & set(kinds)
+    documented = (ROOT / "docs" / "glossary.md").read_text()
+    for rule in table["rules"]:
+        assert rule["kind"] in kinds and rule["meaning"] and rule["cause"] and rule["fix"]
+        assert rule["rule"] in kinds[rule["kind"]]["rules"]
+        assert f"| `{rule['rule']}` |" in documented
+
+
+def test_no_product_line_searches_the_text_of_a_message():
+    search = re.compile(r"(?:message|what)\(\)\.(?:find|rfind|starts_with|contains)|"
+                        r" in (?:problem|error|e)\.message|in str\(problem\)|"
+                        r"re\.(?:search|match|fullmatch)\([^\n]*\n?[^\n]*\.message|_RULE\.match")
+    found = [f"{path.relative_to(ROOT)}: {hit[0]}"
+             for folder in ("isa", "models", "compiler", "checks", "src", "python")
+             for path in sorted((ROOT / folder).rglob("*"))
+             if path.suffix in (".cpp", ".hpp", ".py")
+             for hit in search.finditer(path.read_text())]
+    assert [f for f in found if "nkisim/run/execution.py" not in f and
+            "nkisim/run/world.py" not in f] == []
 
 
 def test_every_metric_of_a_summary_has_an_entry(table, tmp_path):

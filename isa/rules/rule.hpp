@@ -1,0 +1,60 @@
+// The rules that messages are of: what errors and warnings are told by, instead of by their words.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace nkisim::isa {
+
+/// What kind of failure an Error reports; the CLI maps it to an exit code.
+enum class ErrorCode : std::uint8_t {
+  kUsage,     // wrong command line: exit 2
+  kBadInput,  // trace, config or data that breaks a rule: exit 3
+  kInternal,  // our own bug: exit 4
+};
+
+/// What is done about a broken rule.
+enum class Level : std::uint8_t { kOff, kWarning, kError };
+
+/// What rules have in common: kinds.def.
+enum class RuleKind : std::uint8_t {
+#define NKISIM_KIND(name, ...) name,
+#include "isa/rules/kinds.def"
+#undef NKISIM_KIND
+};
+
+/// The rules by their ids, as --json, --suppress and the documents spell them: rules.def.
+enum class Rule : std::uint16_t {
+#define NKISIM_RULE(id, ...) id,
+#include "isa/rules/rules.def"
+#undef NKISIM_RULE
+};
+
+struct KindInfo {
+  std::string_view name, meaning, cause, cure;
+};
+
+struct RuleInfo {
+  std::string_view id;
+  RuleKind kind;
+  std::string_view meaning;
+  std::string_view says = {};  // examples of how messages read, one a line
+  ErrorCode code = ErrorCode::kBadInput;
+  Level normal = Level::kError, strict = normal;
+  int from = 0;  // SDK 2.from is the first whose documents have it; 0: all
+  std::string_view cause = {}, cure = {};  // empty: those of its kind
+};
+
+[[nodiscard]] const KindInfo& info(RuleKind kind);
+[[nodiscard]] const RuleInfo& info(Rule rule);
+[[nodiscard]] inline std::string_view name(Rule rule) { return info(rule).id; }
+[[nodiscard]] std::string_view cause(Rule rule);
+[[nodiscard]] std::string_view cure(Rule rule);
+/// All of them, in the order of rules.def and kinds.def: the enumerators are their indices.
+[[nodiscard]] std::span<const RuleInfo> all_rules();
+[[nodiscard]] std::span<const KindInfo> all_kinds();
+[[nodiscard]] std::optional<Rule> find_rule(std::string_view id);
+
+}  // namespace nkisim::isa
