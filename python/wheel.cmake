@@ -1,8 +1,8 @@
 # What a wheel holds (pip install ., scripts/wheels).
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME wheel)
 install(TARGETS nkisim_python LIBRARY DESTINATION nkisim)
-install(DIRECTORY nkisim nkisim_adapters nkisim_evaluate nkisim_kernels nkisim_profile nkisim_validation nki neuronxcc
-                  nki_cpu_simulator neuron_dtypes torch_neuronx jax_neuronx DESTINATION .
+# Names of its own alone: whatever else is installed keeps its files, also when this is uninstalled.
+install(DIRECTORY nkisim nkisim_adapters nkisim_evaluate nkisim_kernels nkisim_profile nkisim_validation DESTINATION .
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "*.json" PATTERN "*.html"
         PATTERN "*.js")
 # The validation table goes beside its command, in the folders in which the source tree has it.
@@ -13,8 +13,8 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/validation DESTINATION ${TABLE}
         PATTERN "replay.json" PATTERN "*.json.gz"
         PATTERN "LICENSE")
 install(FILES ${CMAKE_SOURCE_DIR}/traces/builder.py DESTINATION ${TABLE}/traces)
-# Once more where no other package of these names can overwrite them, and what makes
-# NKI_SIMULATOR=1 find them there.
+# The names that kernels import are found here by a process that asks for them (nkisim/tools/install.py),
+# with NKI_SIMULATOR=1 as it starts.
 install(DIRECTORY nki neuronxcc nki_cpu_simulator neuron_dtypes torch_neuronx jax_neuronx
         DESTINATION nkisim/packages
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")

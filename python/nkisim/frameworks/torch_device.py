@@ -3,14 +3,14 @@
 "neuron" is torch's PrivateUse1 backend, written in Python: a DeviceTensor wraps a tensor on the
 host, every operator runs on what it wraps, and factory functions reach us through the dispatcher's
 fallback. "xla" has a dispatch key of its own but no device guard without torch_xla's C++; its
-tensors are "neuron" to C++ and say "xla:0" to Python, and Tensor.to is replaced once torch_xla is
-imported. torch.tensor and its like are replaced for both.
+tensors are "neuron" to C++ and say "xla:0" to Python. No function of torch is replaced, but by the
+stand-in for torch_xla: without a guard, C++ cannot say which device "xla" is, only "xla:0".
 """
 
 import functools
 
 import torch
-from torch.utils import backend_registration
+from torch.utils import _device, backend_registration
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -18,6 +18,8 @@ from . import torch_autocast
 
 DEVICES = ("neuron", "xla")
 _libraries = []  # the fallbacks live as long as these
+#: What torch.tensor and its like call where dispatch to Python is off: then a fallback is not asked.
+_UNDER_GUARD = ("copy_", "lift_fresh", "_to_copy")
 
 
 class DeviceTensor(torch.Tensor):
@@ -205,71 +207,45 @@ def register():
         library.fallback(_fallback, key)
         _libraries.append(library)
     torch_autocast.register()
-    for name in ("tensor", "as_tensor", "asarray"):
-        setattr(torch, name, _maker(getattr(torch, name)))
+    for name in _UNDER_GUARD:
+        operator = getattr(torch.ops.aten, name).default
+        for key in ("PrivateUse1", "XLA"):
+            _implement(name, functools.partial(_fallback, operator), key)
+    _implement("_pin_memory", _pinned, "CPU")
 
 
-class _ToXla(torch.autograd.Function):
-    """A tensor on the host or on "neuron" as one on "xla"."""
-
-    @staticmethod
-    def forward(ctx, x, dtype, copy):
-        ctx.device, ctx.dtype = x.device, x.dtype
-        host = x.host if isinstance(x, DeviceTensor) else x.detach().clone()
-        host = host if dtype is None else host.to(dtype)
-        return DeviceTensor(host.clone() if copy else host, torch.device("xla", 0))
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient.to(ctx.device, ctx.dtype), None, None
+def _implement(name, function, key):
+    library = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    library.impl(name, function, key)
+    _libraries.append(library)
 
 
-def _is_xla(device):
-    return device is not None and torch.device(device).type == "xla"
+def _pinned(tensor, device=None):
+    """Pinned memory of an accelerator that is the host: plain memory, a copy as ever."""
+    return tensor.clone()
 
 
-def _asked(args, kwargs):
-    """(device, dtype, copy) of the arguments of Tensor.to."""
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
-    for value in args:
-        if isinstance(value, torch.Tensor):
-            device, dtype = value.device, value.dtype
-        elif isinstance(value, torch.dtype):
-            dtype = value
-        elif isinstance(value, (str, torch.device)):
-            device = value
-    return device, dtype, kwargs.get("copy", False)
+def _with_index(value):
+    if isinstance(value, (str, torch.device)) and str(value) == "xla":
+        return torch.device("xla", 0)
+    return value
+
+
+def _indexed(function):
+    """`function` for which "xla" means "xla:0"."""
+
+    @functools.wraps(function)
+    def indexed(*args, **kwargs):
+        return function(*map(_with_index, args), **{k: _with_index(v) for k, v in kwargs.items()})
+
+    return indexed
 
 
 @functools.cache
 def enable_xla():
-    """Lets Tensor.to, torch.tensor and torch.as_tensor make tensors on "xla"."""
+    """Lets Tensor.to, torch.tensor and the like take "xla" without a number."""
     register()
-    to = torch.Tensor.to
-
-    @functools.wraps(to)
-    def tensor_to(self, *args, **kwargs):
-        device, dtype, copy = _asked(args, kwargs)
-        if not _is_xla(device):
-            return to(self, *args, **kwargs)
-        if isinstance(self, DeviceTensor) and self.is_xla and not copy and dtype in (
-                None, self.dtype):
-            return self
-        return _ToXla.apply(self, dtype, copy)
-
-    torch.Tensor.to = tensor_to
-
-
-def _maker(make):
-    """torch.tensor and its like, which build in C++ what no dispatch in Python can take part in."""
-
-    @functools.wraps(make)
-    def maker(*args, **kwargs):
-        device = kwargs.get("device")
-        if device is None or torch.device(device).type not in DEVICES:
-            return make(*args, **kwargs)
-        requires_grad = kwargs.pop("requires_grad", False)
-        made = make(*args, **{**kwargs, "device": "cpu"}).to(device)
-        return made.requires_grad_() if requires_grad else made
-
-    return maker
+    _device._device_constructors()  # what a default device counts for, by the functions that there are
+    torch.Tensor.to = _indexed(torch.Tensor.to)
+    for name in ("tensor", "as_tensor", "asarray"):
+        setattr(torch, name, _indexed(getattr(torch, name)))

@@ -1,7 +1,15 @@
-"""Makes `import nki` and `import neuronxcc` mean this simulator, whatever else is installed."""
+"""What `import nki` and the like find: who asked for this simulator, and what is installed besides.
+
+An installation owns no name but nkisim's. Its packages with AWS's names lie in nkisim/packages, and a
+process finds them there in one of two ways:
+
+* `import nkisim` lets `nki`, `neuronxcc` and what kernels import beside them be found where nothing else of
+  that name is installed; never a framework's package.
+* `install()` (so `python -m nkisim`, NKI_SIMULATOR=1 and the pytest plugin) puts all of them before
+  whatever else is installed, and `torch_xla` where there is no other.
+"""
 
 import importlib.machinery
-import importlib.util
 import os
 import sys
 
@@ -9,11 +17,13 @@ from ..frameworks import torch_devices
 from ..frameworks.after_import import after_import
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # nkisim
-#: An installation has our packages a second time, out of the way of others with the same names.
+#: A build tree has our packages beside nkisim.
 _ROOT = os.path.join(_HERE, "packages")
 if not os.path.isdir(_ROOT):
     _ROOT = os.path.dirname(_HERE)
-_OURS = ("nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes", "torch_neuronx", "jax_neuronx")
+#: What kernels import, and what frameworks' scripts do.
+_KERNELS = ("nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
+_OURS = (*_KERNELS, "torch_neuronx", "jax_neuronx")
 #: Packages with other makers, which only count where these are not installed.
 _STAND_INS = os.path.join(_HERE, "stand_ins")
 
@@ -23,9 +33,15 @@ class _Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name in _OURS:
-            return importlib.machinery.PathFinder.find_spec(name, [_ROOT])
-        return None
+        return importlib.machinery.PathFinder.find_spec(name, [_ROOT]) if name in _OURS else None
+
+
+class _Kernels:
+    """One of the last finders to be asked: for kernels' packages that are not installed."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.machinery.PathFinder.find_spec(name, [_ROOT]) if name in _KERNELS else None
 
 
 class _StandIns:
@@ -33,24 +49,23 @@ class _StandIns:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        return stand_in(name) if path is None else None
+        return importlib.machinery.PathFinder.find_spec(name, [_STAND_INS]) if path is None else None
 
 
-def stand_in(name):
-    """The module specification of a stand-in, None for other names. An installation asks for it
-    before anything of nkisim is imported (nkisim_simulator.pth)."""
-    return importlib.machinery.PathFinder.find_spec(name, [_STAND_INS])
+sys.meta_path.append(_Kernels)
 
 
-sys.meta_path.append(_StandIns)
+def install(devices: bool = False) -> bool:
+    """Puts nkisim's packages before any other `nki`. Returns True if it changed anything.
 
-
-def install() -> bool:
-    """Puts nkisim's packages before any other `nki`. Returns True if it changed anything."""
+    devices: torch knows the device "neuron" once it is imported, as where AWS's back end loads itself;
+    otherwise `import torch_neuronx` (or torch_xla) brings it, and until then torch stays as it is."""
+    if devices:
+        after_import("torch", torch_devices)
     if _Finder in sys.meta_path:
         return False
     sys.meta_path.insert(0, _Finder)
-    after_import("torch", torch_devices)
+    sys.meta_path.append(_StandIns)
     for name in [m for m in sys.modules if m.split(".")[0] in _OURS]:
         file = getattr(sys.modules[name], "__file__", None) or ""
         if not os.path.abspath(file).startswith(_ROOT + os.sep):

@@ -16,7 +16,7 @@ def main():
         return 2
     if sys.argv[1] in COMMANDS:
         return COMMANDS[sys.argv[1]](sys.argv[2:])
-    install()
+    install(devices=True)
     os.environ.setdefault("NKI_SIMULATOR", "1")
     script = sys.argv[1]
     sys.argv = sys.argv[1:]

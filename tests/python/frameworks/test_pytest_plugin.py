@@ -1,6 +1,5 @@
 """The pytest plugin, through pytest itself."""
 
-import importlib.metadata
 import json
 import os
 import pathlib
@@ -14,9 +13,7 @@ pytestmark = pytest.mark.process
 
 pytest_plugins = ["pytester"]
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(nkisim.__file__)))
-INSTALLED = any(e.value == "nkisim.pytest_plugin"
-                for e in importlib.metadata.entry_points(group="pytest11"))
-LOAD = () if INSTALLED else ("-p", "nkisim.pytest_plugin")
+LOAD = ("-p", "nkisim.pytest_plugin")
 
 SOURCE = '''
 import nki

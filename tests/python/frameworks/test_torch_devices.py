@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 
 import pytest
 
@@ -169,12 +170,12 @@ def test_the_device_is_there_without_an_import_of_torch_neuronx(device, tmp_path
 
 
 @pytest.mark.process
-def test_an_installation_has_the_stand_in_before_any_import_of_ours(device):
+def test_an_installation_that_is_asked_has_the_stand_in(device):
     if not OURS:
         pytest.skip("torch_xla is installed")
     folder = ROOT / "python"
     code = (f"import site; site.addpackage({str(folder)!r}, 'nkisim_simulator.pth', set())\n"
             "import torch, torch_xla\n"
             f"print(torch.ones(2).to({device!r}))")
-    run = python("-c", code, code=None)
+    run = python("-c", code, code=None, env={**os.environ, "NKI_SIMULATOR": "1"})
     assert run.stdout == f"tensor([1., 1.], device='{device}:0')\n", run.stderr
