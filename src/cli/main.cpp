@@ -44,11 +44,8 @@ void print_help(const Command& c, const po::options_description& named) {
 }
 
 // Whoever prints JSON or nothing else has one place to look at: what a command warns of is a line
-// of the log, on standard error, and --quiet turns it off.
-void start_log(const Args& args) {
-  log::start(std::cerr, text(args, "log-level"));
-  if (given(args, "quiet")) log::hush();
-}
+// of the log, on standard error; --quiet leaves it there, as it leaves errors.
+void start_log(const Args& args) { log::start(std::cerr, text(args, "log-level")); }
 
 int run(const Command& c, const std::vector<std::string>& words) {
   po::options_description named("options"), hidden, all;

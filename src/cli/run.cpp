@@ -50,7 +50,7 @@ void options(po::options_description& named, po::positional_options_description&
   add_report_options(named);
   add_world_options(named);
   add_limit_options(named);
-  add("quiet,q", "print nothing but errors and differences");
+  add("quiet,q", "print nothing but errors, warnings and differences");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }

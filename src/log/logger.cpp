@@ -136,14 +136,4 @@ void say(Room room, Level level, std::string_view text) {
   if (listener) listener(room, level, text);
 }
 
-void hush() {
-  Logger& l = logger();
-  const std::scoped_lock lock(l.mutex);
-  auto& level = l.said[static_cast<std::size_t>(Room::kCommand)];
-  level = std::max(level, Level::kError);
-  if (auto& own = l.rooms[static_cast<std::size_t>(Room::kCommand)])
-    own->set_level(level_of(level));
-  l.settle();
-}
-
 }  // namespace nkisim::log

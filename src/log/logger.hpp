@@ -30,7 +30,5 @@ void say(Room room, Level level, std::string_view text);
 
 /// What a command warns of: "nkisim: warning: TEXT".
 inline void warn(std::string_view text) { say(Room::kCommand, Level::kWarning, text); }
-/// Commands do not warn any more (--quiet).
-void hush();
 
 }  // namespace nkisim::log

@@ -94,10 +94,6 @@ TEST_CASE("a command's warning has the program's name alone, others name their r
   say(Room::kDma, Level::kInfo, "unheard");
   CHECK(out.str() ==
         "nkisim: warning: a {brace} and 100 %\nnkisim: debug: compiler: merge: 3 copies\n");
-  hush();
-  warn("unheard");
-  say(Room::kCompiler, Level::kInfo, "still heard");
-  CHECK(out.str().ends_with("merge: 3 copies\nnkisim: info: compiler: still heard\n"));
 }
 
 TEST_CASE("a file takes the lines, at its end, and warnings are in both places") {

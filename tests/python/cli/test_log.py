@@ -91,14 +91,13 @@ def test_what_is_no_setting_is_a_usage_error(words, log, message):
     assert done.returncode == 2 and message in done.stderr and done.stdout == ""
 
 
-def test_warnings_are_quiet_with_quiet_alone(lost):
+def test_warnings_stay_unless_the_log_leaves_them_out(lost):
     said = run("run", lost)
     assert said.stderr.startswith(f"nkisim: warning: {lost}:8: nc_matmul: its result is lost")
     as_json = run("run", lost, "--json")
     assert as_json.stderr == said.stderr and json.loads(as_json.stdout)["ok"]
-    assert run("run", lost, "--quiet").stderr == ""
-    other = run("run", lost, "--quiet", "--log-level", "dispatch=info")
-    assert other.stderr.startswith("nkisim: info: dispatch: starts: 6 instructions for 1 core")
+    assert run("run", lost, "--quiet").stderr == said.stderr
+    assert run("run", lost, "--quiet", "--log-level", "command=error").stderr == ""
 
 
 def test_a_command_in_python_takes_it(tmp_path):
