@@ -17,6 +17,7 @@ import neuronxcc.nki.isa as oisa  # noqa: E402
 import neuronxcc.nki.language as onl  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
+from nkisim.record.dialect import NEURONXCC, NKI  # noqa: E402
 from nkisim.run.recording import record  # noqa: E402
 
 COUNT = 50_000
@@ -60,7 +61,7 @@ def rate(kernel, arrays, legacy=False):
     best = 0.0
     for _ in range(3):
         begin = time.process_time()
-        recorder = record(kernel, arrays, {}, legacy=legacy)[0]
+        recorder = record(kernel, arrays, {}, dialect=NEURONXCC if legacy else NKI)[0]
         best = max(best, len(recorder.program) / (time.process_time() - begin))
     return best
 

@@ -6,11 +6,8 @@ from typing import Any
 from nkisim.isa.instructions import NkiInstruction
 from nkisim.values.tensor import NkiTensor as Tensor
 
-INSTRUCTION: Any
-KernelValueError: Any
 NKIObject: Any
 ReplicaGroup: Any
-TEXTS: Any
 
 def all_gather(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, collective_dim: int, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """all_gather: Every rank of a group gets the tensors of all of them, one behind the other."""
@@ -38,15 +35,6 @@ def collective_permute_implicit_current_processing_rank_id(iteration_id: Any, re
 
 def collective_permute_implicit_reduce(srcs0_by_channel: Sequence[Tensor], srcs1_by_channel: Sequence[Tensor], dsts_by_channel: Sequence[Tensor], replica_group: Any, op: Any, channel_ids: Sequence[Any] = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """collective_permute_implicit_reduce: Sends the reduction of two tensors to the next rank of a ring, which the runtime chose."""
-
-def current() -> Any:
-    """The recorder of the kernel that runs; an error outside of a kernel."""
-
-def fail(rule: Any, message: Any, instruction: Any = ..., kind: Any = ..., **parts: Any) -> Any:
-    """Raises `kind`, of a rule of isa/rules/rules.def, located at the kernel's line."""
-
-def fail_on(rule: Any, operand: Any, found: Any, required: Any, instruction: Any = ..., kind: Any = ..., verb: Any = ...) -> Any:
-    """The same with the message "OPERAND is FOUND; REQUIRED is required"."""
 
 def rank_id(name: str | None = ...) -> NkiInstruction:
     """rank_id: Puts the number of this rank in the world into a register."""

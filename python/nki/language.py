@@ -1,5 +1,3 @@
 """nki.language."""
 
-from nkisim.api import language as _language
-
-globals().update(_language.public_names(vars(_language)))
+from nkisim.api.language import *  # noqa: F403

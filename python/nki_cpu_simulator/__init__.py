@@ -12,7 +12,8 @@ from nkisim.api.jit import simulate as cpu_simulate
 from . import builtin
 
 jit = nki.jit
-nki.cpu_simulate, nki.builtin, language.dtypes = cpu_simulate, builtin, dtype
+nki.cpu_simulate, nki.builtin = cpu_simulate, builtin
+# By its name alone (`from nki.language import dtypes`): as an attribute kernels would see it from then on.
 sys.modules.update({"nki.builtin": builtin, "nki.language.dtypes": dtype})
 for _name, _module in list(sys.modules.items()):
     if _name.split(".")[0] == "nki":

@@ -4,8 +4,8 @@
     r = nkisim.run(kernel, x, y, target="trn2")
     r.outputs, r.latency_us, r.save("kernel.nisa"), r.perfetto("kernel.pftrace")
 
-A package imports only those before it: values, record, isa, lowering, run, api,
-legacy, frameworks, tools.
+A package imports only those before it: values, record, isa, compat, lowering, run,
+api, legacy, frameworks, tools.
 """
 
 import importlib

@@ -15,6 +15,7 @@ import types
 
 import numpy as np
 
+from nkisim.lowering import copied_rows
 from nkisim.run import session
 from nkisim.run.hostarrays import bits
 from nkisim.run.kernel import Kernel
@@ -233,7 +234,7 @@ def _recorded(function, extra, job):
     options = Options(job.get("target"), timing=False)
     grid = job.get("grid") if job.get("grid") is not None else kernel.grid
     grid = tuple(grid) if isinstance(grid, list) else grid
-    recorder, returned, arguments = record(kernel.func, args, kwargs, grid, options, kernel.legacy,
+    recorder, returned, arguments = record(kernel.func, args, kwargs, grid, options, kernel.dialect,
                                            values=False)
     recorder.program.finish()
     spans = recorder.program.lifetimes()
@@ -256,8 +257,9 @@ def _saved(recorder, given, folder, name):
         elif st.array is not None:
             keys[st.id] = f"const{st.id}"
             constants[keys[st.id]] = bits(st.array)
-    recorder.program.keep(recorder.legacy, [st.id for st in recorder.storages
-                                            if st.address is not None], recorder.broadcasts)
+    recorder.program.keep(recorder.dialect.neuronxcc,
+                          [st.id for st in recorder.storages if st.address is not None],
+                          copied_rows(recorder))
     recorder.program.save(os.path.join(folder, _PROGRAM), name, "data.npz", keys, False)
     if constants:
         np.savez(os.path.join(folder, _CONSTANTS), **constants)
@@ -286,7 +288,7 @@ def _attempt(job, flags):
     flags.watch(False)
     outputs = [_layout(t) for t in outputs]
     _saved(recorder, given, job["folder"], kernel.__name__)
-    return {"ok": True, "outputs": outputs, "changed": changed, "legacy": kernel.legacy,
+    return {"ok": True, "outputs": outputs, "changed": changed, "legacy": kernel.dialect.neuronxcc,
             "instructions": len(recorder.program), "beside": _beside(job["path"])}
 
 

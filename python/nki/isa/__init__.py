@@ -1,8 +1,9 @@
-"""nki.isa."""
+"""nki.isa: today's functions, which take the positions of older releases as well."""
 
-from nkisim.api.language import public_names as _public_names
+from nkisim.compat.isa import *  # noqa: F403
+from nkisim.compat.isa import __all__ as _older
 from nkisim.isa import instructions as _isa
 
-globals().update(_public_names(vars(_isa)))
+globals().update({name: getattr(_isa, name) for name in _isa.__all__ if name not in _older})
 
 from . import constants  # noqa: E402,F401

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+from ..record.dialect import NEURONXCC, NKI
 from ..record.recorder import recording
 from ..run import neff
 from ..run.kernel import Kernel
@@ -11,7 +12,7 @@ from ..values.errors import Error
 from ..values.shape import Shape
 
 
-def _decorator(legacy):
+def _decorator(dialect):
     def jit(fn=None, mode="auto", *, func=None, grid=None, platform_target=None, **settings):
         """@nki.jit, @nki.jit(...), nki.jit(function, ...); until NKI 0.3 fn was called func."""
         fn = func if fn is None else fn
@@ -21,7 +22,7 @@ def _decorator(legacy):
             return lambda f: jit(f, mode, grid=grid, platform_target=platform_target, **settings)
         if isinstance(fn, Kernel):
             fn = fn.func
-        kernel = Kernel(fn, grid, platform_target, legacy, mode=mode, **settings)
+        kernel = Kernel(fn, grid, platform_target, dialect, mode=mode, **settings)
         if mode == "benchmark":
             return Benchmark(kernel, **settings)
         return kernel
@@ -29,19 +30,19 @@ def _decorator(legacy):
     return jit
 
 
-jit = _decorator(False)
-legacy_jit = _decorator(True)
+jit = _decorator(NKI)
+legacy_jit = _decorator(NEURONXCC)
 
 
-def _kernel_of(kernel, legacy=False):
+def _kernel_of(kernel, dialect=NKI):
     if isinstance(kernel, Benchmark):
         return kernel.kernel
-    return kernel if isinstance(kernel, Kernel) else Kernel(kernel, legacy=legacy)
+    return kernel if isinstance(kernel, Kernel) else Kernel(kernel, dialect=dialect)
 
 
 def _with_sentinels(kernel):
     """As AWS's simulator: undefined values reach the outputs, as NaN; a warning says which."""
-    return Kernel(kernel.func, kernel.grid, kernel.target, kernel.legacy,
+    return Kernel(kernel.func, kernel.grid, kernel.target, kernel.dialect,
                   **{**kernel.settings, "undefined": "warn"})
 
 
@@ -54,7 +55,7 @@ def simulate(kernel):
 
 def simulate_kernel(kernel, *args, **kwargs):
     """nki.simulate_kernel(kernel[grid], *args)."""
-    return _with_sentinels(_kernel_of(kernel, True))(*args, **kwargs)
+    return _with_sentinels(_kernel_of(kernel, NEURONXCC))(*args, **kwargs)
 
 
 class _Latency:
@@ -155,9 +156,10 @@ def _baremetal(kernel, settings):
 def _wrapper(said, make):
     def decorator(kernel=None, *, func=None, legacy=True, **settings):
         kernel = func if kernel is None else kernel
+        dialect = NEURONXCC if legacy else NKI
         if not callable(kernel):
-            return lambda f: make(_kernel_of(f, legacy), settings)
-        return make(_kernel_of(kernel, legacy), settings)
+            return lambda f: make(_kernel_of(f, dialect), settings)
+        return make(_kernel_of(kernel, dialect), settings)
 
     decorator.__doc__ = said
     return decorator

@@ -7,12 +7,12 @@ import numpy as np
 
 from .. import _core, lowering
 from ..isa import instructions as isa
-from ..lowering import (all, assign, broadcast_to, copy, dropout, gather_flattened, load,
-                        load_transpose2d, matmul, max, mean, min, prod, rms_norm, softmax, store,
-                        sum, transpose, update, var, where)
+from ..lowering import (broadcast_to, dropout, gather_flattened, load, load_transpose2d, matmul,
+                        rms_norm, softmax, store, transpose, where)
 from ..record.launch import nc, spmd_dim
 from ..record.ordering import no_reorder
-from ..record.recorder import OPS, current, state
+from ..record.operations import OPS
+from ..record.recorder import current, state
 from ..record.targets import default_target
 from ..values import dtypes, hostcast
 from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3,
@@ -20,12 +20,12 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
                              uint16, uint32)
 from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, hint, kernel_frame, strict
-from ..values.index import Expr, Mask, arange, mgrid
+from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject
-from ..values.optokens import TOKENS, NlOp, token
+from ..values.optokens import TOKENS, token
 from ..values.register import VirtualRegister
 from ..values.region import Region
-from ..values.storage import BUFFERS, Buffer, buffer_of, hbm, private_hbm, psum, sbuf, shared_hbm
+from ..values.storage import Buffer, buffer_of, hbm, private_hbm, psum, sbuf, shared_hbm
 from ..values.tensor import NkiTensor, ds, require_tensor
 from ..values.views import plain_int
 
@@ -36,13 +36,13 @@ for _buffer in (sbuf, psum, hbm, private_hbm, shared_hbm):
 tensor = NkiTensor
 float8e4, float8e5 = float8_e4m3, float8_e5m2
 
+_CALLED = ("all", "copy", "max", "mean", "min", "prod", "sum", "var")
 for _name, _function in lowering.FUNCTIONS.items():
     globals()[_name] = token(_name, _function)
 for _name, _op in TOKENS.items():
     globals().setdefault(_name, _op)
-for _name in ("copy", "max", "min", "sum", "prod", "mean", "all", "var"):
-    globals()[_name] = token(_name, globals()[_name] if not isinstance(globals()[_name], NlOp)
-                             else globals()[_name].function)
+for _name in _CALLED:
+    globals()[_name] = token(_name, getattr(lowering, _name))
 
 
 class _Fp32:
@@ -236,7 +236,7 @@ def expand_dims(x, axis):
 def static_cast(x, dtype):
     """A cast: of a host array on the host, of a tile on the device."""
     if isinstance(x, NkiTensor):
-        return copy(x, dtype=dtype)
+        return lowering.copy(x, dtype=dtype)
     return hostcast.static_cast(x, dtypes.resolve(dtype))
 
 
@@ -299,7 +299,7 @@ def dynamic_range(start, stop=None, step=1):
 
 def _dynamic(start, stop, step):
     recorder = current()
-    loop = recorder.loop(start, stop, step)
+    loop = recorder.loops.run(start, stop, step)
     register = next(loop)
     finished = False
     try:
@@ -308,14 +308,14 @@ def _dynamic(start, stop, step):
     finally:
         if not finished and recorder is state.recorder:
             _refuse_break(recorder)
-    recorder.close_loop("for", register)
+    recorder.loops.close("for", register)
 
 
 def _refuse_break(recorder):
     """Notes where a loop was left; the generator is being finalised, so raising is in vain."""
     frame = kernel_frame()
     if sys.exc_info()[0] in (None, GeneratorExit) and frame is not None:
-        recorder.left_loop = recorder.left_loop or (frame.f_code.co_filename, frame.f_lineno)
+        recorder.loops.left = recorder.loops.left or (frame.f_code.co_filename, frame.f_lineno)
 
 
 def fori_loop(lower, upper, body_fun, step=1):
@@ -329,13 +329,12 @@ def while_loop(init, body_fun):
     recorder = current()
     condition = recorder.register()
     isa.register_move(condition, init)
-    recorder.enter_loop("while_loop")
-    recorder.call("while_begin", register=condition)
-    recorder.loops.append(("while", condition, len(recorder.program) - 1))
+    recorder.loops.enter("while_loop")
+    recorder.loops.begin_while("while", condition)
     after = body_fun(condition)
     if isinstance(after, VirtualRegister) and after is not condition:
         isa.register_move(condition, after)
-    recorder.close_loop("while", condition)
+    recorder.loops.close("while", condition)
 
 
 def program_id(axis=0):
@@ -371,28 +370,24 @@ def program_ndim():
     return len(current().grid)
 
 
-_INTERNAL = frozenset("""
-BUFFERS Buffer Expr KernelIndexError KernelTypeError KernelValueError MGrid Mask NlOp OPS ParDim
-TOKENS AllocatedBuffer BlockTensor HBM all_full assign buffer_of current default_target
-kernel_frame plain_int product require_tensor resolve state token update Region
-Choice EXACT Error INSTRUCTION PSUM SBUF as_mask box_of apply_mask cut define dma_shapes
-generation_of in_sbuf normalise_axes on_chip produce promote reduce_build reduced_shape removed
-reshape_strides transpose_into unsupported OutOfBounds FP32_MIN broadcast_shapes operand
-same_partitions
-""".split())
-
-
-def public_names(namespace):
-    """What a module gives to kernels: no modules and no names of the front end's own."""
-    return {name: value for name, value in namespace.items()
-            if not name.startswith("_") and name not in _INTERNAL and name != "public_names" and
-            not isinstance(value, type(sys)) and
-            getattr(value, "__module__", None) != fail.__module__}
-
-
-_ = (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3fn, float8_e4m3fn_x4,
-     float8_e5m2_x4, float8_e8m0fnu, float16, int8, int16, tfloat32, uint16, uint32, Expr, Mask,
-     arange, mgrid, no_reorder, assign, broadcast_to, dropout, gather_flattened, load, load_transpose2d,
-     matmul, rms_norm, softmax, store, transpose, update, where, NKIObject, BUFFERS, ds, hbm,
-     private_hbm, psum, shared_hbm, nc, spmd_dim)
-del _
+#: nki.language: element-wise functions, operators of instructions, and what is named here.
+__all__ = [
+    *lowering.FUNCTIONS, *TOKENS, *_CALLED,
+    # tensors and what is in them
+    "NkiTensor", "arange", "broadcast_to", "device_print", "dropout", "ds", "empty_like",
+    "expand_dims", "full", "gather_flattened", "load", "load_transpose2d", "matmul", "mgrid",
+    "ndarray", "ones", "par_dim", "rand", "random_seed", "rms_norm", "shared_constant",
+    "shared_identity_matrix", "softmax", "static_cast", "store", "tensor", "transpose", "where",
+    "zeros", "zeros_like",
+    # memories
+    "MemoryRegion", "hbm", "is_hbm", "is_on_chip", "is_psum", "is_sbuf", "private_hbm", "psum", "sbuf",
+    "shared_hbm", "tile_size",
+    # loops and programs
+    "NKIObject", "VirtualRegister", "affine_range", "dynamic_range", "fori_loop", "nc", "no_reorder",
+    "num_programs", "program_id", "program_ndim", "range", "sequential_range", "spmd_dim",
+    "static_range", "while_loop",
+    # dtypes
+    "DType", "bfloat16", "bool_", "float16", "float32", "float4_e2m1fn_x4", "float8_e3m4",
+    "float8_e4m3", "float8_e4m3fn", "float8_e4m3fn_x4", "float8_e5m2", "float8_e5m2_x4",
+    "float8_e8m0fnu", "float8e4", "float8e5", "fp32", "int16", "int32", "int8", "tfloat32", "uint16",
+    "uint32", "uint8"]

@@ -42,7 +42,7 @@ class _Call:
         if not all(leaf is None or isinstance(leaf, (bool, int, float, str))
                    for leaf in self.leaves):
             return None
-        return (self.kernel.func, repr(self.kernel.grid), self.kernel.legacy, str(self.tree),
+        return (self.kernel.func, repr(self.kernel.grid), self.kernel.dialect.name, str(self.tree),
                 repr(self.leaves))
 
     def arguments(self, tensors):

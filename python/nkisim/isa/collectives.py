@@ -117,4 +117,4 @@ def _forward(line):
 
 for _line in _SIGNATURES.strip().splitlines():
     globals()[_line.split("(")[0]] = _forward(_line)
-__all__ = ["ReplicaGroup", "NkiInstruction", *(s.split("(")[0] for s in _SIGNATURES.split("\n") if s)]
+__all__ = ["NKIObject", "NkiInstruction", "ReplicaGroup", *(s.split("(")[0] for s in _SIGNATURES.split("\n") if s)]

@@ -2,23 +2,24 @@
 
 Most functions are generated from the signature table below; the arguments go to the extension
 module in the order of the core's op description, which checks them. Only calls whose spelling the
-core does not know (axes, older keywords) are written out.
+core does not know (axes, defaults) are written out. Spellings of older releases: nkisim/compat.
 """
 
 import sys
 
 from .. import _core
-from ..record.recorder import OPS, current, state
+from ..record.operations import OPS
+from ..record.recorder import current, state
 from ..record.targets import default_target, generation_of
 from ..values import enums
 from ..values.dtypes import resolve
-from ..values.enums import (Choice, dge_mode, dma_engine, engine, matmul_perf_mode, nc_version,
-                            oob_mode, reduce_cmd)
+from ..values.enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode,
+                            reduce_cmd)
 from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, hint, is_ours
 from ..values.errors import strict as refused
 from ..values.geometry import reshape_strides
-from ..values.nkiobject import NKIObject  # noqa: F401 (importable from nki.isa)
-from ..values.register import VirtualRegister  # noqa: F401 (importable from nki.isa)
+from ..values.nkiobject import NKIObject
+from ..values.register import VirtualRegister
 from ..values.storage import PSUM, SBUF
 from ..values.tensor import NkiTensor, require_tensor
 from ..values.views import plain_int
@@ -137,8 +138,8 @@ _plain_matmul_mx = globals()["nc_matmul_mx"]
 
 def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None,
                  tile_size=None, accumulate=None, name=None):
-    if accumulate is None and state.recorder is not None and state.recorder.loops:
-        accumulate = state.recorder.adds_in_loop(dst)
+    if accumulate is None:
+        accumulate = _accumulates(dst)
     return _plain_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position,
                             tile_size, accumulate, name)
 
@@ -162,23 +163,26 @@ _PERF_ALIASES = {"double_row_gen3": "double_row", "double_row": "double_row", "n
                  None: "none", "": "none"}
 
 
+def _accumulates(dst):
+    """What accumulate=None means for a matmul: in a dynamic loop it may always have to add."""
+    recorder = state.recorder
+    return recorder.loops.adds(dst) if recorder is not None and recorder.loops.open else None
+
+
 def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
               is_transpose=False, accumulate=None, tile_position=(), tile_size=(),
-              perf_mode=matmul_perf_mode.none, name=None, **old):
-    if type(accumulate) in (tuple, list):  # NKI 0.2 has tile_position in its place
-        accumulate, tile_position, tile_size, perf_mode = None, accumulate, tile_position, (
-            tile_size or perf_mode)
-    perf = _perf(perf_mode)
-    if old:
-        is_moving_onezero, accumulate = _old_matmul(old, is_moving_onezero, accumulate)
-    if accumulate is None and state.recorder is not None and state.recorder.loops and (
-            not is_transpose):
-        accumulate = state.recorder.adds_in_loop(dst)
+              perf_mode=matmul_perf_mode.none, name=None):
+    perf = None if perf_mode is _NO_MODE else _perf(perf_mode)
+    if accumulate is None and not is_transpose:  # _accumulates, without the call
+        recorder = state.recorder
+        if recorder is not None and recorder.loops.open:
+            accumulate = recorder.loops.adds(dst)
     return state.emit(_MATMUL, (dst, stationary, moving, is_stationary_onezero, is_moving_onezero,
                                 is_transpose, accumulate, tile_position or None, tile_size or None,
                                 perf), None, name, perf is not None)
 
 
+_NO_MODE = matmul_perf_mode.none
 _MATMUL, _MATMUL_PARAMS = OPS.get("nc_matmul", (-1, ()))
 assert _MATMUL_PARAMS in ((), (
     "dst", "stationary", "moving", "is_stationary_onezero", "is_moving_onezero", "is_transpose",
@@ -186,22 +190,9 @@ assert _MATMUL_PARAMS in ((), (
 
 
 def _perf(mode):
-    if mode is matmul_perf_mode.none:
-        return None
     name = getattr(mode, "name", mode)
     name = _PERF_ALIASES.get(name, name)
     return None if name == "none" else name
-
-
-def _old_matmul(old, onezero, accumulate):
-    onezero = old.pop("is_moving_zero", onezero)
-    flag = old.pop("psum_accumulate_flag", None)
-    if flag is not None:
-        accumulate = not flag & 1
-    old.pop("mask", None)
-    if old:
-        raise TypeError(f"nc_matmul() got an unexpected keyword argument {next(iter(old))!r}")
-    return onezero, accumulate
 
 
 if _MATMUL < 0:
@@ -249,9 +240,6 @@ def memset(dst, value, engine=engine.unknown, name=None):
 
 def affine_select(dst, pattern, channel_multiplier=None, on_true_tile=None, on_false_value=None,
                   cmp_op="equal", offset=0, name=None):
-    if isinstance(on_false_value, NkiTensor):  # positions of NKI 0.2: offset before the multiplier
-        offset, channel_multiplier, on_true_tile, on_false_value, cmp_op = (
-            channel_multiplier, on_true_tile, on_false_value, cmp_op, offset or "equal")
     return current().call("affine_select", None, name, dst=dst, pattern=pattern, offset=offset,
                           channel_multiplier=channel_multiplier or 0, on_true_tile=on_true_tile,
                           on_false_value=on_false_value, cmp_op=cmp_op)
@@ -298,10 +286,7 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
         wrong = "dst" if type(dst) is not NkiTensor else "src"
         fail_on("tensor_required", wrong, repr(dst if wrong == 'dst' else src), "a tensor",
                 "dma_copy", KernelTypeError)
-    if priority is not None and type(priority) is not int:
-        priority, oob_mode, dge_mode, engine, dst_rmw_op = _older_copy(
-            priority, oob_mode, dge_mode, engine)
-    if enums.ENGINE_CODES.get(engine, 5) != 5 and dge_mode != enums.dge_mode.hwdge:
+    if engine is not _ANY_ENGINE and enums.ENGINE_CODES.get(engine, 5) != 5 and dge_mode != enums.dge_mode.hwdge:
         fail("engine_operand",
              f"engine is {engine!r} with dge_mode {dge_mode!r}; engine= needs dge_mode.hwdge",
              "dma_copy", KernelValueError)
@@ -315,19 +300,13 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
         dst, src = dma_shapes(dst, src)
     elif dst is src and dst.dyn is None:
         return INSTRUCTION  # onto itself: nothing moves
-    return state.emit(_DMA, (dst, src, priority, _default(oob_mode, 0), _default(dge_mode, 0)),
+    return state.emit(_DMA, (dst, src, priority,
+                             None if oob_mode is _OOB_ERROR else _default(oob_mode, 0),
+                             None if dge_mode is _DGE_UNKNOWN else _default(dge_mode, 0)),
                       engine, name)
 
 
-def _older_copy(third, fourth, fifth, sixth):
-    """(priority, oob_mode, dge_mode, engine, dst_rmw_op) of positions in NKI 0.2 and 0.3."""
-    if isinstance(third, Choice):  # 0.3: dst, src, oob_mode, dge_mode, engine
-        return (None, third, fourth if isinstance(fourth, Choice) and fourth.kind == "dge_mode"
-                else enums.dge_mode.unknown, fifth if fifth.kind == "engine" else enums.engine.unknown,
-                None)
-    return None, fourth, fifth, enums.engine.unknown, third  # 0.2: dst, src, dst_rmw_op, ...
-
-
+_OOB_ERROR, _DGE_UNKNOWN, _ANY_ENGINE = oob_mode.error, dge_mode.unknown, engine.unknown
 _DMA, _DMA_PARAMS = OPS.get("dma_copy", (-1, ()))
 assert _DMA_PARAMS in ((), ("dst", "src", "priority", "oob_mode", "dge_mode"))
 if _DMA < 0:
@@ -340,9 +319,6 @@ def _default(value, default):
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
                   oob_mode=oob_mode.error, name=None):
-    if isinstance(priority, Choice):  # NKI 0.2 and 0.3 have no priority
-        dge_mode, oob_mode = priority, (dge_mode if dge_mode is not enums.dge_mode.unknown
-                                        else oob_mode)
     if len(dst.shape) != len(src.shape):
         refused(f"dma_transpose: dst has {len(dst.shape)} dimensions and src {len(src.shape)}; "
                 "equal ranks are required (documented)", 30)
@@ -353,8 +329,6 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
 
 def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
                 oob_mode=oob_mode.error, name=None):
-    if isinstance(reduce_op, (list, tuple)):  # NKI 0.2: (dst, srcs, scales, reduce_op)
-        reduce_op, scales = scales, reduce_op
     for operand, value in (("dst", dst), *(("srcs", s) for s in srcs)):
         require_tensor(value, operand, "dma_compute")
     rows = dst.shape[0] if dst.st.on_chip else None
@@ -388,12 +362,7 @@ def core_barrier(data, cores=(0, 1), engine=engine.gpsimd, name=None):
     return made
 
 
-def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_engine.dma,
-             name=None, use_gpsimd_dma=None):
-    if isinstance(dma_engine, str):  # NKI 0.2 has the name in its place
-        dma_engine, name = enums.dma_engine.dma, dma_engine
-    if use_gpsimd_dma:
-        dma_engine = enums.dma_engine.gpsimd_dma
+def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_engine.dma, name=None):
     made = current().call("sendrecv", None, name, src=src, dst=dst, send_to_rank=send_to_rank,
                           recv_from_rank=recv_from_rank, pipe_id=pipe_id,
                           dma_engine=_default(dma_engine, 1))
@@ -413,8 +382,8 @@ def register_alloc(x=None):
     return register
 
 
-def register_move(dst, src=None, imm=None):
-    return current().call("register_move", dst=dst, src=imm if src is None else src)
+def register_move(dst, src):
+    return current().call("register_move", dst=dst, src=src)
 
 
 def register_load(dst, src):
@@ -425,11 +394,12 @@ def register_store(dst, src):
     return current().call("register_store", dst=dst, src=src)
 
 
-# ---- removed spellings of NKI 0.2 ------------------------------------------------------------
-def tensor_copy_dynamic_src(dst, src, engine=engine.unknown, name=None):
-    return tensor_copy(dst, src, engine=engine, name=name)  # noqa: F821 (generated)
-
-
-tensor_copy_dynamic_dst = tensor_copy_dynamic_src
-tensor_copy_dynamic_src.__doc__ = "tensor_copy, under the name it had before NKI 0.2."
 _describe(globals())
+__all__ = [
+    *(_line.split("(")[0] for _line in _SIGNATURES.strip().splitlines()),
+    "NKIObject", "NkiInstruction", "NkiTensor", "NkiValidationError", "VirtualRegister",
+    "affine_select", "core_barrier", "dge_mode", "dma_compute", "dma_copy", "dma_engine",
+    "dma_transpose", "engine", "get_nc_sub_version", "get_nc_version", "gpsimd_engine",
+    "matmul_perf_mode", "memset", "nc_matmul", "nc_version", "oob_mode", "reduce_cmd",
+    "register_alloc", "register_load", "register_move", "register_store", "scalar_engine", "sendrecv",
+    "sync_engine", "tensor_engine", "tensor_reduce", "unknown_engine", "vector_engine"]

@@ -6,7 +6,7 @@ positions, in the order kept here; later releases take mask and dtype as keyword
 
 from .. import lowering
 from ..api import language
-from ..record.loops import TracedRange
+from ..record.traced import TracedRange
 from ..record.recorder import current
 from ..values.dtypes import bool_
 from ..values.errors import fail

@@ -7,9 +7,10 @@ The result tile stays pending, so that `dst[...] = nisa.f(...)` writes dst direc
 
 import numpy as np
 
+from ..compat import isa as older
 from ..isa import instructions as isa
 from ..isa.help import describe as _describe
-from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,  # noqa: F401
+from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
 from ..lowering import (broadcast_shapes, copy, cut, in_sbuf, masked_product, operand, produce, promote,
@@ -143,7 +144,7 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
     mask = as_mask(mask)
 
     def build(out, accumulate=False):
-        if is_transpose or current().adding:
+        if is_transpose or current().held.adding:
             accumulate = None
         parts = (out, stationary, moving) if mask is None else masked_product(
             mask, out, stationary, moving)
@@ -466,9 +467,21 @@ def builtin_custom_op(function_name, *_args, **_kwargs):
          f"custom GpSimd programs ({function_name}) are not simulated", "builtin_custom_op")
 
 
-for _name in ("register_alloc", "register_load", "register_move", "register_store",
-              "core_barrier", "sendrecv", "dma_compute", "quantize_mx", "nc_matmul_mx"):
-    globals()[_name] = getattr(isa, _name)
+quantize_mx, nc_matmul_mx, core_barrier = isa.quantize_mx, isa.nc_matmul_mx, isa.core_barrier
+sendrecv, dma_compute = older.sendrecv, older.dma_compute
+register_alloc, register_move = isa.register_alloc, older.register_move
+register_load, register_store = isa.register_load, isa.register_store
 _describe(globals())
 
-__all__ = ["dma_engine", "nc_version"]
+__all__ = [
+    "NkiTensor", "activation", "activation_reduce", "affine_select", "bn_aggr", "bn_stats",
+    "builtin_custom_op", "core_barrier", "dge_mode", "dma_compute", "dma_copy", "dma_engine",
+    "dma_transpose", "dropout", "engine", "fp32", "get_nc_sub_version", "get_nc_version",
+    "gpsimd_engine", "iota", "local_gather", "max8", "memset", "nc_find_index8", "nc_match_replace8",
+    "nc_matmul", "nc_matmul_mx", "nc_stream_shuffle", "nc_transpose", "nc_version", "oob_mode",
+    "quantize_mx", "range_select", "reciprocal", "reduce_cmd", "register_alloc", "register_load",
+    "register_move", "register_store", "scalar_engine", "scalar_tensor_tensor", "select_reduce",
+    "sendrecv", "sequence_bounds", "sync_engine", "tensor_copy", "tensor_copy_dynamic_dst",
+    "tensor_copy_dynamic_src", "tensor_copy_predicated", "tensor_engine", "tensor_partition_reduce",
+    "tensor_reduce", "tensor_scalar", "tensor_scalar_cumulative", "tensor_scalar_reduce",
+    "tensor_tensor", "tensor_tensor_scan", "unknown_engine", "vector_engine"]

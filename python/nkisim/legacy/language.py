@@ -15,7 +15,7 @@ from ..values.tensor import NkiTensor, ds
 from . import functions as legacy_functions
 from .alloc import AllocatedBuffer
 
-globals().update({k: v for k, v in vars(language).items() if not k.startswith("_")})
+globals().update({name: getattr(language, name) for name in language.__all__})
 
 
 class par_dim(int):
@@ -214,7 +214,7 @@ def broadcast_to(src, shape, **_ignored):
 
 def shared_identity_matrix(n, dtype=uint8, **_ignored):
     """The n x n identity matrix in HBM."""
-    return shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))  # noqa: F821
+    return language.shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))
 
 
 def device_print(prefix, x, mask=None, **_ignored):
@@ -271,6 +271,21 @@ def atomic_rmw(dst, value, op, mask=None, **_ignored):
     isa.dma_compute(dst, [value, dst], op)
 
 
+class _Reductions:
+    """What loop_reduce keeps of a recording."""
+
+    def __init__(self):
+        self.last = {}    # (site, shape) or (storage, place) -> the last result
+        self._began = {}  # storage -> whether it was written before the first of them
+
+    def written_before(self, st, recorder):
+        """Whether the kernel had written `st` when a reduction into it began."""
+        known = self._began.get(st.id)
+        if known is None:
+            known = self._began[st.id] = recorder.program.lifetimes()[st.id][2]
+        return known
+
+
 def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
     """dst = op(dst, x) over a loop, where dst is what the result is assigned to.
 
@@ -283,19 +298,19 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
     out = x.dtype if dtype is None else resolve(dtype)
     frame = kernel_frame()
     site = (frame.f_code, frame.f_lasti)
-    own_place = []
+    own_place, reductions = [], recorder.of(_Reductions)
 
     def build(dst, data):
         named = dst.st is own_place[0]  # not assigned to a tile
         key = (site, dst.shape) if named else (dst.st.id, dst.part, dst.off)
-        before = recorder.reductions.get(key)
+        before = reductions.last.get(key)
         if named:
             before = None if first else before
-        elif not recorder.initialised(dst.st):
+        elif not reductions.written_before(dst.st, recorder):
             before = None if first or before is None else dst
         else:
             before = dst
-        recorder.reductions[key] = dst
+        reductions.last[key] = dst
         if before is None:
             isa.tensor_copy(dst, data)
         else:
@@ -314,3 +329,8 @@ class _BFloat:
 
 bfp16 = _BFloat
 globals().update(legacy_functions.PUBLIC)
+__all__ = sorted({
+    *language.__all__, *legacy_functions.PUBLIC, "all_reduce", "atomic_rmw", "bfp16",
+    "broadcast_to", "device_print", "empty_like", "expand_dims", "finfo", "full", "loop_reduce",
+    "ndarray", "ones", "par_dim", "rand", "random_seed", "shared_identity_matrix", "zeros",
+    "zeros_like"})

@@ -331,10 +331,10 @@ FUNCTIONS.update(negative=negative, sin=sin, cos=cos, tan=tan, floor=floor, ceil
 def update(op, dst, value):
     """dst op= value; on PSUM, += of a matmul accumulates in place."""
     recorder = current()
-    pending = recorder.pending
+    pending = recorder.held.pending
     if (op == "add" and pending is not None and pending.kind == "matmul" and
             isinstance(value, NkiTensor) and value is pending.tensor and dst.st.space == PSUM):
-        recorder.retarget(shaped(dst, value.shape), adds=True)
+        recorder.held.retarget(recorder, shaped(dst, value.shape), adds=True)
         return dst
     if pending is not None and (pending.target is not None or pending.tensor.st is dst.st):
         recorder.flush()

@@ -66,11 +66,11 @@ def _same_place(a, b):
 def assign(dst, value):
     """dst[...] = value."""
     recorder = current()
-    pending = recorder.pending
+    pending = recorder.held.pending
     if isinstance(value, NkiTensor):
         if pending is not None and value is pending.tensor and dst.size == value.size and (
                 dst.st.space in pending.spaces):  # pending.tensor is none once it has a place
-            recorder.retarget(shaped(dst, value.shape))
+            recorder.held.retarget(recorder, shaped(dst, value.shape))
             return
         if _same_place(dst, value):
             return

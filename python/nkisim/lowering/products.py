@@ -13,6 +13,7 @@ from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.subscripts import OutOfBounds, apply_mask
 from ..values.tensor import require_tensor
+from .kept import Kept
 from .moves import copy, in_sbuf, on_chip
 from .tiles import cut, produce
 
@@ -91,9 +92,10 @@ def transpose_into(dst, data, engine=isa.unknown_engine, name=None):
     recorder = current()
     rows = data.shape[0]
     key = (recorder.core, rows, data.dtype)
-    identity = recorder.identities.get(key)
+    identities = recorder.of(Kept).identities
+    identity = identities.get(key)
     if identity is None:
-        identity = recorder.identities[key] = recorder.ndarray((rows, rows), data.dtype, sbuf)
+        identity = identities[key] = recorder.ndarray((rows, rows), data.dtype, sbuf)
         eye = np.eye(rows, dtype=np.float32).astype(data.dtype.dtype)
         isa.dma_copy(identity, recorder.constant(eye, "identity"))
     isa.nc_matmul(dst, data, identity, accumulate=False, name=name)
@@ -126,7 +128,7 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
         for start in range(0, b.shape[1], FMAX_MATMUL):
             stop = start + FMAX_MATMUL if start + FMAX_MATMUL < b.shape[1] else b.shape[1]
             isa.nc_matmul(dst[:, start:stop], a, b[:, start:stop],
-                          accumulate=None if recorder.adding else False)
+                          accumulate=None if recorder.held.adding else False)
 
     return produce((x.shape[1], y.shape[1]), float32, build, space=PSUM,
                    spaces=(PSUM,), kind="matmul")

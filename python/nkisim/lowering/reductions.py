@@ -110,7 +110,7 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
 
 def var(x, axis, dtype=None, keepdims=False, mask=None):
     x = on_chip(x)
-    keepdims = keepdims or not current().legacy  # keepdims= is documented as ignored
+    keepdims = keepdims or not current().dialect.var_drops_dimensions
     centre = mean(x, axis, float32, True, mask)
     current().flush()
     difference = FUNCTIONS["subtract"](x, centre, dtype=float32, mask=mask)

@@ -12,6 +12,7 @@ from ..values.enums import engine
 from ..values.errors import KernelValueError, fail
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.tensor import NkiTensor
+from .kept import Kept, copied_rows
 
 
 def promote(a, b):
@@ -39,11 +40,11 @@ def _promote_integers(a, b):
 
 
 def scalar_promote(tile, scalar):
-    """The dtype of a tile and a number: legacy numbers count as int32 or float32."""
+    """The dtype of a tile and a number: in some dialects numbers count as int32 or float32."""
     if isinstance(scalar, np.generic):
         return promote(tile, resolve(scalar.dtype)) if find(scalar.dtype) else tile
     whole = isinstance(scalar, (int, np.ndarray))
-    if current().legacy:
+    if current().dialect.wide_numbers:
         return promote(tile, int32 if whole else float32)
     return tile if tile.is_float or whole else float32
 
@@ -162,12 +163,13 @@ def _repeat_by_shuffles(x, rows):
 def _ones(recorder, rows, dtype):
     """A column of ones per use in a loop (which may not run), else one for the whole kernel."""
     key = (recorder.core, recorder.instance, rows, dtype.name)
-    tile = recorder.ones.get(key)
+    kept = recorder.of(Kept).ones
+    tile = kept.get(key)
     if tile is None:
         tile = recorder.ndarray((1, rows), dtype, sbuf)
         isa.memset(tile, 1.0)
-        if not recorder.loops:
-            recorder.ones[key] = tile
+        if not recorder.loops.open:
+            kept[key] = tile
     return tile
 
 
@@ -195,5 +197,5 @@ def _repeat_by_product(x, rows):
         else:
             isa.tensor_copy(flat[:, begin:end], bank, engine=engine.scalar)
         if columns <= _BANK and x.dtype is float32:
-            recorder.broadcasts.append(len(recorder.program) - 1)
+            copied_rows(recorder).append(len(recorder.program) - 1)
     return tile

@@ -84,7 +84,7 @@ class Instances:
         """After a meeting or a loop: hands back to the instance that asked for this one."""
         me = self.current
         me.met |= meeting
-        if not me.stops or not me.met or self.recorder.loops:
+        if not me.stops or not me.met or self.recorder.loops.open:
             return
         self._leave()
         me.back.release()

@@ -65,7 +65,7 @@ def _spmd(dim):
 class Launch:
     """Which program instances run, and on which core."""
 
-    def __init__(self, grid, legacy):
+    def __init__(self, grid, dialect):
         parts = _grid_parts(grid)
         self.grid = tuple(n for n, _ in parts)
         self.instances = []
@@ -74,6 +74,6 @@ class Launch:
             for i, (_, core_of) in zip(ids, parts):
                 if core_of is not None:
                     core = core_of(i)
-            if not legacy and len(self.grid) == 1 and self.grid[0] <= 2:
+            if dialect.grid_of_cores and len(self.grid) == 1 and self.grid[0] <= 2:
                 core = ids[0]
             self.instances.append((ids, core))

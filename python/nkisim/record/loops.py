@@ -1,101 +1,109 @@
-"""Loops of legacy kernels that end in `return`.
+"""Loops of the device, whose bodies are recorded once."""
 
-neuronxcc.nki traced the body of an affine or sequential loop once, so that a return at its end, as in
-two examples of AWS's documents, comes after all iterations (assumed: it closes the loop as it leaves
-it). Here every iteration is recorded, and such a return must move behind its loop.
-"""
+from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
-import types
+import sys
+import weakref
 
-from .recorder import state
-
-_TRACED = {"affine_range", "sequential_range"}
+from ..values import dtypes
+from ..values.errors import KernelTypeError, fail, kernel_frame
+from ..values.storage import PSUM, sbuf
+from ..values.tensor import NkiTensor
 
 
-class TracedRange:
-    """A range whose iteration tells the recorder when it is left early."""
+class Loops:
+    """The dynamic loops of a recording: what is open, and what was left before its end."""
 
-    __slots__ = ("range",)
+    __slots__ = ("_recorder", "open", "kept", "left", "left_traced")
 
-    def __init__(self, values):
-        self.range = values
+    def __init__(self, recorder):
+        self._recorder = weakref.ref(recorder)  # which holds this
+        self.open = []            # (kind, register, number of the instruction that begins it)
+        self.kept = {}            # core -> open no-reorder blocks
+        self.left = None          # (file, line) of a break or return inside a dynamic loop
+        self.left_traced = False  # a return or break inside a TracedRange
 
-    def __iter__(self):
-        recorder = state.recorder
-        for i in self.range:
-            try:
-                yield i
-            except GeneratorExit:
-                if recorder is not None and i != self.range[-1]:
-                    recorder.left_traced = True
-                raise
+    def run(self, start, stop, step):
+        """Generator behind nl.dynamic_range: the body is recorded once."""
+        recorder = self._recorder()
+        register = recorder.register()
+        self.enter("dynamic_range")
+        recorder.call("loop_begin", register=register, start=start, stop=stop, step=step)
+        self.open.append(("for", register, len(recorder.program) - 1))
+        yield register
+        self.close("for", register)
 
-    def __len__(self):
-        return len(self.range)
+    def enter(self, what):
+        """Before a dynamic loop: none may be in a no-reorder block (documented since NKI 0.3)."""
+        recorder = self._recorder()
+        if self.kept.get(recorder.core, 0):
+            fail("dynamic_loop",
+                 "a dynamic loop begins inside a no_reorder block; the block inside the loop's body "
+                 "is required", what)
+        _clear_psum(recorder)
 
-    def __getitem__(self, at):
-        return self.range[at]
+    def begin_while(self, kind, register):
+        """Begins a loop that runs while `register` is not zero; enter() was called."""
+        recorder = self._recorder()
+        recorder.call("while_begin", register=register)
+        self.open.append((kind, register, len(recorder.program) - 1))
 
-    def __reversed__(self):
-        return reversed(self.range)
+    def close(self, kind, register):
+        """Ends the innermost loop, which must be this one."""
+        if not self.open or self.open[-1][1] is not register:
+            fail("dynamic_loop",
+                 "a dynamic loop ends while an inner one is open (break or return inside?)")
+        self.open.pop()
+        recorder = self._recorder()
+        recorder.call("loop_end" if kind == "for" else "while_end")
+        recorder.instances.pause()
 
-    def __repr__(self):
-        return repr(self.range)
+    def while_test(self, register):
+        """`while register:` asks twice at one place: before the body and after it."""
+        frame = kernel_frame()
+        if frame is not sys._getframe(2):
+            fail("values_while_recording",
+                 "a register is used as a truth value; its value exists only on the device",
+                 kind=KernelTypeError)
+        site = (frame.f_code, frame.f_lineno)
+        if self.open and self.open[-1][0] == site and self.open[-1][1] is register:
+            self.close(site, register)
+            return False
+        self.enter("while")
+        self.begin_while(site, register)
+        return True
 
-
-class _Mover(ast.NodeTransformer):
-    """Moves a return at the end of a traced loop's body behind the loop."""
-
-    moved = False
-
-    def visit_For(self, node):
-        self.generic_visit(node)
-        called = node.iter.func if isinstance(node.iter, ast.Call) else None
-        name = getattr(called, "attr", getattr(called, "id", None))
-        if name not in _TRACED or len(node.body) < 2 or not isinstance(node.body[-1], ast.Return):
-            return node
-        self.moved = True
-        return [node, node.body.pop()]
-
-    def _leave(self, node):
-        return node
-
-    visit_FunctionDef = visit_Lambda = visit_ClassDef = _leave
-
-
-def with_loops_finished(function):
-    """`function` with the returns of its traced loops behind them; None if it has none, or no source."""
-    if not isinstance(function, types.FunctionType) or "__class__" in function.__code__.co_freevars:
-        return None
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError, TypeError):
-        return None
-    kernel, mover = tree.body[0], _Mover()
-    if not isinstance(kernel, ast.FunctionDef):
-        return None
-    kernel.decorator_list = []
-    mover.generic_visit(kernel)
-    if not mover.moved:
-        return None
-    return _compiled(function, kernel)
+    def adds(self, dst):
+        """True for a matmul in a dynamic loop into a tile from before it, else None (inferred)."""
+        first = self.open[-1][2]
+        before = isinstance(dst, NkiTensor) and dst.st.born <= first
+        return True if before and (dst.st.zeroed_at or 0) <= first else None
 
 
-def _compiled(function, definition):
-    """The function of a definition, with the other one's place, defaults and variables."""
-    code = function.__code__
-    outer = ast.parse(f"def outer({', '.join(code.co_freevars)}): pass")
-    outer.body[0].body = [definition]
-    ast.increment_lineno(definition, code.co_firstlineno - 1)
-    module = compile(ast.fix_missing_locations(outer), code.co_filename, "exec")
-    made = module
-    for _ in range(2):
-        made = next(c for c in made.co_consts if isinstance(c, types.CodeType))
-    cells = dict(zip(code.co_freevars, function.__closure__ or ()))
-    out = types.FunctionType(made, function.__globals__, function.__name__, function.__defaults__,
-                             tuple(cells[name] for name in made.co_freevars))
-    out.__kwdefaults__ = function.__kwdefaults__
-    return out
+def _clear_psum(recorder):
+    """Zeroes this core's PSUM tiles without values before a dynamic loop.
+
+    The loop's body is recorded once: a matmul that overwrites in the first iteration and adds
+    in the later ones must always add, and needs something to add to, written by a matmul.
+    """
+    recorder.flush()
+    tiles = [st for st in recorder.storages if st.space == PSUM and st.core == recorder.core and
+             st.dtype is dtypes.float32]
+    spans = recorder.program.lifetimes() if tiles else ()
+    for st in tiles:
+        if spans[st.id][1] in (-1, st.zeroed_at):  # unused, or only memset since
+            _zero_by_matmul(recorder, st)
+
+
+def _zero_by_matmul(recorder, st):
+    columns = st.pitch_bytes // 4
+    weights = recorder.ndarray((1, st.shape[0]), dtypes.bfloat16, sbuf)
+    moving = recorder.ndarray((1, min(columns, 512)), dtypes.bfloat16, sbuf)
+    for tile in (weights, moving):
+        recorder.call("memset", dst=tile, value=0)
+    flat = NkiTensor(st, 0, 0, (st.shape[0], columns), (columns, 1), st.dtype)
+    for begin in range(0, columns, 512):
+        end = min(begin + 512, columns)
+        recorder.call("nc_matmul", dst=flat[:, begin:end], stationary=weights,
+                      moving=moving[:, :end - begin], is_stationary_onezero=False,
+                      is_moving_onezero=False, is_transpose=False, accumulate=False)

@@ -70,8 +70,9 @@ class no_reorder:
     def __enter__(self):
         recorder = current()
         recorder.flush()
-        depth = recorder.kept.get(recorder.core, 0)
-        recorder.kept[recorder.core] = depth + 1
+        kept = recorder.loops.kept
+        depth = kept.get(recorder.core, 0)
+        kept[recorder.core] = depth + 1
         if depth == 0:
             recorder.program.keep_order(recorder.core, True)
         return self
@@ -80,8 +81,9 @@ class no_reorder:
         recorder = current()
         if kind is None:
             recorder.flush()
-        recorder.kept[recorder.core] -= 1
-        if recorder.kept[recorder.core] == 0:
+        kept = recorder.loops.kept
+        kept[recorder.core] -= 1
+        if kept[recorder.core] == 0:
             recorder.program.keep_order(recorder.core, False)
         return False
 

@@ -44,14 +44,15 @@ def check_release(program):
         warnings.warn_explicit(message, SyntaxWarning, file or "nkisim", line)
 
 
-def check_legacy(function):
-    """Warns of a kernel of neuronxcc.nki where the release no longer compiles it."""
+def check_dialect(function, dialect):
+    """Warns of a kernel of an API that the release no longer compiles."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if sdk() >= 30 and code is not None and code not in _scanned:
+    since = dialect.refused_since
+    if since and sdk() >= since and code is not None and code not in _scanned:
         _scanned.add(code)
-        warnings.warn_explicit("neuronxcc.nki inside a kernel is a compilation error since SDK 2.30 "
-                               "(documented); nki is required", SyntaxWarning, code.co_filename,
-                               code.co_firstlineno)
+        warnings.warn_explicit(f"{dialect.package} inside a kernel is a compilation error since SDK "
+                               f"2.{since} (documented); nki is required", SyntaxWarning,
+                               code.co_filename, code.co_firstlineno)
 
 
 def _signature(arguments, where):

@@ -7,6 +7,7 @@ import os
 import warnings
 
 from .. import _core
+from ..lowering import copied_rows
 from ..values.errors import Error, is_strict
 from . import logs
 
@@ -51,7 +52,7 @@ class Outcome:
         self.peak = {(core, space): peak for core, space, peak in found["peaks"]}
 
 
-def compile_program(recorder, options, legacy):
+def compile_program(recorder, options):
     """Applies options.compiler to a recorded program and places its memory."""
     logs.follow()
     # AWS's simulator does not look at the capacity of SBUF and PSUM (nki_simulator.rst).
@@ -59,15 +60,14 @@ def compile_program(recorder, options, legacy):
     beyond = "yes" if options.over_capacity else "warn" if simulated else "no"
     choices = {**vars(options.compiler), "over_capacity": beyond}
     found = recorder.program.compile(
-        choices, legacy, [st.id for st in recorder.storages if st.address is not None],
-        recorder.broadcasts, options.config or options.target,
+        choices, recorder.dialect.neuronxcc, [st.id for st in recorder.storages if st.address is not None],
+        copied_rows(recorder), options.config or options.target,
         [f"{k}={v}" for k, v in options.overrides.items()])
     if found["overflow"]:
         message, file, line = found["overflow"]
         problem = Error(message, rule="over_capacity", instruction="ndarray", kernel_file=file,
                         kernel_line=line)
-        why = "the legacy compiler would spill" if legacy else "AWS's simulator does not look; the " \
-            "device refuses it"
-        warnings.warn(f"{problem}\nrunning over capacity ({why})", stacklevel=3)
+        warnings.warn(f"{problem}\nrunning over capacity ({recorder.dialect.over_capacity})",
+                      stacklevel=3)
         options.over_capacity = True
     return Outcome(found)

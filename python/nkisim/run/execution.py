@@ -46,8 +46,7 @@ def _execute(recorder, options, result):
 def restart(recorder):
     """Fresh memory with the inputs in it."""
     recorder.program.restart()
-    recorder.loaded.clear()
-    recorder.load_inputs()
+    recorder.reload_inputs()
 
 
 def _attempt(recorder, options, result, undefined):

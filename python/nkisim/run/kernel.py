@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..record.dialect import NEURONXCC, NKI, Dialect
 from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
 from ..values.errors import Error, kernel_frame
@@ -73,19 +74,20 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
             raise Error(f"lnc is {lnc} and the grid {grid!r}; the launch grid is lnc",
                         rule="launch_grid", code="usage")
         grid = lnc
+    dialect = NEURONXCC if legacy else NKI
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
-        legacy = function.legacy
+        dialect = function.dialect
         function = function.func
     if ranks is not None or rank_inputs is not None:
-        if legacy:
-            raise Error("neuronxcc.nki has no collectives; several ranks run kernels of nki",
+        if not dialect.collectives:
+            raise Error(f"{dialect.package} has no collectives; several ranks run kernels of nki",
                         rule="legacy_ranks", code="usage")
         return run_world(function, args, kwargs, grid, options, rank_inputs)
     if processes is not None or client is not None:
         raise Error("processes= and client= spread the ranks of a world; ranks= is required",
                     rule="options_exclude", code="usage")
-    return run_function(function, args, kwargs, grid, options, legacy)
+    return run_function(function, args, kwargs, grid, options, dialect)
 
 
 class Kernel:
@@ -94,12 +96,12 @@ class Kernel:
     __test__ = False  # a kernel called test_... is no test
 
     def __init__(self, function: Callable[..., Any], grid: Any = None, target: str | None = None,
-                 legacy: bool = False, **settings: Any) -> None:
+                 dialect: Dialect = NKI, **settings: Any) -> None:
         functools.update_wrapper(self, function)
         self.func = function
         self.grid = grid
         self.target = target
-        self.legacy = legacy
+        self.dialect = dialect
         self.settings = settings
         self.result: Result | None = None
         self.number = len(KERNELS)
@@ -120,10 +122,10 @@ class Kernel:
                 return value
         try:
             self.result = run_function(self.func, args, kwargs, self.grid, self.options(),
-                                       self.legacy)
+                                       self.dialect)
         except Error as problem:
-            if self.legacy:
-                _raise_legacy_index_error(problem)
+            if self.dialect.flat_index_errors:
+                _raise_flat_index_error(problem)
             raise problem.with_traceback(kernel_frames(problem.__traceback__)) from None
         return self.result.outputs
 
@@ -135,15 +137,16 @@ class Kernel:
         frame = kernel_frame()
         place = (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
         scheduled = _scheduled(self.func, pairs_of(edges, place), place)
-        return Kernel(scheduled, self.grid, self.target, self.legacy, **self.settings)
+        return Kernel(scheduled, self.grid, self.target, self.dialect, **self.settings)
 
     def options(self) -> Options:
-        """How a call runs: as the environment and, for legacy kernels, the decorator say. What is
+        """How a call runs: as the environment and, in some dialects, the decorator say. What is
         undefined in an output is an error, but a warning with mode="simulation": AWS's simulator
         does not look for it, and two of its own one-instruction tests leave a part of an output
         unwritten and compare the rest (nc_match_replace8, load_store_indirect)."""
-        simulated = self.legacy and self.settings.get("mode") == "simulation"
-        return Options(self.target if self.legacy and self.target else None,
+        decides = self.dialect.decorator_decides
+        simulated = decides and self.settings.get("mode") == "simulation"
+        return Options(self.target if decides and self.target else None,
                        undefined=self.settings.get("undefined", "warn" if simulated else "error"),
                        compiler=Choices(_flags(self)))
 
@@ -168,7 +171,7 @@ class LaunchedKernel(Kernel):
     """kernel[grid]: the kernel with a launch grid. Short, as torch.compile follows it."""
 
     def __init__(self, kernel, grid):
-        for name in ("func", "target", "legacy", "settings", "number", "__name__", "__doc__",
+        for name in ("func", "target", "dialect", "settings", "number", "__name__", "__doc__",
                      "__wrapped__"):
             if hasattr(kernel, name):
                 setattr(self, name, getattr(kernel, name))
@@ -181,8 +184,8 @@ def _flags(function):
     return str(getattr(function, "settings", {}).get("additional_compile_opt") or "")
 
 
-def _raise_legacy_index_error(problem):
-    """The legacy simulator raised NumPy's IndexError, in flat elements, for indirect addresses."""
+def _raise_flat_index_error(problem):
+    """NumPy's IndexError, in flat elements, for an indirect address out of bounds."""
     recorder = problem.__dict__.get("recorder")
     if problem.rule != "index_out_of_bounds" or not problem.limit or recorder is None:
         return

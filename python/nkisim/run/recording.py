@@ -9,11 +9,12 @@ import types
 import warnings
 
 from .. import lowering
+from ..record.dialect import NKI
 from ..record.instances import Instances
 from ..record.launch import Launch
-from ..record.loops import with_loops_finished
 from ..record.misuse import as_error, is_library
 from ..record.recorder import Recorder, recording, state
+from ..record.traced import with_loops_finished
 from ..values.errors import Error, is_ours
 from ..values.storage import BUFFERS
 from ..values.tensor import NkiTensor
@@ -123,30 +124,29 @@ class _NoCollection:
 _keywords, _no_collection = _Keywords(), _NoCollection()
 
 
-def record(function, args, kwargs, grid=None, options=None, legacy=False, values=True):
+def record(function, args, kwargs, grid=None, options=None, dialect=NKI, values=True):
     """Runs `function` once per program instance; (recorder, returned value, arguments). With
     `values` false, arguments are whatever has a shape and a dtype."""
-    recorded = _record(function, args, kwargs, grid, options, legacy, values)
-    if recorded[0].left_traced:
+    recorded = _record(function, args, kwargs, grid, options, dialect, values)
+    if recorded[0].loops.left_traced:
         finished = with_loops_finished(function)
         if finished is not None:
             warnings.warn("a return at the end of an affine or sequential loop: the legacy compiler traced "
                           "the loop's body once, so all iterations run (assumed)", stacklevel=2)
-            return _record(finished, args, kwargs, grid, options, legacy, values)
+            return _record(finished, args, kwargs, grid, options, dialect, values)
     return recorded
 
 
-def _record(function, args, kwargs, grid, options, legacy, values):
+def _record(function, args, kwargs, grid, options, dialect, values):
     options = options or Options()
-    recorder = Recorder(options.target, options)
-    recorder.legacy = legacy
-    launch = Launch(grid, legacy)
+    recorder = Recorder(options.target, options, dialect)
+    launch = Launch(grid, dialect)
     arguments = Arguments(recorder, values)
     names = _parameter_names(function, args)
     previous = state.recorder, state.emit
     state.recorder, state.emit = recorder, recorder.emit
     token = recording.set(True)
-    if not legacy:
+    if dialect.buffer_keywords:
         _keywords.add()
     try:
         args = [arguments.convert(a, n) for a, n in zip(args, names)]
@@ -164,7 +164,7 @@ def _record(function, args, kwargs, grid, options, legacy, values):
         raise
     finally:
         recorder.instances = None  # it holds the recorder
-        if not legacy:
+        if dialect.buffer_keywords:
             _keywords.remove()
         state.recorder, state.emit = previous
         recording.reset(token)
@@ -178,11 +178,11 @@ def _call(recorder, function, args, kwargs):
     value = function(*args, **kwargs)
     recorder.flush()
     _check_loops(recorder)
-    return _stored(recorder, value) if recorder.legacy and first else value
+    return _stored(recorder, value) if recorder.dialect.returns_tiles and first else value
 
 
 def _stored(recorder, value):
-    """The legacy simulator also hands back tiles: they are stored to HBM first."""
+    """Tiles that a kernel returns are stored to HBM first."""
     if isinstance(value, NkiTensor) and value.st.on_chip:
         out = recorder.ndarray(value.shape, value.dtype, "hbm", value.st.name)
         lowering.store(out, value)
@@ -193,15 +193,16 @@ def _stored(recorder, value):
 
 
 def _check_loops(recorder):
-    if recorder.loops:
-        site = recorder.loops[-1][0]
+    loops = recorder.loops
+    if loops.open:
+        site = loops.open[-1][0]
         if isinstance(site, tuple):  # a register asked for its truth
             code, line = site
             raise Error("the loop that begins here does not come back to its condition (break, "
                         "return, or a register in `if`); the device runs its body to the end",
                         rule="dynamic_loop",
                         instruction="while", kernel_file=code.co_filename, kernel_line=line)
-        file, line = recorder.left_loop or ("", 0)
+        file, line = loops.left or ("", 0)
         raise Error("break or return inside a dynamic loop; the device runs its body to the end",
                     rule="dynamic_loop",
                     instruction="dynamic_range", kernel_file=file, kernel_line=line)

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from ..record import strict
+from ..record.dialect import NKI
 from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from ..values.tensor import NkiTensor
@@ -23,10 +24,10 @@ LISTENERS = [neff.keep]
 SESSIONS = []
 
 
-def run_function(function, args, kwargs, grid, options, legacy=False):
+def run_function(function, args, kwargs, grid, options, dialect=NKI):
     """Runs a plain kernel function as `options` say; arguments it writes are updated."""
     hostarrays.settle((args, kwargs))
-    result = _run(function, args, kwargs, grid, options, legacy)
+    result = _run(function, args, kwargs, grid, options, dialect)
     for listener in list(LISTENERS):
         listener(result)
     return result
@@ -41,15 +42,15 @@ class Prepared:
         self.result = result
 
 
-def prepare(function, args, kwargs, grid, options, legacy=False):
+def prepare(function, args, kwargs, grid, options, dialect=NKI):
     """Records and compiles a kernel; its arguments are to be loaded yet."""
-    checked = strict.enabled() and not legacy  # the legacy compiler traced plain Python
-    if legacy and strict.enabled():
-        strict.check_legacy(function)
+    checked = strict.enabled() and dialect.reads_source
+    if strict.enabled():
+        strict.check_dialect(function, dialect)
     if checked:
         strict.scan(function)
         strict.check_arguments(function, args, kwargs)
-    recorder, returned, arguments = record(function, args, kwargs, grid, options, legacy)
+    recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
     recorder.program.finish()
     spans = recorder.program.lifetimes()
     written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
@@ -62,15 +63,15 @@ def prepare(function, args, kwargs, grid, options, legacy=False):
     if SESSIONS and options.timing:
         options.files.setdefault("session", SESSIONS[-1]())
     result = Result(recorder, options, getattr(function, "__name__", "kernel"))
-    result.compiled = compile_program(recorder, options, legacy)
+    result.compiled = compile_program(recorder, options)
     result.peak = result.compiled.peak
     recorder.placed = True
     return Prepared(recorder, returned, arguments, written, result)
 
 
-def _run(function, args, kwargs, grid, options, legacy):
+def _run(function, args, kwargs, grid, options, dialect):
     begin = time.perf_counter()
-    kernel = prepare(function, args, kwargs, grid, options, legacy)
+    kernel = prepare(function, args, kwargs, grid, options, dialect)
     recorder, arguments, result = kernel.recorder, kernel.arguments, kernel.result
     restart(recorder)
     for _, t in kernel.written:  # the caller's array is about to change

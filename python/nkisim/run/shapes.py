@@ -62,7 +62,7 @@ def record_shapes(kernel, args, kwargs, grid=None, options=None):
     try:
         recorder, returned, arguments = record(
             kernel.func, args, kwargs, kernel.grid if grid is None else grid,
-            options or kernel.options(), kernel.legacy, values=False)
+            options or kernel.options(), kernel.dialect, values=False)
     except Error as problem:
         raise problem.with_traceback(kernel_frames(problem.__traceback__)) from None
     recorder.program.finish()

@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import _core
 from ..record import strict
-from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT, as_bytes
+from ..record.reading import as_bytes
+from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from . import hostarrays, spread
 from .execution import restart

@@ -195,7 +195,7 @@ def _simulate(args, module, path, name):
                       compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}),
                       confidence=args.confidence)
     result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
-                          options, kernel.legacy)
+                          options, kernel.dialect)
     if reference is not None and not result.partial:
         outputs = _written(before, given) if result.outputs is None else result.outputs
         report.outputs = compare(outputs, reference(**_copies(before)), args.rtol, args.atol)

@@ -19,7 +19,7 @@ class VirtualRegister:
         return f"<register {self.id}>"
 
     def __bool__(self):
-        return self._recorder().while_test(self)
+        return self._recorder().loops.while_test(self)
 
     def _refuse(self, *_):
         fail("register_arithmetic",

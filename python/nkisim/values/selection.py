@@ -145,8 +145,8 @@ class Empty:
 
 
 def _outside(view, key, d, start, stop, step):
-    """A legacy mask may still cut what reaches beyond the tensor; anything else is an error."""
-    if view.st.recorder.legacy and 0 <= start < stop:
+    """A mask may still cut what reaches beyond the tensor; anything else is an error."""
+    if view.st.recorder.dialect.masks and 0 <= start < stop:
         return subscript(view, key)
     why = "is empty" if stop <= start else "is out of bounds"
     fail("slice_out_of_bounds", _why(view, d, start, stop, step, why), kind=KernelIndexError)

@@ -127,6 +127,7 @@ def test_flash_attn_bwd_as_2_20_called_it():
         np.testing.assert_allclose(gradient, expected, atol=2e-5)
 
 
+@pytest.mark.process
 def test_forward_and_backward_are_torchs():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

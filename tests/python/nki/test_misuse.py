@@ -17,6 +17,7 @@ import nki.language as nl  # noqa: E402
 
 from api_calls import Lazy, f32, hbm, isa_calls, language_calls, make, psum, register, view_calls  # noqa: E402,I100
 from legacy_calls import legacy_calls  # noqa: E402
+from nkisim.record.dialect import NEURONXCC, NKI  # noqa: E402
 from nkisim.run.options import Options  # noqa: E402
 from nkisim.values.index import arange  # noqa: E402
 from nkisim.run.recording import record  # noqa: E402
@@ -44,7 +45,8 @@ def attempt(function, given, legacy=False):
             list(itertools.islice(called, 3))
 
     try:
-        record(kernel, (np.zeros(1, np.float32),), {}, None, Options("trn2"), legacy)
+        record(kernel, (np.zeros(1, np.float32),), {}, None, Options("trn2"),
+               NEURONXCC if legacy else NKI)
     except nkisim.Error as problem:
         return problem
     return None

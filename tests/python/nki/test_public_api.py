@@ -179,3 +179,22 @@ def test_exceptions_are_still_needed(known):
 def test_the_list_covers_every_release():
     assert {when.split("-")[0] for _, when, _ in LINES} >= {"2.20", "2.27", "2.32"}
     assert sum(module == "nki.isa" for module, _, _ in LINES) > 100
+
+
+@pytest.mark.parametrize("module", ["nki.isa", "nki.language", "nki.collectives",
+                                    "neuronxcc.nki.isa", "neuronxcc.nki.language"])
+def test_a_namespace_has_nothing_of_the_front_ends_own(module):
+    """What kernels may name: documented, or a name of another release or of the device's own.
+
+    nki_cpu_simulator, which adds modules of its own to nki's, leaves the names that kernels see alone."""
+    importlib.import_module("nki_cpu_simulator")
+    found = {n: v for n, v in vars(importlib.import_module(module)).items() if not n.startswith("_")}
+    assert [n for n, v in found.items() if inspect.ismodule(v) and n != "constants"] == []
+    assert [n for n in found if n in ("current", "fail", "state", "require_tensor", "Error",
+                                      "plain_int", "KernelValueError", "TEXTS", "OPS")] == []
+
+
+def test_nki_cpu_simulator_has_dtypes_by_their_modules_name():
+    importlib.import_module("nki_cpu_simulator")
+    from nki.language import dtypes
+    assert dtypes is importlib.import_module("nki.dtype")

@@ -62,6 +62,14 @@ def test_a_good_tree(tmp_path):
      ["nkisim.values imports nkisim.run.kernel"]),
     ("python/nkisim/run/kernel.py", "import nki\n", ["nkisim.run imports nki, which"]),
     ("python/nkisim/run/kernel.py", "from .. import run\n", ["nkisim.run imports nkisim, which"]),
+    ("python/nkisim/values/dtypes.py", "import importlib\nk = importlib.import_module('nkisim.run.kernel')\n",
+     ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above", "circle of imports"]),
+    ("python/nkisim/values/dtypes.py", "def f():\n    return __import__('nki')\n",
+     ["values/dtypes.py:2: nkisim.values imports nki, which"]),
+    ("python/nkisim/run/large.py", "class A:\n    def __init__(self):\n" + "".join(
+        f"        self.a{i} = {i}\n" for i in range(31)), ["run/large.py:1: A has 31 attributes; at most 30"]),
+    ("python/nkisim/run/large.py", "class A:\n    __slots__ = (" + "".join(f"'a{i}', " for i in range(30)) +
+     ")\n    b: int\n    c = 1\n", ["run/large.py:1: A has 31 attributes; at most 30"]),
 ])
 def test_a_broken_rule(tmp_path, name, text, said):
     code, found = check(tree(tmp_path, {**GOOD, name: text}))

@@ -1,8 +1,5 @@
 """neuronxcc.nki.language."""
 
-from nkisim.api.language import public_names as _public_names
-from nkisim.legacy import language as _language
+from nkisim.legacy.language import *  # noqa: F403
 
-globals().update(_public_names(vars(_language)))
-
-from . import constants  # noqa: E402,F401
+from . import constants  # noqa: F401

@@ -1,0 +1,17 @@
+"""What lowering makes once for a recording and uses again."""
+
+from __future__ import annotations
+
+
+class Kept:
+    """Tiles that several calls share: `recorder.of(Kept)`."""
+
+    def __init__(self):
+        self.identities = {}  # (core, rows, dtype) -> tile with ones on its diagonal
+        self.ones = {}        # (core, instance, rows, dtype) -> tile of ones
+        self.copies = []      # copies to SBUF of a row repeated in PSUM, by instruction
+
+
+def copied_rows(recorder):
+    """The instructions that copy a row repeated in PSUM to SBUF: readers may take their source."""
+    return recorder.of(Kept).copies

@@ -1,0 +1,58 @@
+"""What one API of kernels has otherwise than another: the one object that says which API is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How kernels of an API are recorded, compiled and run, where APIs differ."""
+
+    #: Short name ("nki", "neuronxcc"), and the package that kernels import.
+    name: str
+    package: str
+    #: Whether neuronx-cc's own passes compiled its kernels, whose defaults differ (docs/compiler.md).
+    neuronxcc: bool
+    #: Whether a launch grid of one axis of at most two is of the cores of a pair (LNC).
+    grid_of_cores: bool
+    #: Whether nl.sbuf and its like are also keywords of every kernel (NKI 0.1 and 0.2).
+    buffer_keywords: bool
+    #: Whether the compiler reads a kernel's source and so refuses Python (strict.py).
+    reads_source: bool
+    #: First SDK release, 2.`refused_since`, whose compiler takes such kernels no more; None: all do.
+    refused_since: int | None
+    #: Whether kernels of several ranks may be launched.
+    collectives: bool
+    #: Whether a selection may reach beyond its tensor, as a mask may still cut it.
+    masks: bool
+    #: Whether a number counts as int32 or float32 in the dtype of a result, else as its tile's dtype.
+    wide_numbers: bool
+    #: Whether nl.var looks at keepdims=, which today's documents say is ignored.
+    var_drops_dimensions: bool
+    #: Whether a tile that was stored where a tile may be is that place, until the place changes, where
+    #: the kernel reads it again; else it is copied there.
+    shares_places: bool
+    #: Whether a kernel may return tiles, which are stored to HBM then.
+    returns_tiles: bool
+    #: Whether the decorator's target and mode="simulation" say how a call runs.
+    decorator_decides: bool
+    #: Whether an index out of bounds at run time is NumPy's IndexError, in flat elements.
+    flat_index_errors: bool
+    #: Why a run over capacity is no error.
+    over_capacity: str
+
+
+NKI = Dialect(
+    name="nki", package="nki", neuronxcc=False, grid_of_cores=True, buffer_keywords=True,
+    reads_source=True, refused_since=None, collectives=True, masks=False, wide_numbers=False,
+    var_drops_dimensions=False, shares_places=False, returns_tiles=False, decorator_decides=False,
+    flat_index_errors=False,
+    over_capacity="AWS's simulator does not look; the device refuses it")
+
+NEURONXCC = Dialect(
+    name="neuronxcc", package="neuronxcc.nki", neuronxcc=True, grid_of_cores=False,
+    buffer_keywords=False, reads_source=False, refused_since=30, collectives=False, masks=True,
+    wide_numbers=True, var_drops_dimensions=True, shares_places=True, returns_tiles=True,
+    decorator_decides=True, flat_index_errors=True,
+    over_capacity="the legacy compiler would spill")

@@ -1,0 +1,122 @@
+"""Instructions that are held back until it is known where their result goes."""
+
+from __future__ import annotations
+
+import weakref
+
+from ..values.errors import Error
+from ..values.storage import PSUM, SBUF, psum, sbuf
+from ..values.tensor import NkiTensor
+from .misuse import as_error
+from .naming import assigned_name
+from .operations import KINDS
+
+_WRITTEN = (1, 2)  # of the kinds of parameters: out, inout
+
+
+class Pending:
+    """An instruction whose result tile has no place yet: an assignment may give it one.
+
+    Once one has (`target`, at `stored`), `tensor` is only a weak reference: the instruction writes
+    the target itself unless the kernel still has the tile under a name.
+    """
+
+    __slots__ = ("tensor", "emit", "location", "spaces", "kind", "target", "stored")
+
+    def __init__(self, tensor, emit, location, spaces, kind):
+        self.tensor, self.emit, self.location = tensor, emit, location
+        self.spaces, self.kind = spaces, kind
+        self.target, self.stored = None, None
+
+
+class Held:
+    """The instruction that a recorder holds back, if any, and the tiles that are in others' places.
+
+    Methods take the recorder, which holds this: a reference back would keep a program's memory.
+    """
+
+    __slots__ = ("pending", "adding", "shared")
+
+    def __init__(self):
+        self.pending = None
+        self.adding = False  # the pending instruction adds to its place in PSUM
+        self.shared = []     # (weak reference to a tile, the storage it shares)
+
+    def result(self, recorder, shape, dtype, emit, space=SBUF, spaces=(SBUF, PSUM), kind=""):
+        """A tile that the instruction made by emit(dst) will fill; see Pending."""
+        if self.pending is not None:
+            self.flush(recorder)
+        tensor = recorder.unplaced(tuple(shape), dtype, psum if space == PSUM else sbuf,
+                                   assigned_name())
+        tensor.st.compared = kind == "compare"
+        self.pending = Pending(tensor, emit, recorder.program.location(), spaces, kind)
+        return tensor
+
+    def flush(self, recorder):
+        """Gives the pending instruction a tile of its own."""
+        pending = self.pending
+        if pending is None:
+            return
+        self.pending = None
+        tensor, target = pending.tensor, pending.target
+        if target is None:
+            self._place_at(recorder, pending, tensor, True)
+            return
+        tensor = tensor()
+        if tensor is None:
+            self._place_at(recorder, pending, target, False)
+        elif recorder.dialect.shares_places and tensor.dtype is target.dtype:
+            # Its compiler had no copy here: the tile is where it was stored, until that changes.
+            self._place_at(recorder, pending, target, False)
+            tensor.become(target)
+            self.shared.append((weakref.ref(tensor), target.st))
+        else:
+            self._place_at(recorder, pending, tensor, True)
+            recorder.program.set_location(*pending.stored)
+            recorder.call("tensor_copy", dst=target, src=tensor)
+            recorder.program.set_location("", 0)
+
+    def retarget(self, recorder, dst, adds=False):
+        """Lets the pending instruction write `dst` instead, or add to it."""
+        pending = self.pending
+        if not adds:
+            pending.target, pending.stored = dst, recorder.program.location()
+            pending.tensor = weakref.ref(pending.tensor)
+            return
+        self.pending, self.adding = None, True
+        try:
+            self._place_at(recorder, pending, dst, False)
+        finally:
+            self.adding = False
+
+    def part(self, recorder, op, args):
+        """Gives tiles a place of their own before what they share with a target is written."""
+        written = [a.st for a, kind in zip(args, KINDS[op])
+                   if kind in _WRITTEN and isinstance(a, NkiTensor)]
+        kept, self.shared = self.shared, []
+        for reference, st in kept:
+            tensor = reference()
+            if tensor is None or tensor.st is not st:
+                continue
+            if st not in written:
+                self.shared.append((reference, st))
+                continue
+            own = recorder.ndarray(tensor.shape, tensor.dtype, sbuf)
+            recorder.call("tensor_copy", dst=own, src=tensor)
+            tensor.become(own)
+
+    def _place_at(self, recorder, pending, dst, allocate):
+        recorder.program.set_location(*pending.location)
+        try:
+            if allocate:
+                recorder.place(dst.st)
+            pending.emit(dst)
+            if self.pending is not None:
+                self.flush(recorder)
+        except Error as problem:  # at the line of the call that was held back
+            problem.at(*pending.location)
+            raise
+        except Exception as problem:
+            raise (as_error(problem, pending.location) or problem) from None
+        finally:
+            recorder.program.set_location("", 0)

@@ -1,0 +1,86 @@
+"""Values of tiles while their kernel is recorded, and after its run."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from ..values.errors import Error, fail
+
+
+class Reading:
+    """What was loaded and what may still be read of a recording's memory.
+
+    Methods take the recorder, which holds this: a reference back would keep a program's memory.
+    """
+
+    __slots__ = ("loaded", "valueless", "tiles", "seen")
+
+    def __init__(self):
+        self.loaded = set()
+        self.valueless = []  # names of arguments known by their shapes alone
+        self.tiles = []      # on chip, perhaps held by the kernel; of the first `seen` storages
+        self.seen = 0
+
+    def load(self, recorder):
+        """Hands arrays that are not loaded yet to the program."""
+        for st in recorder.storages:
+            if st.array is not None and st.id not in self.loaded:
+                self.loaded.add(st.id)
+                recorder.program.load(st.id, as_bytes(st.array))
+
+    def check(self, recorder, view):
+        """Complains where a view can have no values yet."""
+        if self.valueless:
+            fail("recorded_on_shapes",
+                 "the kernel looks at a tile's values, but it is recorded on shapes alone (argument "
+                 f"{self.valueless[0]} has none)")
+        if recorder.loops.open:
+            raise Error("values inside a dynamic loop exist only on the device",
+                        rule="values_while_recording")
+        if view.dyn is not None:
+            raise Error("an indirect view has no values of its own; copy it first",
+                        rule="values_while_recording")
+
+    def evaluate(self, recorder):
+        """Runs what was recorded so far; what this core got from another takes its program too."""
+        if recorder.instances is None:
+            raise Error("a tensor is used outside a kernel, which failed; it has no values",
+                        rule="outside_kernel")
+        self.load(recorder)
+        instances = recorder.instances
+        while not recorder.program.evaluate(recorder.core, instances.cores, instances.complete(),
+                                            self._unreachable(recorder)):
+            instances.further()
+            self.load(recorder)
+
+    def _unreachable(self, recorder):
+        """Tiles that the kernel holds no more, so that only what is recorded can read them. (Other
+        cores may read any: with several, all are kept.)"""
+        self.tiles += [st for st in recorder.storages[self.seen:] if st.on_chip]
+        self.seen = len(recorder.storages)
+        if recorder.instances.cores > 1:
+            return []
+        kept, dead = [], []
+        for st in self.tiles:  # references: the two lists', the loop's and the call's
+            (dead if sys.getrefcount(st) <= 4 else kept).append(st)
+        self.tiles = kept
+        return [st.id for st in dead]
+
+
+def view_of(raw, view):
+    """The values of a view, from the bytes of its whole tensor."""
+    if view.is_identity():
+        return raw.view(view.dtype.dtype).reshape(view.shape)
+    st, n = view.st, view.dtype.itemsize
+    offset = view.off + view.part * (st.pitch_bytes if st.on_chip else 0)
+    words = raw[offset % n:raw.size - (raw.size - offset % n) % n].view(f"u{n}")[offset // n:]
+    flat = np.lib.stride_tricks.as_strided(words, view.shape, [s * n for s in view.strides],
+                                           writeable=False)
+    return flat.copy().view(view.dtype.dtype)  # as_strided knows no fp8
+
+
+def as_bytes(array):
+    """A contiguous array's bytes."""
+    return array.view(np.uint8) if array.dtype.kind == "V" else array.reshape(-1).view(np.uint8)
