@@ -68,7 +68,10 @@ def numpy_call(name):
     """The same arithmetic as a function without arguments, or None where NumPy has no such thing."""
     dtype, _, formula = OPS[name]
     dtype = numpy_dtype(dtype)
-    make = lambda shape, seed: normal(int(np.prod(shape)), seed).reshape(shape).astype(np.float32)
+
+    def make(shape, seed):
+        return normal(int(np.prod(shape)), seed).reshape(shape).astype(np.float32)
+
     a, b, s, w = (make(shape, n).astype(dtype)
                   for n, shape in enumerate(((P, WIDTH), (P, WIDTH), (P, 1), (P, P))))
     s = s.astype(np.float32)

@@ -77,8 +77,10 @@ def main():
                     trace(path, op, rows, count)
                     for program in programs:
                         runs.setdefault((program, rows, count), []).append(seconds(program, path))
-            cost = lambda program, rows: 1e6 * (  # noqa: E731
-                min(runs[program, rows, args.loops]) - min(runs[program, 128, 0])) / args.loops
+
+            def cost(program, rows, runs=runs):
+                return 1e6 * (min(runs[program, rows, args.loops]) - min(runs[program, 128, 0])) / args.loops
+
             print(f"{op:30}", "  ".join(
                 f"{cost(p, 128):8.0f} {cost(p, 64):14.0f} ({cost(p, 64) / max(cost(p, 128), 1):.1f})"
                 for p in programs), flush=True)

@@ -7,7 +7,6 @@ runs alternate and the least of each counts, without recording.
 """
 
 import sys
-import time
 
 import nki.collectives as ncc
 import nki.isa as nisa

@@ -23,8 +23,9 @@ except ImportError:
     lizard = None
 
 #: Each includes only its own files and those of rooms before it. The longest prefix counts.
-CPP_ROOMS = ("isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops", "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace",
-             "src/run", "src/device_profile", "src/report", "src/cli", "python/binding")
+CPP_ROOMS = ("isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
+             "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
+             "src/device_profile", "src/report", "src/cli", "python/binding")
 #: Packages below python/; a package that is not named itself is in its parent's place.
 PYTHON_ROOMS = ("nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
                 "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",

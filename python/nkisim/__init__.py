@@ -22,7 +22,8 @@ from .tools.timeline import Timeline
 from .values.errors import Error, KernelIndexError, KernelTypeError, KernelValueError
 from .values.shape import Shape
 
-__all__ = ["run", "per_rank", "WorldResult", "RankResult", "shapes", "install", "Result", "Recording", "Shape", "Timeline", "Options", "Kernel",
+__all__ = ["run", "per_rank", "WorldResult", "RankResult", "shapes", "install", "Result", "Recording", "Shape",
+           "Timeline", "Options", "Kernel",
            "Error", "KernelIndexError", "KernelTypeError", "KernelValueError"]
 
 

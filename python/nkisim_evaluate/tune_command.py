@@ -205,7 +205,7 @@ def run(args):
                   args.seed, args.jobs, args.journal or f"{first}.tune.jsonl", args.scheduler)
     try:
         with progress(tuner.trials) as bar:
-            for _, record in tuner.run():
+            for _ in tuner.run():
                 best = tuner.found.best
                 bar.set_postfix_str(f"best {best[1]['latency_us']:.2f} us" if best else "")
                 bar.update()

@@ -256,7 +256,7 @@ def _of_ranks(run_one, most):
             raise InferenceException(str(problem)) from problem
         for rank, tensors in enumerate(outputs):
             path = os.path.join(folder, f"output_worker_{rank}") if ranks > 1 else folder
-            getattr(self, "__dump_tensors__")(path, tensors, lambda name: name)
+            self.__dump_tensors__(path, tensors, lambda name: name)
         return folder
     return run
 

@@ -2,15 +2,17 @@
 
     python tests/conformance/library_suite.py DIR [--only core/mlp] [--sample 6] [--seconds 120]
 
-DIR is a checkout of aws-neuron/nki-library, nkisim must be on the path, and the environment needs
-torch and what the checkout's README asks for. A family is a folder of tests. Of each test function --sample tests are run, evenly chosen (one that is
-skipped as it runs, or too large, makes room for the next), and all of a family of at most --full.
-Tests that the suite itself skips in simulation, or on the target, are counted apart. Kernels, references and tolerances are its own; library_plugin.py stands in for
-what was not published. With --mx only tests with "mx" in their file's or function's name run.
+DIR is a checkout of aws-neuron/nki-library, nkisim must be on the path, and the environment needs torch and
+what the checkout's README asks for. A family is a folder of tests. Of each test function --sample tests are
+run, evenly chosen (one that is skipped as it runs, or too large, makes room for the next), and all of a
+family of at most --full. Tests that the suite itself skips in simulation, or on the target, are counted
+apart. Kernels, references and tolerances are its own; library_plugin.py stands in for what was not
+published. With --mx only tests with "mx" in their file's or function's name run.
 
-A test may take --seconds of the processor's time and --memory GiB, its reference and arrays included,
-and its kernel arguments of --megabytes; what takes more is "too large" and counted apart. --keep writes pytest's report and output of each family
-to a folder, with the host memory of every test; the ten largest kernels are printed from them.
+A test may take --seconds of the processor's time and --memory GiB, its reference and arrays included, and
+its kernel arguments of --megabytes; what takes more is "too large" and counted apart. --keep writes
+pytest's report and output of each family to a folder, with the host memory of every test; the ten largest
+kernels are printed from them.
 """
 
 import argparse

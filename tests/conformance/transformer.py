@@ -167,7 +167,8 @@ class Simulated:
         mask[-1] = 1  # the active token, whose place is the cache's last
         rates = 10000.0 ** (-torch.arange(0, D, 2) / D)
         out, turned = kernels.attention[1](
-            q.reshape(KV_HEADS, GROUP, 1, D), k[:, None, None], v[:, None, None], self.keys[layer], self.values[layer], mask, config, rates[:, None],
+            q.reshape(KV_HEADS, GROUP, 1, D), k[:, None, None], v[:, None, None], self.keys[layer],
+            self.values[layer], mask, config, rates[:, None],
             torch.full((KV_HEADS, 1), float(position)))
         self.keys[layer, :, 0, :, position] = turned[:, 0, :, 0]
         self.values[layer, :, 0, position] = v

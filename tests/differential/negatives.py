@@ -164,8 +164,8 @@ def illegal_start(case, inst, r):
     if view is None or inst.op in DMA or view.parts + 1 > 127:
         return None
     t = view.tensor
-    t.partition, view.part, view.text = 0, r.choice([p for p in (1, 2, 16, 31, 33, 48, 63, 65)
-                                                     if p + view.parts <= 128]) if view.parts < 127 else 1, None  # fmt: skip
+    starts = [p for p in (1, 2, 16, 31, 33, 48, 63, 65) if p + view.parts <= 128]
+    t.partition, view.part, view.text = 0, r.choice(starts) if view.parts < 127 else 1, None
     rows = view.part + view.parts
     t.data = t.data[:1].repeat(rows, axis=0)
     t.shape[0] = rows

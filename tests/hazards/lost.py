@@ -333,7 +333,8 @@ def sent_to_itself(right):
 LOST, CROSSES = "its result is lost", "that it reads as other elements of"
 CASES = {
     stored_twice: LOST, stored_again: LOST, stored_in_turns: LOST, loaded_in_turns: LOST,
-    stored_by_a_counter: LOST, overwritten_in_halves: LOST, stored_over_in_columns: LOST, loaded_again: LOST, computed_again: LOST,
+    stored_by_a_counter: LOST, overwritten_in_halves: LOST, stored_over_in_columns: LOST, loaded_again: LOST,
+    computed_again: LOST,
     filled_too_late: LOST, begun_anew: LOST, begun_anew_in_a_loop: LOST, overwritten_by_rows: LOST,
     cleared_through_a_tile: LOST,
     overwritten_in_a_branch: LOST, only_the_sum_is_wanted: LOST,

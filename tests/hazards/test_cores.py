@@ -23,7 +23,7 @@ def draw(rng):
     barriers = rng.randint(0, 3)
     for core in (0, 1):
         left = barriers
-        for number in range(rng.randint(2, 7) + barriers):
+        for _ in range(rng.randint(2, 7) + barriers):
             tile = (f"t{core}{rng.randrange(3)}", 0, 4)
             low = rng.choice([0, 0, 2, 4])
             place = (rng.choice("mn"), low, low + 4)

@@ -4,7 +4,6 @@ Three dynamic addresses: the loop register moves through the indices and the out
 picks 128 rows at a time (one per partition), and a single number in SBUF picks the row that is
 added to them all.
 """
-import numpy as np
 
 ABOUT = "out[i] = table[index[i]] + bias[chosen]: register loop, vector and scalar indirection"
 TARGETS = ("trn1", "inf2", "trn2", "trn3")

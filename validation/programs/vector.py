@@ -33,13 +33,13 @@ def vector_add(target="trn2", n=25600, rows=128, columns=1, ahead=8, engine="gps
 def mamba(target="trn1", version=2, channels=4096, seq=512, states=16, capacity=None):
     """The selective scan of the fused Mamba tutorial, loop orders v1, v2 and v3.
 
-    v1 has the loop over states outside the one over channels, as the tutorial prints it, and loads
-    delta and u for every two states: its profile tells of about seven reloads of each. v2 loads them
-    once per 128 channels, v3 also cuts the sequence into pieces of 512. The compiler's part, as the zoomed profile of v2 with 8192 steps shows it: the
-    product of delta and u leaves the loop over states (four VectorE instructions per state remain);
-    the tensor engine broadcasts rows of B and C into PSUM; ScalarE copies them to SBUF if they do
-    not fit a bank. Where they do, two states are interleaved, so that VectorE does not wait for its
-    own results: the durations in the profile of v2 with 512 steps overlap.
+    v1 has the loop over states outside the one over channels, as the tutorial prints it, and loads delta
+    and u for every two states: its profile tells of about seven reloads of each. v2 loads them once per 128
+    channels, v3 also cuts the sequence into pieces of 512. The compiler's part, as the zoomed profile of v2
+    with 8192 steps shows it: the product of delta and u leaves the loop over states (four VectorE
+    instructions per state remain); the tensor engine broadcasts rows of B and C into PSUM; ScalarE copies
+    them to SBUF if they do not fit a bank. Where they do, two states are interleaved, so that VectorE does
+    not wait for its own results: the durations in the profile of v2 with 512 steps overlap.
     """
     built = _Mamba(target, version, channels, seq, states)
     return fit(built.write(), capacity)

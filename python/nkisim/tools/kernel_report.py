@@ -139,7 +139,7 @@ class Report:
             print(json.dumps(out, indent=1))
         else:
             self._lines(result)
-        for text, kept, message in self.budgets:
+        for _, kept, message in self.budgets:
             if not kept:
                 print(f"nkisim: over budget: {message}", file=sys.stderr)
         if result.partial:

@@ -130,7 +130,7 @@ def _name_of(value):
         return "int32"
     if value is bool:
         return "bool"
-    if hasattr(value, "dtype") and isinstance(getattr(value, "dtype"), np.dtype):
+    if hasattr(value, "dtype") and isinstance(value.dtype, np.dtype):
         return value.dtype.name
     text = str(value)  # torch.bfloat16, jax dtypes
     if text.startswith("torch."):

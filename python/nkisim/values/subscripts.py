@@ -281,7 +281,7 @@ def _cut_rows(index, rows, view):
 
 
 def _check_limits(bad, box, lead, shape, out):
-    for d, size, const, coefs in bad.limits:
+    for _, size, const, coefs in bad.limits:
         low = high = const
         for at, c in coefs.items():
             first, last = c * box[at + lead][0], c * (box[at + lead][1] - 1)

@@ -50,7 +50,7 @@ def sbuf_usage(s):
         mine = which[t.core[which] == core]
         times = np.concatenate([first[mine], last[mine]])
 
-        def share(weight):
+        def share(weight, mine=mine, times=times):
             change = t.bytes[mine] * weight / size
             return steps(times, np.concatenate([change, -change]))
 

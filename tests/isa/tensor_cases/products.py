@@ -36,8 +36,8 @@ def matmul_values():
     s, v, std = operands("bfloat16")
     case(op, "accumulates onto its own result", std, TWICE,
          expect={"d": product(s, v, product(s, v))})
-    case(op, "full size", dict(zip("smd", (T("bfloat16", a := tile(305, 128, 128, "bfloat16")),
-                                           T("bfloat16", b := tile(306, 128, 512, "bfloat16")),
+    case(op, "full size", dict(zip("smd", (T("bfloat16", tile(305, 128, 128, "bfloat16")),
+                                           T("bfloat16", tile(306, 128, 512, "bfloat16")),
                                            psum("float32", 128, 512)))), args,
          parts=[{"opcode": "LDWEIGHTS", "unit": "Tensor", "elements": 128, "rows": 128,
                  "columns": 128, "sbuf_read_bytes": 32768, "flops": 0},

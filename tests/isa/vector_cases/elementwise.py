@@ -38,7 +38,7 @@ def sums_of_tiles():
 
 
 def words_of_tiles():
-    op, (a, b, std, args) = "tensor_tensor", two_tiles()
+    op, (_a, _b, _std, args) = "tensor_tensor", two_tiles()
     i = rng(5).integers(-2**31, 2**31, (4, 8)).astype(np.int32)
     j = rng(6).integers(-2**31, 2**31, (4, 8)).astype(np.int32)
     words = {"a": T("int32", i), "b": T("int32", j), "c": out("int32", 4, 8)}
@@ -166,7 +166,7 @@ def sums_with_numbers():
 
 
 def words_with_numbers():
-    op, (a, v, std, args) = "tensor_scalar", tile_and_column()
+    op, (_a, _v, std, args) = "tensor_scalar", tile_and_column()
     u, m, bits = random_bits()
     case(op, "mask and shift bits", bits,
          {**args, "op0": "bitwise_and", "operand0": "m", "op1": "right_shift", "operand1": 3},
@@ -195,7 +195,7 @@ def words_with_numbers():
 
 
 def scalar_engines():
-    op, (a, v, std, args) = "tensor_scalar", tile_and_column()
+    op, (a, _v, std, args) = "tensor_scalar", tile_and_column()
     bits = random_bits()[2]
     case(op, "multiply and add on ScalarE", std,
          {**args, "op0": "multiply", "operand0": 2.0, "op1": "add", "operand1": 1.0,
@@ -215,7 +215,7 @@ def scalar_engines():
 
 
 def scalar_operands():
-    op, (a, v, std, args) = "tensor_scalar", tile_and_column()
+    op, (a, _v, std, args) = "tensor_scalar", tile_and_column()
     bits = random_bits()[2]
     case(op, "bitvec and arithmetic mixed", bits,
          {**args, "op0": "bitwise_and", "operand0": 1, "op1": "add", "operand1": 1.0},

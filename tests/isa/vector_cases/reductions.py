@@ -269,4 +269,5 @@ def select_reduce():
          error="reduce_res is int32")
 
 
-ALL = [tensor_reduce, bn, tensor_partition_reduce, tensor_scalar_cumulative, tensor_scalar_reduce, range_select, select_reduce]
+ALL = [tensor_reduce, bn, tensor_partition_reduce, tensor_scalar_cumulative, tensor_scalar_reduce, range_select,
+       select_reduce]

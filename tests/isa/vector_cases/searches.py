@@ -2,7 +2,7 @@
 import ml_dtypes
 import numpy as np
 
-from .table import F32, T, as_f32, case, cast, out, rng, tile
+from .table import F32, T, as_f32, case, out, rng, tile
 
 
 def max8():

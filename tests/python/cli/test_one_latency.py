@@ -101,7 +101,8 @@ def nkisim_says(*words, code=0):
 def tool(*words, code=0):
     """A command of nkisim_profile, in the folder of the file that it is given."""
     done = subprocess.run([sys.executable, "-m", "nkisim_profile", *map(str, words)], text=True,
-                          cwd=pathlib.Path(words[1]).parent, capture_output=True, env={**os.environ, "NKISIM_PROGRAM": PROGRAM})
+                          cwd=pathlib.Path(words[1]).parent, capture_output=True,
+                          env={**os.environ, "NKISIM_PROGRAM": PROGRAM})
     assert done.returncode == code, done.stderr
     return done
 
@@ -206,7 +207,7 @@ def test_two_ranks(tmp_path, name, cores, how):
     for rank, session in enumerate(shown):  # what each of them says of itself
         explained = re.findall(rf"\n{rank} +([\d.]+) ", text)[1:]  # not of one that is as another
         agree({"run": us(text, f"\n{rank}  "), "--json": said["ranks"][rank]["latency_us"],
-               **{"--explain": float(us_) for us_ in explained},
+               **{f"--explain, {n}": float(us_) for n, us_ in enumerate(explained)},
                "Python": result[rank].latency_us, "repr": us(repr(result[rank]), ",")}, of_events(session))
     agree({"run": us(text, "all"), "--budget": us(text, "kept, total_time is"),
            "--json": said["latency_us"], "--json, totals": said["totals"]["total_time"] * 1e6,

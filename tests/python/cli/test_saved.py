@@ -72,4 +72,4 @@ def test_any_name_of_a_tile_can_be_saved(tmp_path, ending, name):
 
     result = nkisim.run(kernel, np.ones((8, 4), np.float32))
     result.save(tmp_path / f"k.{ending}")
-    done = cli("run", tmp_path / f"k.{ending}", "--expect", tmp_path / "k.expected.npz")
+    cli("run", tmp_path / f"k.{ending}", "--expect", tmp_path / "k.expected.npz")

@@ -160,7 +160,7 @@ def test_a_kernel_is_recorded_for_each_target(tmp_path):
     words = ("k.py:double", "--arg", "x=f32[128,512]")
     found = points(sweep(tmp_path, *words, "--target", "trn1,trn3", "--json"))
     for (target,), summary in found.items():
-        alone = python("-m", "nkisim", "kernel", *words, "--target", target, "--summary-json",
+        python("-m", "nkisim", "kernel", *words, "--target", target, "--summary-json",
                        "one.json", cwd=tmp_path, env=environment())
         one = json.loads((tmp_path / "one.json").read_text())
         assert summary["total_time"] == next(iter(one.values()), one)["total_time"]

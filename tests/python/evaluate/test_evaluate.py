@@ -163,7 +163,8 @@ CHEATS = {
     "reads a second name of the reference": (
         "reference", kernel_with("open('REFERENCE.twin').read()")),
     "reads the reference's bytecode": (
-        "reference", kernel_with("import importlib.util as u\n    open(u.cache_from_source('REFERENCE'), 'rb').read()")),
+        "reference", kernel_with(
+            "import importlib.util as u\n    open(u.cache_from_source('REFERENCE'), 'rb').read()")),
     "reads the reference": ("reference", kernel_with("open('REFERENCE').read()")),
     "reads files": ("files", kernel_with("open('/etc/hostname').read()")),
     "lists folders": ("files", kernel_with("os.listdir('/tmp')")),

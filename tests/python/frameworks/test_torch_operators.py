@@ -191,5 +191,5 @@ def test_nki_jit_in_its_spellings():
 def test_what_the_packages_lack_they_say():
     import torch_neuronx
     with pytest.raises(AttributeError, match="torch_neuronx.trace is not part of nkisim"):
-        torch_neuronx.trace
+        torch_neuronx.trace()
     assert np.isfinite(sine(X).numpy()).all()

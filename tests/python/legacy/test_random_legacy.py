@@ -155,7 +155,8 @@ class Maker:
 
     def run(self):
         steps = (self.load, self.load, self.load, self.load_part, self.load_masked, self.overwrite,
-                 self.product, self.turned, self.turned_parts, self.statistics, self.arithmetic, self.arithmetic, self.narrow,
+                 self.product, self.turned, self.turned_parts, self.statistics, self.arithmetic, self.arithmetic,
+                 self.narrow,
                  self.store, self.store_narrow, self.spill)
         for block in range(2):
             nl.store(self.scratch[block], nl.load(self.x[block]))

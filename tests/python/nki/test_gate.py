@@ -144,7 +144,7 @@ def test_the_release_is_one_that_is_known(tmp_path):
 @pytest.mark.parametrize("sdk", SDKS)
 @pytest.mark.parametrize("trace", sorted((ROOT / "traces").glob("*.jsonl")), ids=lambda p: p.stem)
 def test_the_repositorys_traces_are_clean(trace, sdk):
-    done = cli("check", trace, "--strict", "--sdk", sdk)
+    cli("check", trace, "--strict", "--sdk", sdk)
 
 
 # ---- kernels ---------------------------------------------------------------------------------

@@ -111,4 +111,4 @@ def test_a_scalar_of_a_dtype_is_made_of_numbers_only(name):
             "for wrong in (nl.int32, 'x', int, object()):\n"
             "    try:\n        d(wrong)\n    except (nkisim.Error, TypeError, ValueError):\n"
             "        continue\n    raise SystemExit(f'{wrong!r} was taken')\n")
-    done = python("-c", code)
+    python("-c", code)

@@ -142,14 +142,14 @@ def _matches(pattern, text):
 
 
 def _missing():
-    for module, when, rest in LINES:
+    for module, _, rest in LINES:
         name = re.match(r"[\w.]+", rest)[0]
         if _find(module, name) is None:
             yield f"{module} {name}"
 
 
 def _differences():
-    for module, when, rest in LINES:
+    for module, _, rest in LINES:
         name = re.match(r"[\w.]+", rest)[0]
         found = _find(module, name)
         if found is not None:

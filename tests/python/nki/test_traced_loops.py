@@ -70,7 +70,7 @@ def test_other_loops_and_one_iteration_are_pythons():
     def ranges(x):
         out = nl.ndarray((125, 64), dtype=x.dtype, buffer=nl.shared_hbm)
         for i in nl.static_range(2):
-            for j in nl.affine_range(1):
+            for _ in nl.affine_range(1):
                 nl.store(out, nl.load(x[i * 125:i * 125 + 125]))
                 return out
 

@@ -15,7 +15,7 @@ TRACE = ROOT / "traces/flash_attention.jsonl"
 def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parquet")
     cli("run", TRACE, "--timing-only", "--session", folder / "s.npz")
-    done = cli("view", folder / "s.npz", "-f", "parquet", "-o", folder / "tables")
+    cli("view", folder / "s.npz", "-f", "parquet", "-o", folder / "tables")
     return folder / "tables"
 
 

@@ -14,8 +14,11 @@ pytestmark = pytest.mark.process
 def chrome_slices(path):
     """{track: [(start ns, end ns, name, args)]} and the process names; checks the nesting."""
     events = json.loads(path.read_text())["traceEvents"]
-    named = lambda what: {(e["pid"], e.get("tid") if what == "thread_name" else 0): e["args"]["name"]
-                          for e in events if e["ph"] == "M" and e["name"] == what}
+
+    def named(what):
+        return {(e["pid"], e.get("tid") if what == "thread_name" else 0): e["args"]["name"]
+                for e in events if e["ph"] == "M" and e["name"] == what}
+
     threads, processes = named("thread_name"), named("process_name")
     done = collections.defaultdict(list)
     for e in events:

@@ -133,7 +133,7 @@ def test_every_step_is_complete():
     for step in STEPS.values():
         assert ("run" in step) != ("uses" in step)
         if "run" in step:
-            checked = run("bash", "-n", input=step["run"])
+            run("bash", "-n", input=step["run"])
             assert not EXPRESSION.search(step["run"]), "inputs reach the shell by its environment"
     named = set(re.findall(r"inputs\.(\w+)", (ROOT / "action.yml").read_text()))
     assert named == set(ACTION["inputs"])

@@ -56,7 +56,7 @@ def test_neighbours_on_one_stack_slow_each_other_down():
     """Cores 0 and 1 share an HBM stack, cores 1 and 2 do not."""
     def kernel(x, rounds):
         out = nl.ndarray((128, 8192), dtype=x.dtype, buffer=nl.shared_hbm)
-        for i in range(rounds):
+        for _ in range(rounds):
             for engine in (nisa.sync_engine, nisa.scalar_engine):
                 tile = nl.ndarray((128, 8192), dtype=x.dtype, buffer=nl.sbuf)
                 nisa.dma_copy(dst=tile, src=x, engine=engine, dge_mode=nisa.dge_mode.hwdge)
