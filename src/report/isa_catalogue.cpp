@@ -181,7 +181,7 @@ Json op_json(const OpSpec& op) {
 
 std::string catalogue_json() {
   Json j;
-  j["generated_by"] = "nkisim isa --json; regenerate with scripts/fresh --write";
+  j["generated_by"] = "nkisim isa --json";
   j["instructions"] = Json::array();
   for (const OpSpec* op : isa::op_table()) j["instructions"].push_back(op_json(*op));
   j["dtypes"] = dtype_names(isa::kAnyDtype);

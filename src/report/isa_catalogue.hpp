@@ -1,4 +1,4 @@
-// The instruction table as documents: what `nkisim isa` shows and what docs and isa.json hold.
+// The instruction table as documents: what `nkisim isa` shows, and docs/instructions.md.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,9 +8,10 @@
 
 namespace nkisim {
 
-/// One op with parameters, engines and generations. Stable keys; consumed by the Python front end.
+/// One op with parameters, engines and generations. Stable keys.
 [[nodiscard]] nlohmann::ordered_json op_json(const isa::OpSpec& op);
-/// Every op, dtype, ALU operator and activation function (the content of isa/isa.json).
+/// Every op, dtype, ALU operator and activation function (`nkisim isa --json`, and isa.json of a
+/// build).
 [[nodiscard]] std::string catalogue_json();
 /// docs/instructions.md.
 [[nodiscard]] std::string catalogue_markdown();
