@@ -7,6 +7,7 @@ Expected values come from NumPy and ml_dtypes alone. The format is described in
 tests/src/cases_test.cpp.
 """
 import json
+import math
 import pathlib
 import sys
 
@@ -21,6 +22,17 @@ BUILDERS = (elementwise.ALL + copies.ALL + reductions.ALL + searches.ALL + produ
 OPS = pathlib.Path(__file__).resolve().parents[2] / "isa" / "ops"
 
 
+def same(a, b):
+    """Are two tables equal but for the last digits of NumPy's float64 functions, which are another processor's own?"""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-14) or (math.isnan(a) and math.isnan(b))
+    return type(a) is type(b) and a == b
+
+
 def main():
     for build in BUILDERS:
         with np.errstate(all="ignore"):
@@ -29,7 +41,7 @@ def main():
     for op, cases in TABLES.items():
         text = "[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n"
         path = OPS / f"{op}.cases.json"
-        if path.exists() and path.read_text() == text:
+        if path.exists() and same(json.loads(path.read_text()), json.loads(text)):
             continue
         stale.append(path.name)
         if "--check" not in sys.argv:
