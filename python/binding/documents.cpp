@@ -113,6 +113,31 @@ py::object describe_machine(const std::string& target) {
   return d;
 }
 
+// Bytes of a contiguous array as numbers of a dtype's name; "float64" is none of ours.
+nkisim::Numbers numbers_of(const py::buffer_info& info, const std::string& dtype) {
+  return {dtype == "float64" ? std::nullopt : parse_dtype(dtype),
+          {static_cast<const std::byte*>(info.ptr),
+           static_cast<std::size_t>(info.size * info.itemsize)}};
+}
+
+// How far `found` is from `expected`, contiguous arrays of bytes whose dtypes are named.
+py::dict compare(const py::buffer& found, const std::string& found_dtype,
+                 const py::buffer& expected, const std::string& expected_dtype, double rtol,
+                 double atol, const std::optional<double>& rel_l2) {
+  const py::buffer_info x = found.request(), y = expected.request();
+  nkisim::Difference d;
+  {
+    const py::gil_scoped_release release;
+    d = nkisim::compare(numbers_of(x, found_dtype), numbers_of(y, expected_dtype),
+                        {.rtol = rtol, .atol = atol, .rel_l2 = rel_l2});
+  }
+  using namespace py::literals;  // NOLINT(google-build-using-namespace)
+  return py::dict("equal"_a = d.equal, "elements"_a = d.elements, "mismatches"_a = d.mismatches,
+                  "first"_a = d.first, "max_abs"_a = d.max_abs_error, "max_rel"_a = d.max_rel_error,
+                  "rel_l2"_a = d.rel_l2, "worst"_a = d.worst, "found"_a = d.got,
+                  "expected"_a = d.expected);
+}
+
 }  // namespace
 
 void bind_documents(py::module_& m, py::class_<Recorder>& program) {
@@ -122,6 +147,7 @@ void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("machine", &describe_machine);
   m.def("check_budgets", &check_budgets, py::arg("texts"), py::arg("summary"),
         py::arg("totals") = "{}");
+  m.def("compare", &compare);
   m.def("junit_xml", &junit_xml);
   m.def("kind_of_rule", &kind_of_rule);
   program.def("save", &save).def("refusals", &refused);

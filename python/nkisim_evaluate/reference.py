@@ -19,6 +19,8 @@ import sys
 
 import numpy as np
 
+from nkisim.run.comparing import compare
+
 #: Seeds of AccelOpt's check, used where a reference names none.
 SEEDS = (0, 21, 42, 63, 84)
 _CACHED_BYTES = 1 << 30
@@ -160,22 +162,14 @@ class Reference:
         return worst
 
     def _one(self, number, have, want, worst):
-        have, want = have.astype(np.float64), want.astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):
-            gap = np.abs(have - want)
-            good = np.isclose(have, want, self.rtol, self.atol, equal_nan=True)
-            norm = float(np.linalg.norm(want.ravel()))
-            off = float(np.linalg.norm((have - want).ravel()))
-        l2 = off / norm if norm else off
-        clean = gap[~np.isnan(gap)]
-        worst["max_abs"] = max(worst["max_abs"], float(clean.max()) if clean.size else 0.0)
-        worst["rel_l2"] = max(worst["rel_l2"], l2) if l2 == l2 else float("nan")
-        worst["mismatches"] += int(np.count_nonzero(~good))
-        fine = bool(l2 <= self.rel_l2) if self.rel_l2 is not None else bool(good.all())
-        if not fine and worst["equal"]:
+        off = compare(have, want, self.rtol, self.atol, self.rel_l2)
+        worst["max_abs"] = max(worst["max_abs"], off.max_abs)
+        worst["rel_l2"] = max(worst["rel_l2"], off.rel_l2) if off.rel_l2 == off.rel_l2 else off.rel_l2
+        worst["mismatches"] += off.mismatches
+        if not off.equal and worst["equal"]:
             worst["equal"] = False
             worst["message"] = (
-                f"output {number}: relative L2 error {l2:.3g}; at most {self.rel_l2:g} is required"
+                f"output {number}: relative L2 error {off.rel_l2:.3g}; at most {self.rel_l2:g} is required"
                 if self.rel_l2 is not None else
-                f"output {number}: {np.count_nonzero(~good)} of {good.size} elements differ, first "
-                f"at {[int(i) for i in np.argwhere(~good)[0]]}")
+                f"output {number}: {off.mismatches} of {off.elements} elements differ, first at "
+                f"{off.first}")

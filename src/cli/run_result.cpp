@@ -53,14 +53,18 @@ std::string describe_left_out(const std::string& name) {
 std::string describe(const Args& args, const Comparison& row) {
   std::ostringstream text;
   text << "output " << row.tensor << ": ";
-  if (row.mismatches == 0)
+  if (row.equal)
     text << "equal, " << row.elements << " elements";
   else
     text << row.mismatches << " of " << row.elements << " elements differ";
-  text << " (rtol " << args["rtol"].as<double>() << ", atol " << args["atol"].as<double>()
-       << "; largest error " << short_number(row.max_abs_error) << " absolute, "
+  if (given(args, "rel-l2"))
+    text << " (relative L2 error " << short_number(row.rel_l2) << " of at most "
+         << args["rel-l2"].as<double>();
+  else
+    text << " (rtol " << args["rtol"].as<double>() << ", atol " << args["atol"].as<double>();
+  text << "; largest error " << short_number(row.max_abs_error) << " absolute, "
        << short_number(row.max_rel_error) << " relative";
-  if (row.mismatches != 0) {
+  if (!row.equal) {
     text << "; worst at " << row.worst << ": got " << short_number(row.got) << ", expected "
          << short_number(row.expected);
   }
@@ -70,11 +74,12 @@ std::string describe(const Args& args, const Comparison& row) {
 
 Json to_json(const Comparison& row) {
   return {{"output", row.tensor},
-          {"equal", row.mismatches == 0},
+          {"equal", row.equal},
           {"elements", row.elements},
           {"mismatches", row.mismatches},
           {"max_abs_error", row.max_abs_error},
           {"max_rel_error", row.max_rel_error},
+          {"rel_l2", row.rel_l2},
           {"worst", row.worst},
           {"got", row.got},
           {"expected", row.expected}};
@@ -91,7 +96,7 @@ void write_junit(const Args& args, const Outcome& out) {
     cases.push_back({"output " + name, given(args, "expect-subset"), describe_left_out(name)});
   }
   for (const Comparison& row : out.outputs) {
-    cases.push_back({"output " + row.tensor, row.mismatches == 0, describe(args, row)});
+    cases.push_back({"output " + row.tensor, row.equal, describe(args, row)});
   }
   for (const BudgetResult& b : out.budgets) {
     cases.push_back({"budget " + b.budget.text, b.kept, b.message});
@@ -117,7 +122,7 @@ void print_interruption(const Outcome& out) {
 
 void print_outputs(const Args& args, const Outcome& out, bool quiet) {
   for (const Comparison& row : out.outputs) {
-    if (row.mismatches != 0)
+    if (!row.equal)
       std::cerr << describe(args, row) << '\n';
     else if (!quiet)
       std::cout << describe(args, row) << '\n';
@@ -150,6 +155,8 @@ void add_result_options(po::options_description& named) {
   add("expect-subset", "outputs that --expect has no array for are only named");
   add("rtol", po::value<double>()->default_value(1e-5), "relative tolerance of --expect");
   add("atol", po::value<double>()->default_value(1e-8), "absolute tolerance of --expect");
+  add("rel-l2", po::value<double>(),
+      "instead of both: the relative L2 error that each output may have");
   add("budget", po::value<std::vector<std::string>>(),
       "a limit such as 'total_time<=250us'; exit 1 if it is broken; may be repeated");
   add("junit", po::value<std::string>(),
@@ -164,13 +171,20 @@ void print_failures(const Args& args, const Outcome& out) {
 }
 
 void check_result_options(const Args& args) {
-  for (const char* name : {"rtol", "atol"}) {
+  for (const char* name : {"rtol", "atol", "rel-l2"}) {
+    if (!given(args, name)) continue;
     const double tolerance = args[name].as<double>();
     if (!std::isfinite(tolerance) || tolerance < 0) {
       usage(isa::Rule::option_value, "--" + std::string(name) + " is " + short_number(tolerance) +
                                          "; a number of at least 0 is required");
     }
   }
+}
+
+Tolerance tolerance(const Args& args) {
+  Tolerance limit{.rtol = args["rtol"].as<double>(), .atol = args["atol"].as<double>()};
+  if (given(args, "rel-l2")) limit.rel_l2 = args["rel-l2"].as<double>();
+  return limit;
 }
 
 void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out) {
@@ -183,8 +197,7 @@ void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out
     if (out.memory == nullptr)
       usage(isa::Rule::options_exclude, "--expect needs values; drop --timing-only");
     const auto golden = read_golden(*out.trace.program, text(args, "expect"));
-    out.outputs = compare(*out.trace.program, *out.memory, golden, args["rtol"].as<double>(),
-                          args["atol"].as<double>());
+    out.outputs = compare(*out.trace.program, *out.memory, golden, tolerance(args));
     out.subset = given(args, "expect-subset");
     out.left_out = left_out(*out.trace.program, golden);
   }

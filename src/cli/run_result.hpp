@@ -40,6 +40,8 @@ struct Outcome {
 /// Writes a whole file or none.
 void write_text(const std::string& name, const std::string& bytes);
 void add_result_options(boost::program_options::options_description& named);
+/// --rtol and --atol, or --rel-l2.
+[[nodiscard]] Tolerance tolerance(const Args& args);
 /// A tolerance that lets everything pass is a usage Error.
 void check_result_options(const Args& args);
 /// Compares outputs and budgets, writes --outputs, --summary-json and --junit. An interrupted run

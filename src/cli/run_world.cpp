@@ -106,8 +106,7 @@ void compare_rank(const Args& args, const TraceFile& trace, isa::Memory& memory,
   }
   if (!given(args, "expect")) return;
   const auto golden = read_golden(*trace.program, for_rank(text(args, "expect"), rank));
-  out.outputs =
-      compare(*trace.program, memory, golden, args["rtol"].as<double>(), args["atol"].as<double>());
+  out.outputs = compare(*trace.program, memory, golden, tolerance(args));
   if (!given(args, "expect-subset")) out.left_out = left_out(*trace.program, golden);
 }
 
@@ -121,7 +120,7 @@ Json to_json(const RankOutcome& rank, const SimResult& result, bool timed) {
   }
   for (const Comparison& row : rank.outputs) {
     j["outputs"].push_back(
-        {{"output", row.tensor}, {"equal", row.mismatches == 0}, {"mismatches", row.mismatches}});
+        {{"output", row.tensor}, {"equal", row.equal}, {"mismatches", row.mismatches}});
   }
   if (!rank.left_out.empty()) j["not_compared"] = rank.left_out;
   return j;
@@ -136,7 +135,7 @@ std::string differing(const Comparison& row) {
 
 void print_difference(std::size_t rank, const RankOutcome& out) {
   for (const Comparison& row : out.outputs) {
-    if (row.mismatches == 0) continue;
+    if (row.equal) continue;
     std::cerr << "rank " << rank << ": output " << row.tensor << ": " << differing(row) << '\n';
   }
   for (const std::string& name : out.left_out) {
@@ -165,7 +164,7 @@ std::vector<TestCase> test_cases(const std::vector<RankOutcome>& ranks) {
       cases.push_back({lead + name, false, "not compared, --expect has no array of this name"});
     }
     for (const Comparison& row : ranks[r].outputs) {
-      cases.push_back({lead + row.tensor, row.mismatches == 0, differing(row)});
+      cases.push_back({lead + row.tensor, row.equal, differing(row)});
     }
   }
   return cases;

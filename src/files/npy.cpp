@@ -410,15 +410,4 @@ NpyArray make_array(Dtype dtype, std::vector<std::int64_t> shape, std::vector<st
   return {std::string(descr_of(dtype)), std::move(shape), std::move(bytes)};
 }
 
-std::vector<double> to_doubles(const NpyArray& array, const std::string& what) {
-  const Element e = element_of(array.descr);
-  if (e.size == 0 || e.kind == 'V')
-    isa::fail(isa::Rule::array_dtype, what, "an array of " + array.descr, "numbers");
-  std::vector<double> out(static_cast<std::size_t>(array.elements()));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = to_double(e, array.data.data() + i * e.size);
-  }
-  return out;
-}
-
 }  // namespace nkisim

@@ -77,7 +77,5 @@ class NpzWriter {
 /// An array of a tensor's bytes under the descr that NumPy with ml_dtypes writes for it.
 [[nodiscard]] NpyArray make_array(isa::Dtype dtype, std::vector<std::int64_t> shape,
                                   std::vector<std::byte> bytes);
-/// Elements as doubles (comparisons).
-[[nodiscard]] std::vector<double> to_doubles(const NpyArray& array, const std::string& what);
 
 }  // namespace nkisim

@@ -1,7 +1,6 @@
 #include "src/run/golden.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace nkisim {
 namespace {
@@ -10,26 +9,19 @@ bool is_output(isa::TensorRole role) {
   return role == isa::TensorRole::kOutput || role == isa::TensorRole::kInputOutput;
 }
 
-// Element bytes as doubles; NumPy alone has no bfloat16 or fp8, so the tensor's dtype decides.
-std::vector<double> values(isa::Dtype dtype, const std::vector<std::byte>& bytes) {
-  if (isa::is_integer(dtype)) {  // exact beyond 24 bits
-    const auto count = static_cast<std::int64_t>(bytes.size()) / isa::size_bytes(dtype);
-    return to_doubles(make_array(dtype, {count}, bytes), "output");
-  }
-  const std::size_t n = bytes.size() / static_cast<std::size_t>(isa::size_bytes(dtype));
-  std::vector<float> floats(n * (isa::is_packed(dtype) ? 4 : 1));
-  isa::decode(dtype, bytes.data(), n, floats.data());
-  return {floats.begin(), floats.end()};
-}
-
-// Numbers of any NumPy type; raw arrays hold the tensor's own dtype.
-std::vector<double> expected_values(const isa::Tensor& tensor, const NpyArray& want) {
+// What is expected of a tensor: numbers of any NumPy type; raw arrays hold the tensor's own dtype.
+// `kept` holds what had to be converted.
+Numbers expected_numbers(const isa::Tensor& tensor, const NpyArray& want,
+                         std::vector<std::byte>& kept) {
   const std::string what = "expected " + tensor.name;
   const auto dtype = dtype_of(want);
   const bool numbers = dtype && (isa::is_integer(*dtype) || *dtype == isa::Dtype::kFloat32);
-  if (want.descr == "<f8" || (numbers && !isa::is_packed(tensor.dtype)))
-    return to_doubles(want, what);
-  return values(tensor.dtype, to_dtype(want, tensor.dtype, what));
+  if (want.descr == "<f8" || (numbers && !isa::is_packed(tensor.dtype))) {
+    if (numbers) return {dtype, want.data};
+    return {std::nullopt, want.data};
+  }
+  kept = to_dtype(want, tensor.dtype, what);
+  return {tensor.dtype, kept};
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -57,42 +49,22 @@ const isa::Tensor& expected_tensor(const isa::Program& program, const std::strin
 }
 
 Comparison compare_one(const isa::Tensor& tensor, const std::vector<std::byte>& got,
-                       const NpyArray& want, double rtol, double atol) {
-  const std::vector<double> x = values(tensor.dtype, got);
-  const std::vector<double> y = expected_values(tensor, want);
+                       const NpyArray& want, const Tolerance& tolerance) {
+  std::vector<std::byte> kept;
+  const Numbers x{tensor.dtype, got}, y = expected_numbers(tensor, want, kept);
   const std::vector<std::int64_t> shape = shape_of(tensor, want);
-  if (want.shape != shape || x.size() != y.size()) {
+  if (want.shape != shape || x.count() != y.count()) {
     isa::fail(isa::Rule::array_shape, "expected " + tensor.name,
               "of shape " + shape_text(want.shape), shape_text(shape));
   }
-  Comparison row{.tensor = tensor.name, .elements = static_cast<std::int64_t>(x.size())};
-  double worst = -1;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-    const double error = same ? 0 : std::abs(x[i] - y[i]);
-    const double tolerance = std::isfinite(y[i]) ? atol + rtol * std::abs(y[i]) : 0;
-    const bool match = same || error <= tolerance;  // a NaN error matches nothing
-    if (!match) ++row.mismatches;
-    if (std::isfinite(error)) {
-      row.max_abs_error = std::max(row.max_abs_error, error);
-      if (y[i] != 0) row.max_rel_error = std::max(row.max_rel_error, error / std::abs(y[i]));
-    }
-    const double badness = std::isfinite(error) ? error / (tolerance + 1e-300) : HUGE_VAL;
-    if (badness > worst) {
-      worst = badness;
-      row.worst = static_cast<std::int64_t>(i);
-      row.got = x[i];
-      row.expected = y[i];
-    }
-  }
-  return row;
+  return {compare(x, y, tolerance), tensor.name};
 }
 
 }  // namespace
 
 std::vector<Comparison> compare(const isa::Program& program, isa::Memory& memory,
-                                const std::map<std::string, NpyArray>& golden, double rtol,
-                                double atol) {
+                                const std::map<std::string, NpyArray>& golden,
+                                const Tolerance& tolerance) {
   if (golden.empty())
     isa::fail(isa::Rule::expected_array, "what is expected", "no array",
               "an array for each output");
@@ -100,7 +72,7 @@ std::vector<Comparison> compare(const isa::Program& program, isa::Memory& memory
   for (const auto& [key, want] : golden) {
     std::uint32_t id = 0;
     const isa::Tensor& tensor = expected_tensor(program, key, id);
-    rows.push_back(compare_one(tensor, memory.read(id), want, rtol, atol));
+    rows.push_back(compare_one(tensor, memory.read(id), want, tolerance));
   }
   return rows;
 }
@@ -126,8 +98,7 @@ std::map<std::string, NpyArray> read_golden(const isa::Program& program,
 }
 
 bool all_match(const std::vector<Comparison>& rows) {
-  return std::all_of(rows.begin(), rows.end(),
-                     [](const Comparison& row) { return row.mismatches == 0; });
+  return std::all_of(rows.begin(), rows.end(), [](const Comparison& row) { return row.equal; });
 }
 
 std::vector<std::pair<std::string, NpyArray>> output_arrays(const isa::Program& program,

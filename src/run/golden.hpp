@@ -1,4 +1,4 @@
-// Compares a program's outputs with reference arrays, as numpy.allclose does.
+// Compares a program's outputs with reference arrays.
 #pragma once
 
 #include <filesystem>
@@ -8,23 +8,20 @@
 
 #include "isa/machine/memory.hpp"
 #include "src/files/npy.hpp"
+#include "src/run/compare.hpp"
 
 namespace nkisim {
 
-struct Comparison {
+/// How far one output is off.
+struct Comparison : Difference {
   std::string tensor;
-  std::int64_t elements = 0, mismatches = 0;
-  double max_abs_error = 0, max_rel_error = 0;
-  std::int64_t worst = 0;  // flat index of the largest |error| / tolerance
-  double got = 0, expected = 0;
 };
 
-/// One row per array in `golden`. Element x matches y if |x - y| <= atol + rtol * |y|; NaN matches
-/// NaN and infinities must be equal. Throws Error if there is none, a name is not a tensor in HBM,
-/// or shapes differ.
+/// One row per array in `golden`. Throws Error if there is none, a name is not a tensor in HBM, or
+/// shapes differ.
 [[nodiscard]] std::vector<Comparison> compare(const isa::Program& program, isa::Memory& memory,
                                               const std::map<std::string, NpyArray>& golden,
-                                              double rtol, double atol);
+                                              const Tolerance& tolerance);
 /// Names of the outputs that `golden` has no array for.
 [[nodiscard]] std::vector<std::string> left_out(const isa::Program& program,
                                                 const std::map<std::string, NpyArray>& golden);

@@ -3,10 +3,12 @@
 //   simulate(program, config, memory)  one timed run with any observers
 //   run_world(ranks, config, options)  several ranks that communicate
 //   compile_trace(trace, options, ...) what the compiler makes of a trace's program
-//   compare, output_arrays             a run's outputs, also against reference arrays
+//   compare, output_arrays             a run's outputs, also against reference arrays, and what
+//                                      it means that two numbers match
 //   refusals                           what the compiler of an SDK release would not take
 #pragma once
 
+#include "src/run/compare.hpp"
 #include "src/run/compile_trace.hpp"
 #include "src/run/golden.hpp"
 #include "src/run/release.hpp"

@@ -38,10 +38,10 @@ void require_golden(const isa::Program& program, isa::Memory& memory, const std:
   for (const isa::Tensor& t : program.tensors()) {
     if (t.role == isa::TensorRole::kOutput) REQUIRE(golden.count(t.name) == 1);
   }
-  for (const Comparison& row :
-       compare(program, memory, golden, entry.at("rtol"), entry.at("atol"))) {
+  const Tolerance tolerance{.rtol = entry.at("rtol"), .atol = entry.at("atol")};
+  for (const Comparison& row : compare(program, memory, golden, tolerance)) {
     INFO(row.tensor << "[" << row.worst << "] is " << row.got << ", expected " << row.expected);
-    CHECK(row.mismatches == 0);
+    CHECK(row.equal);
   }
 }
 

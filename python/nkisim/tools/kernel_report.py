@@ -8,6 +8,7 @@ import tempfile
 import numpy as np
 
 from .. import _core
+from ..run import comparing
 from ..values.errors import Error
 
 #: Exit codes; 128 + signal where a signal ended the run.
@@ -54,18 +55,18 @@ def _tuple(value):
 
 
 def _matches(number, found, want, rtol, atol):
-    found, want = (np.asarray(a).astype(np.float64) for a in (found, want))
+    found, want = np.asarray(found), np.asarray(want)
     row = {"output": str(number), "equal": False, "elements": int(found.size)}
     if found.shape != want.shape:
         return {**row, "text": f"output {number}: shape {found.shape}, expected {want.shape}"}
-    good = np.isclose(found, want, rtol, atol, equal_nan=True)
-    worst = float(np.abs(found - want).max()) if found.size else 0.0
-    text = f"output {number}: {'matches' if good.all() else 'DIFFERS'}, largest difference {worst:.3g}"
-    row.update(equal=bool(good.all()), mismatches=int(np.count_nonzero(~good)), max_abs_error=worst)
-    if not good.all():
-        first = tuple(int(i) for i in np.argwhere(~good)[0])
-        text += (f"; {np.count_nonzero(~good)} of {found.size} differ, first at {list(first)}: "
-                 f"{found[first]:.6g}, expected {want[first]:.6g}")
+    off = comparing.compare(found, want, rtol, atol)
+    text = (f"output {number}: {'matches' if off.equal else 'DIFFERS'}, largest difference "
+            f"{off.max_abs:.3g}")
+    row.update(equal=off.equal, mismatches=off.mismatches, max_abs_error=off.max_abs)
+    if not off.equal:
+        at = tuple(off.first)
+        text += (f"; {off.mismatches} of {found.size} differ, first at {off.first}: "
+                 f"{float(found[at]):.6g}, expected {float(want[at]):.6g}")
     return {**row, "text": text}
 
 

@@ -15,6 +15,7 @@ import re
 import numpy as np
 import pytest
 
+from ..run.comparing import compare
 from ..run.kernel import run
 from .install import install
 
@@ -69,6 +70,17 @@ def _trust(result):
     return f" (trust: {result.confidence['text']})" if result.confidence else ""
 
 
+def _assert_close(what, found, expected, rtol, atol):
+    expected = np.broadcast_to(expected, found.shape) if expected.ndim == 0 else expected
+    assert found.shape == expected.shape, (
+        f"{what} is {list(found.shape)}; {list(expected.shape)} is required")
+    off = compare(found, expected, rtol, atol)
+    assert off.equal, (
+        f"{what}: {off.mismatches} of {off.elements} elements differ (rtol {rtol:g}, atol {atol:g}; largest "
+        f"error {off.max_abs:.4g} absolute, {off.max_rel:.4g} relative), first at {off.first}; worst at "
+        f"{off.worst}: {off.found:.6g}, expected {off.expected:.6g}")
+
+
 class Checked:
     """A Result with assertions; every other attribute is the Result's."""
 
@@ -89,9 +101,7 @@ class Checked:
         assert len(found) == len(expected), f"{len(found)} outputs, {len(expected)} expected"
         rtol, atol = (a if b is None else b for a, b in ((self.rtol, rtol), (self.atol, atol)))
         for i, (a, b) in enumerate(zip(found, expected)):
-            np.testing.assert_allclose(np.asarray(a).astype(np.float64),
-                                       np.asarray(b).astype(np.float64), rtol, atol,
-                                       err_msg=f"output {i} of {self.result.name}")
+            _assert_close(f"output {i} of {self.result.name}", np.asarray(a), np.asarray(b), rtol, atol)
         return self
 
     def latency_below(self, microseconds):
