@@ -1,9 +1,7 @@
 #include "isa/machine/definedness.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "isa/program/program.hpp"
 
@@ -42,16 +40,12 @@ std::int64_t find_bit(const std::uint64_t* words, std::int64_t first, std::int64
   return -1;
 }
 
-void Definedness::Free::operator()(void* p) const { std::free(p); }
-
 Definedness::Definedness(std::int64_t bytes) : size_(std::max<std::int64_t>(bytes, 1)) {}
 
 // The bits, one per byte; from now on they are kept.
 std::uint64_t* Definedness::words() {
-  if (defined_ == nullptr) {
-    const auto count = static_cast<std::size_t>(size_) / 64 + 1;
-    defined_.reset(static_cast<std::uint64_t*>(std::calloc(count, 8)));
-    if (defined_ == nullptr) throw std::bad_alloc();
+  if (!defined_) {
+    defined_ = ZeroedArray<std::uint64_t>(static_cast<std::size_t>(size_) / 64 + 1);
     if (whole_) set_bits(defined_.get(), 0, size_, true);
     whole_ = false;
   }
@@ -60,28 +54,26 @@ std::uint64_t* Definedness::words() {
 
 void Definedness::define(std::int64_t first, std::int64_t count) {
   if (whole_) return;
-  whole_ = defined_ == nullptr && first == 0 && count >= size_;
+  whole_ = !defined_ && first == 0 && count >= size_;
   if (!whole_) set_bits(words(), first, count, true);
 }
 
 void Definedness::undefine(std::int64_t first, std::int64_t count, std::uint32_t origin) {
   if (count <= 0) return;
-  if (origins_ == nullptr) {
-    origins_.reset(
-        static_cast<std::uint32_t*>(std::calloc(static_cast<std::size_t>(size_) / 4 + 1, 4)));
-    if (origins_ == nullptr) throw std::bad_alloc();
+  if (!origins_) {
+    origins_ = ZeroedArray<std::uint32_t>(static_cast<std::size_t>(size_) / 4 + 1);
   }
   set_bits(words(), first, count, false);
   std::fill(origins_.get() + first / 4, origins_.get() + (first + count - 1) / 4 + 1, origin);
 }
 
 std::int64_t Definedness::find_undefined(std::int64_t first, std::int64_t count) const {
-  if (defined_ == nullptr) return whole_ || count <= 0 ? -1 : first;
+  if (!defined_) return whole_ || count <= 0 ? -1 : first;
   return find_bit(defined_.get(), first, count, false);
 }
 
 std::uint32_t Definedness::origin(std::int64_t at) const {
-  return origins_ == nullptr ? 0 : origins_.get()[at / 4];
+  return !origins_ ? 0 : origins_.get()[at / 4];
 }
 
 std::uint32_t Origins::root(const Origin& origin) {

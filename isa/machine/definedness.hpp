@@ -7,10 +7,11 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "isa/machine/pages.hpp"
 
 namespace nkisim::isa {
 
@@ -86,14 +87,11 @@ class Definedness {
   [[nodiscard]] std::uint32_t origin(std::int64_t at) const;
 
  private:
-  struct Free {
-    void operator()(void* p) const;
-  };
   std::uint64_t* words();
   std::int64_t size_;
-  bool whole_ = false;                            // all are defined; no bits are kept
-  std::unique_ptr<std::uint64_t, Free> defined_;  // null until some are defined and some are not
-  std::unique_ptr<std::uint32_t, Free> origins_;  // null until an instruction undefines a byte
+  bool whole_ = false;                  // all are defined; no bits are kept
+  ZeroedArray<std::uint64_t> defined_;  // null until some are defined and some are not
+  ZeroedArray<std::uint32_t> origins_;  // null until an instruction undefines a byte
 };
 
 /// Sets or clears bits [first, first+count); finds the first of them that is `on`, or -1.

@@ -1,9 +1,7 @@
 #include "isa/machine/memory.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -30,13 +28,6 @@ int memory_file(std::span<const std::byte> bytes) {
   return file;
 }
 
-std::byte* map_private(int file, std::int64_t size) {
-  void* at =
-      mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-  if (at == MAP_FAILED) throw std::bad_alloc();
-  return static_cast<std::byte*>(at);
-}
-
 #endif
 
 }  // namespace
@@ -56,49 +47,30 @@ SharedBytes::~SharedBytes() {
 #endif
 }
 
-void Region::Free::operator()(void* p) const {
-#ifdef __linux__
-  if (mapped > 0) {
-    munmap(p, mapped);
-    return;
-  }
-#endif
-  std::free(p);
-}
-
-Region::Region(const SharedBytes& shared)
-    : size_(shared.size()), data_(nullptr, Free{}), foreign_(nullptr, Free{}) {
+Region::Region(const SharedBytes& shared) : size_(shared.size()) {
+  const auto bytes = static_cast<std::size_t>(size_);
 #ifdef __linux__
   if (shared.file_ >= 0) {
-    data_ = std::unique_ptr<std::byte, Free>(map_private(shared.file_, size_),
-                                             Free{static_cast<std::size_t>(size_)});
+    data_ = Pages(shared.file_, bytes);
     return;
   }
 #endif
-  data_ = std::move(Region(size_).data_);
-  if (size_ > 0) std::memcpy(data_.get(), shared.copy_.data(), static_cast<std::size_t>(size_));
+  data_ = Pages(bytes);
+  if (size_ > 0) std::memcpy(data(), shared.copy_.data(), bytes);
 }
 
-Region::Region(std::int64_t bytes)
-    : size_(bytes), data_(nullptr, Free{}), foreign_(nullptr, Free{}) {
-  // calloc maps zero pages lazily, so a large SBUF costs nothing until it is touched.
-  data_.reset(static_cast<std::byte*>(
-      std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), 1)));
-  if (data_ == nullptr) throw std::bad_alloc();
-}
+Region::Region(std::int64_t bytes) : size_(bytes), data_(static_cast<std::size_t>(bytes)) {}
 
 void Region::mark_foreign(std::int64_t first, std::int64_t count, bool foreign) {
-  if (foreign_ == nullptr) {
+  if (!foreign_) {
     if (!foreign) return;
-    foreign_.reset(
-        static_cast<std::uint64_t*>(std::calloc(static_cast<std::size_t>(size_) / 64 + 1, 8)));
-    if (foreign_ == nullptr) throw std::bad_alloc();
+    foreign_ = ZeroedArray<std::uint64_t>(static_cast<std::size_t>(size_) / 64 + 1);
   }
   set_bits(foreign_.get(), first, count, foreign);
 }
 
 std::int64_t Region::find_foreign(std::int64_t first, std::int64_t count) const {
-  return foreign_ == nullptr ? -1 : find_bit(foreign_.get(), first, count, true);
+  return !foreign_ ? -1 : find_bit(foreign_.get(), first, count, true);
 }
 
 const std::vector<std::uint32_t> Memory::kNone;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isa/machine/definedness.hpp"
+#include "isa/machine/pages.hpp"
 #include "isa/program/program.hpp"
 
 namespace nkisim::isa {
@@ -35,8 +36,10 @@ class Region {
   explicit Region(std::int64_t bytes);
   /// Begins as `shared`, whose pages become its own where it writes.
   explicit Region(const SharedBytes& shared);
-  [[nodiscard]] std::byte* data() { return data_.get(); }
-  [[nodiscard]] const std::byte* data() const { return data_.get(); }
+  [[nodiscard]] std::byte* data() { return static_cast<std::byte*>(data_.data()); }
+  [[nodiscard]] const std::byte* data() const {
+    return static_cast<const std::byte*>(data_.data());
+  }
   [[nodiscard]] std::int64_t size() const { return size_; }
   /// PSUM of generations that cannot accumulate onto what another engine wrote: remembers per byte
   /// whether the last write came from an engine other than the tensor engine.
@@ -45,13 +48,9 @@ class Region {
   [[nodiscard]] std::int64_t find_foreign(std::int64_t first, std::int64_t count) const;
 
  private:
-  struct Free {
-    std::size_t mapped = 0;  // bytes; 0: from malloc
-    void operator()(void* p) const;
-  };
   std::int64_t size_;
-  std::unique_ptr<std::byte, Free> data_;
-  std::unique_ptr<std::uint64_t, Free> foreign_;  // null until another engine writes
+  Pages data_;
+  ZeroedArray<std::uint64_t> foreign_;  // null until another engine writes
 };
 
 /// Where a tensor's rows live: byte `start` of `region`, rows `pitch` bytes apart. Whether byte b

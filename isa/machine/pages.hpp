@@ -1,0 +1,46 @@
+// Zeroed memory that takes nothing of the host until it is touched, and all of which goes back to
+// the host when it is released.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace nkisim::isa {
+
+/// A run of bytes, from the host's pages where it is large. (calloc gives pages of its own only to
+/// what is larger than a threshold, which grows up to 32 MiB as such pages are released: from then
+/// on an SBUF comes from the heap, cleared and so touched throughout.)
+class Pages {
+ public:
+  Pages() = default;
+  /// Zeros. Throws std::bad_alloc.
+  explicit Pages(std::size_t bytes);
+#ifdef __linux__
+  /// What an open file begins with; what is written here stays here. Throws std::bad_alloc.
+  Pages(int file, std::size_t bytes);
+#endif
+  [[nodiscard]] void* data() const { return data_.get(); }
+  explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  struct Free {
+    std::size_t mapped;  // bytes; 0: from malloc
+    void operator()(void* p) const;
+  };
+  std::unique_ptr<void, Free> data_ = {nullptr, Free{0}};
+};
+
+/// The same as an array of T, whose zero is all bits zero.
+template <typename T>
+class ZeroedArray {
+ public:
+  ZeroedArray() = default;
+  explicit ZeroedArray(std::size_t count) : pages_(count * sizeof(T)) {}
+  [[nodiscard]] T* get() const { return static_cast<T*>(pages_.data()); }
+  explicit operator bool() const { return static_cast<bool>(pages_); }
+
+ private:
+  Pages pages_;
+};
+
+}  // namespace nkisim::isa
