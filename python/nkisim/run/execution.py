@@ -49,6 +49,14 @@ def restart(recorder):
     recorder.reload_inputs()
 
 
+def keep_inputs(recorder, written):
+    """Makes the inputs what they were before the run, whatever became of the caller's arrays: memory has
+    those that the program does not write, and of the others (`written`, by id) a copy was made."""
+    for st in recorder.storages:
+        if st.array is not None and st.id not in written:
+            st.array = recorder.read_storage(st)
+
+
 def _attempt(recorder, options, result, undefined):
     result.allowed_unwritten = options.undefined != "error"
     try:

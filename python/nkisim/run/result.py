@@ -9,7 +9,7 @@ import numpy as np
 
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from . import display, hostarrays, neff
-from .execution import execute, restart
+from .execution import execute, keep_inputs, restart
 
 
 class Result:
@@ -37,6 +37,8 @@ class Result:
         self.peak = {}
         self.compiled = None       # compiling.Outcome: what the compiler did
         self.printed = recorder.printed
+        self.written = set()        # ids of the inputs that the kernel writes: copied before the run
+        self._inputs_kept = False   # else their arrays may still be the caller's
         self.name = name
 
     @property
@@ -59,14 +61,15 @@ class Result:
         compiled=False as it was recorded, for `nkisim compile` and `nkisim run`, which compiles it.
 
         A path that ends in .neff gets both in one file for `neuron-profile capture`. Otherwise,
-        beside STEM.nisa go the inputs, STEM.npz, and what this run gave, STEM.expected.npz, with
-        which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
+        beside STEM.nisa go the inputs as they were before the run, STEM.npz, and what this run gave,
+        STEM.expected.npz, with which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
         """
         path = os.fspath(path)
         if path.endswith(".neff"):
             return neff.save(self, path)
         archive = f"{_stem(path)}.npz"
         arrays, expected, keys = {}, {}, {}
+        self._keep_inputs()
         for st in self.recorder.storages:
             if st.array is not None:
                 keys[st.id] = st.name
@@ -82,6 +85,12 @@ class Result:
         self.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
+    def _keep_inputs(self):
+        """Once: what is saved, or run again, begins with what this run began with."""
+        if not self._inputs_kept and self.options.timing != "only":
+            keep_inputs(self.recorder, self.written)
+        self._inputs_kept = True
+
     def perfetto(self, path: str | os.PathLike) -> str | os.PathLike:
         """Writes the run's timeline for ui.perfetto.dev (runs the program again)."""
         self.write(perfetto=path)
@@ -90,6 +99,7 @@ class Result:
     def write(self, **files: str | os.PathLike) -> None:
         """Runs the program again and writes reports: perfetto=, chrome=, accounting_json=, or
         session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
+        self._keep_inputs()
         restart(self.recorder)
         self.files = {key: os.fspath(path) for key, path in files.items()}
         execute(self.recorder, self.options, self)

@@ -76,6 +76,7 @@ def _run(function, args, kwargs, grid, options, dialect):
     restart(recorder)
     for _, t in kernel.written:  # the caller's array is about to change
         t.st.array = t.st.array.copy()
+        result.written.add(t.st.id)
     result.record_seconds = time.perf_counter() - begin
     execute(recorder, options, result)
     result.run_seconds = time.perf_counter() - begin - result.record_seconds

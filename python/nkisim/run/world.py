@@ -4,6 +4,7 @@ import functools
 import os
 import time
 import warnings
+import zlib
 
 import numpy as np
 
@@ -159,6 +160,8 @@ class _World:
         self.ranks = []
         self.recordings = []  # (arguments to compare, kernel)
         self.core = None
+        self.before = {}      # (rank, tensor): an argument that the kernel writes, as it was before
+        self.sent = {}        # (rank, tensor): checksum of what another process began with
 
     # ---- recording ---------------------------------------------------------------------------
     def add(self, function, args, kwargs, grid):
@@ -247,8 +250,7 @@ class _World:
         choices = {"timed": bool(options.timing), "timing_only": options.timing == "only",
                    "fold": options.fold, "keep_partial": options.keep_partial}
         how = options.config or options.target, [f"{k}={v}" for k, v in options.overrides.items()]
-        several = options.processes > 1 or options.client is not None
-        run = self._run_spread if several else self._run_here
+        run = self._run_spread if self._several else self._run_here
         try:
             out, found = run(result, *how, choices)
         except Error as problem:
@@ -259,6 +261,10 @@ class _World:
         result.timed_as, result.values_of = out["timed_as"], out["values_of"]
         result.ranks = [RankResult(r, self.ranks[r].kernel.recorder, each)
                         for r, each in enumerate(out["ranks"])]
+
+    @property
+    def _several(self):
+        return self.options.processes > 1 or self.options.client is not None
 
     def _print(self, rank, line):
         self.ranks[rank].kernel.recorder.print(f"rank {rank}: {line}")
@@ -291,18 +297,24 @@ class _World:
                "config_text": spread.config_text(config), "overrides": overrides,
                "undefined": options.undefined, "choices": choices, "outputs": outputs,
                "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
-        parts = spread.Run(options.processes, options.client, share)
-        owner, results = parts.results(job, [kernels.index(r.kernel) for r in self.ranks],
-                                       self._data(), self._print)
+        run = spread.Run(options.processes, options.client, share)
+        owner, results = run.results(job, [kernels.index(r.kernel) for r in self.ranks],
+                                       self._noted(self._data()), self._print)
         values_of = results[0]["values_of"]
-        for (rank, tensor), data in (item for part in results for item in part["outputs"].items()):
+        for (rank, tensor), data in (item for own in results for item in own["outputs"].items()):
             self._load([r for r, of in enumerate(values_of) if of == rank], tensor, data)
-        for part in results:
-            for name, content in part["contents"].items():
+        for own in results:
+            for name, content in own["contents"].items():
                 spread.write(name, content)
-        found = [text for part in results for text in part["found"]]
-        ranks = [results[part]["ranks"][rank] for rank, part in enumerate(owner)]
+        found = [text for own in results for text in own["found"]]
+        ranks = [results[shard]["ranks"][rank] for rank, shard in enumerate(owner)]
         return {"ranks": ranks, "timed_as": results[0]["timed_as"], "values_of": values_of}, found
+
+    def _noted(self, data):
+        """`data`, of which checksums are kept: only the processes that it goes to have it all."""
+        for ranks, tensor, values in data:
+            self.sent.update(dict.fromkeys([(rank, tensor) for rank in ranks], zlib.crc32(values)))
+            yield ranks, tensor, values
 
     # ---- results -----------------------------------------------------------------------------
     def give_back(self, result):
@@ -312,6 +324,7 @@ class _World:
         for rank in self.ranks:
             for array in rank.arrays:
                 count[id(array)] = count.get(id(array), 0) + 1
+        self._keep_before()
         for number, rank in enumerate(self.ranks):
             kernel = rank.kernel
             recorder = kernel.recorder
@@ -332,6 +345,37 @@ class _World:
             finally:
                 recorder.memory = None
 
+    def _keep_before(self):
+        """Copies the arguments that kernels write: the callers' arrays are about to change."""
+        copies = {}
+        for number, rank in enumerate(self.ranks):
+            written = {t.st.id for _, t in rank.kernel.written}
+            for array, (_, t) in zip(rank.arrays, rank.kernel.arguments.pairs):
+                if t.st.id not in written:
+                    continue
+                key = id(array), t.st.id
+                if key not in copies:
+                    copies[key] = _stored(array, t.st).copy()
+                self.before[number, t.st.id] = copies[key]
+
+    def given(self, number, argument):
+        """The values of an argument on one rank as they were before the run, whatever became of the
+        caller's array."""
+        rank = self.ranks[number]
+        st = rank.kernel.arguments.pairs[argument][1].st
+        before = self.before.get((number, st.id))
+        if before is not None:
+            return before
+        here = self.options.timing != "only" and not self._several
+        if here and all(t.st is not st for _, t in rank.kernel.written):
+            return self.values(number, st)
+        array = _stored(rank.arrays[argument], st)
+        if self.sent.get((number, st.id), zlib.crc32(as_bytes(array))) != zlib.crc32(as_bytes(array)):
+            raise Error(f"argument {st.name} of rank {number} is another than the run in several processes "
+                        "began with; the same values are required", rule="rank_arguments", code="usage",
+                        instruction="save")
+        return array
+
     def values(self, number, st):
         """All of a tensor of one rank."""
         recorder = self.ranks[number].kernel.recorder
@@ -346,6 +390,11 @@ class _World:
         storages = self.ranks[number].kernel.recorder.storages
         return [(st, self.values(number, st)) for st in storages
                 if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT)]
+
+
+def _stored(host, st):
+    """An argument's values as its tensor has them."""
+    return np.ascontiguousarray(hostarrays.to_numpy(host)[1], st.dtype.dtype).reshape(st.shape)
 
 
 class _Pairs:

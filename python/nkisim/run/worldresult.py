@@ -115,8 +115,8 @@ class WorldResult:
 
     def save(self, path: str | os.PathLike, compiled: bool = True) -> str:
         """Writes the program as a trace that says how many ranks it has, STEM.npz with every rank's
-        inputs and, for each rank, STEM.expected.RANK.npz with what it gave: `nkisim run STEM.nisa
-        --expect 'STEM.expected.{rank}.npz'`. All ranks must share one recording."""
+        inputs as they were before the run and, for each rank, STEM.expected.RANK.npz with what it gave:
+        `nkisim run STEM.nisa --expect 'STEM.expected.{rank}.npz'`. All ranks must share one recording."""
         from nkisim_profile.files import replacing  # not beside every build's package
 
         from ..values.errors import Error
@@ -144,13 +144,12 @@ class WorldResult:
 
     def _inputs(self, kernel):
         """Arrays of the archive, and the key of each tensor: NAME@RANK where ranks differ."""
-        from .hostarrays import bits, to_numpy
+        from .hostarrays import bits
 
         arrays, keys, given = {}, {}, set()
         for i, (_, t) in enumerate(kernel.arguments.pairs):
             given.add(t.st.id)
-            own = [to_numpy(rank.arrays[i])[1] for rank in self.world.ranks]
-            own = [np.ascontiguousarray(a, t.st.dtype.dtype).reshape(t.st.shape) for a in own]
+            own = [self.world.given(r, i) for r in range(len(self.ranks))]
             if all(rank.arrays[i] is self.world.ranks[0].arrays[i] for rank in self.world.ranks):
                 arrays[t.st.name], keys[t.st.id] = bits(own[0]), t.st.name
                 continue

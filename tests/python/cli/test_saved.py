@@ -46,6 +46,34 @@ def test_a_saved_run_meets_its_own_outputs(tmp_path, ending, dtype):
     assert json.loads((tmp_path / "s.json").read_text()) == result.summary
 
 
+def test_it_begins_as_the_run_began_whatever_its_arrays_hold_later(tmp_path):
+    memory = np.arange(2 * 64 * 16, dtype=np.float32).reshape(2, 64, 16)
+    x, cache = memory[0], memory[1]
+    before = x.copy(), cache.copy()
+    result = nkisim.run(step, x, cache)
+    np.testing.assert_array_equal(cache, before[0] + before[1])
+    result.write(session=tmp_path / "first")  # runs it again
+    memory += 1
+    for again in (False, True):
+        result.save(tmp_path / "k.nisa")
+        kept = np.load(tmp_path / "k.npz")
+        np.testing.assert_array_equal(kept["x"], before[0])
+        np.testing.assert_array_equal(kept["cache"], before[1])
+        assert cli("run", tmp_path / "k.nisa", "--expect", tmp_path / "k.expected.npz").stdout.count("equal") == 2
+        if not again:
+            result.write(session=tmp_path / "second")
+
+
+@pytest.mark.filterwarnings("ignore:.*share memory")
+def test_arguments_that_share_memory_are_saved_as_two(tmp_path):
+    x = np.arange(64 * 16, dtype=np.float32).reshape(64, 16)
+    result = nkisim.run(step, x, x[:])
+    result.save(tmp_path / "k.nisa")
+    kept = np.load(tmp_path / "k.npz")
+    np.testing.assert_array_equal(kept["x"], np.arange(64 * 16, dtype=np.float32).reshape(64, 16))
+    assert cli("run", tmp_path / "k.nisa", "--expect", tmp_path / "k.expected.npz").stdout.count("equal") == 2
+
+
 def test_a_difference_is_seen(tmp_path):
     x = np.ones((64, 16), np.float32)
     result = nkisim.run(step, x, x.copy())

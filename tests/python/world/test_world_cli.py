@@ -157,3 +157,40 @@ def test_a_run_saves_a_trace_of_its_ranks(tmp_path):
     result.save(tmp_path / "open.nisa", compiled=False)
     call("run", tmp_path / "open.nisa", "--expect", tmp_path / "open.expected.{rank}.npz",
          "--rtol", 0, "--atol", 0)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_saved_world_begins_as_its_run_began(tmp_path, processes):
+    def kernel(x, cache, seen):  # each rank's cache changes in place; `seen` is one array of all
+        src, dst, out = (nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm) for _ in range(3))
+        tile = nl.load(cache)
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=nl.load(x), op=nl.add)
+        nisa.dma_copy(dst=cache, src=tile)
+        nisa.dma_copy(dst=seen, src=tile)
+        nisa.dma_copy(dst=src, src=cache)
+        ncc.all_reduce([src], [dst], ncc.ReplicaGroup([list(range(2))]), nl.add)
+        nisa.dma_copy(dst=out, src=dst)
+        return out
+
+    rng = np.random.default_rng(0)
+    x, cache, (seen, _) = rng.standard_normal((3, 2, 8, 16)).astype(np.float32)
+    x, cache = list(x), list(cache)
+    before = [c.copy() for c in cache]
+    result = nkisim.run(kernel, nkisim.per_rank(x), nkisim.per_rank(cache), seen, ranks=2,
+                        processes=processes)
+    for own, old, given in zip(cache, before, x):
+        np.testing.assert_array_equal(own, old + given)
+    for compiled in (True, False):
+        path = result.save(tmp_path / "k.nisa", compiled=compiled)
+        kept = np.load(tmp_path / "k.npz")
+        for r in range(2):
+            np.testing.assert_array_equal(kept[f"cache@{r}"], before[r])
+        call("run", path, "--expect", tmp_path / "k.expected.{rank}.npz", "--rtol", 0, "--atol", 0)
+    for own in x:  # the caller goes on with its arrays
+        own += 1
+    if processes > 1:  # nobody here has what the run began with
+        with pytest.raises(nkisim.Error, match="argument x of rank 0 is another than the run"):
+            result.save(tmp_path / "late.nisa")
+        return
+    path = result.save(tmp_path / "late.nisa")
+    call("run", path, "--expect", tmp_path / "late.expected.{rank}.npz", "--rtol", 0, "--atol", 0)
