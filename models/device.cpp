@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/world_run.hpp"
+#include "models/world.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -26,7 +26,7 @@ std::string describe(const Engine& engine, const Core& core, int core_id, bool s
 
 Device::Device(const isa::Program& program, const Config& config, isa::Memory* memory,
                const ObserverList& observers, const RunOptions& options, SimSession& session,
-               WorldRun& world)
+               World& world)
     : program_(program),
       options_(options),
       session_(session),

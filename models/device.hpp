@@ -9,13 +9,13 @@
 
 namespace nkisim::models {
 
-class WorldRun;
+class World;
 
 class Device {
  public:
   Device(const isa::Program& program, const Config& config, isa::Memory* memory,
          const ObserverList& observers, const RunOptions& options, SimSession& session,
-         WorldRun& world);
+         World& world);
 
   [[nodiscard]] RunResult result() const;
   /// After the last event: throws Error if instructions are left over.
@@ -46,7 +46,7 @@ class Device {
   const isa::Program& program_;
   RunOptions options_;
   SimSession& session_;
-  WorldRun& world_;
+  World& world_;
   bool evaluates_;
   std::unique_ptr<isa::Memory> scratch_;
   CostTable costs_;

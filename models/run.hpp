@@ -13,7 +13,7 @@
 #include "models/observer.hpp"
 
 namespace nkisim::isa {
-struct Spread;
+struct Shard;
 }  // namespace nkisim::isa
 
 namespace nkisim::models {
@@ -54,15 +54,15 @@ struct NotAlike {};
 /// Simulates a world; the results are in the order of `ranks`, which together with their twins are
 /// all ranks of the world, ascending. Throws Error as run() does, and where ranks disagree about a
 /// collective or wait for each other for ever; NotAlike if there are twins and they differ.
+///
+/// Of a world in several processes this one simulates the ranks of `shard`, without twins; the
+/// other shards make the same call at the same time. Their ranks need a program only, and their
+/// results are empty. Values and times are those of one process, and so is the error, which every
+/// shard throws. Throws Error as well where the config lets a collective take no time.
+std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
+                                 const isa::World& world, const isa::Shard& shard);
 std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
                                  const isa::World& world);
-
-/// The part of a world that `spread` gives this process; the other parts make the same call at the
-/// same time. `ranks` are all of the world, without twins: those of other parts need a program
-/// only, and their results are empty. Values and times are those of run_world, and so is the error,
-/// which every part throws. Throws Error as well where the config lets a collective take no time.
-std::vector<RunResult> run_part(std::span<const RankSetup> ranks, const Config& config,
-                                const isa::World& world, const isa::Spread& spread);
 
 /// Simulates all cores of `program` on the chip described by `config`. `memory` null: timing only,
 /// nothing is computed. Throws Error located in the program: bad data, a rule broken at run time,

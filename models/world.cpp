@@ -1,16 +1,60 @@
 #include "models/world.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "models/collective/call.hpp"
+#include "models/rounds.hpp"
 
 namespace nkisim::models {
 
-WorldRun::WorldRun(sc_core::sc_module_name name, const isa::World& world, const Config& config,
-                   SimSession& session)
-    : sc_module(name), world_(world), config_(config), session_(session) {}
+int ranks_per_stack(const Config& config, int cores) {
+  return std::max(1, config.topology.cores_per_stack / std::max(1, cores));
+}
 
-Hbm& WorldRun::stack(int rank, int cores) {
+bool World::Effect::same(const Effect& other) const {
+  return time == other.time && rank == other.rank && flight == other.flight && end == other.end &&
+         moving.start == other.moving.start && moving.span == other.moving.span &&
+         moving.hbm_bytes == other.moving.hbm_bytes &&
+         moving.engine_bytes == other.moving.engine_bytes;
+}
+
+World::World(sc_core::sc_module_name name, const isa::World& world, const Config& config,
+             SimSession& session, const isa::Shard& shard,
+             const std::vector<const isa::Program*>& programs)
+    : sc_module(name),
+      world_(world),
+      config_(config),
+      session_(session),
+      meeting_(world, programs),
+      ranks_(programs.size()) {
+  if (!shard.alone()) {
+    rounds_ = std::make_unique<Rounds>(*this, shard, config, session, programs);
+  }
+  SC_HAS_PROCESS(World);
+  SC_METHOD(step);
+}
+
+World::~World() = default;
+
+void World::add(Device& device, const std::vector<int>& twins) {
+  std::vector<isa::EvalContext*> contexts;
+  for (std::size_t c = 0; c < device.cores(); ++c) contexts.push_back(&device.core(c).context());
+  meeting_.host(device.rank(), std::move(contexts), twins);
+  rank(device.rank()).device = &device;
+  evaluates_ = evaluates_ || device.evaluates();
+}
+
+void World::run() {
+  if (rounds_ != nullptr) {
+    rounds_->run();
+  } else {
+    session_.run();
+  }
+}
+
+// ---- what devices share -----------------------------------------------------------------------
+Hbm& World::stack(int rank, int cores) {
   const int share = ranks_per_stack(config_, cores), number = rank / share;
   const auto found = stacks_.find(number);
   if (found != stacks_.end()) return found->second;
@@ -20,7 +64,9 @@ Hbm& WorldRun::stack(int rank, int cores) {
   return stacks_.try_emplace(number, config_.hbm, demand, engines).first->second;
 }
 
-void WorldRun::share_memory(Device& device, const Collectives::Moving& moving, Fs now) const {
+// What an operation begins to move takes its part of the stack that the device's own transfers
+// use, and of its DMA engines.
+void World::share_memory(Device& device, const Collectives::Moving& moving, Fs now) const {
   device.hbm().settle(now);
   device.hbm().reserve(moving.start, moving.span, moving.hbm_bytes);
   if (moving.engine_bytes > static_cast<double>(config_.collectives.ring_bytes)) return;
@@ -29,72 +75,62 @@ void WorldRun::share_memory(Device& device, const Collectives::Moving& moving, F
   }
 }
 
-void WorldRun::finish(Device& device, const std::vector<Operation*>& operations, Fs end,
-                      const RankPart* part) {
+void World::apply(const Effect& effect) {
+  Device& device = *rank(effect.rank).device;
+  if (effect.end == kNever) {
+    share_memory(device, effect.moving, effect.time);
+    return;
+  }
   for (std::size_t c = 0; c < device.cores(); ++c) {
-    device.core(c).finish_collective(*operations[c], end, part);
+    device.core(c).finish_collective(*effect.flight->operations[c], effect.end, effect.part.get());
   }
 }
 
-void WorldRun::check_nobody_waits(const std::vector<isa::WaitingRank>& waiting) {
-  const bool stuck = std::any_of(waiting.begin(), waiting.end(),
-                                 [](const isa::WaitingRank& w) { return w.inst != nullptr; });
-  if (stuck) isa::fail_deadlock(waiting);
-}
-
-WholeWorld::WholeWorld(sc_core::sc_module_name name, const isa::World& world, const Config& config,
-                       SimSession& session)
-    : WorldRun(name, world, config, session),
-      owner_(static_cast<std::size_t>(world.ranks)),
-      waiting_(static_cast<std::size_t>(world.ranks)) {
-  SC_HAS_PROCESS(WholeWorld);
-  SC_METHOD(step);
-}
-
-void WholeWorld::add(Device& device, const std::vector<int>& twins) {
-  Rank rank{.device = &device, .calls = {}, .next = {}, .represents = {device.rank()}};
-  rank.next.resize(device.cores());
-  for (const int twin : twins) rank.represents.push_back(twin);
-  for (const std::int64_t each : rank.represents) {
-    owner_.at(static_cast<std::size_t>(each)) = ranks_.size();
-    waiting_.at(static_cast<std::size_t>(each)) = {.rank = each, .program = &device.program()};
+// ---- calls ------------------------------------------------------------------------------------
+World::Call& World::call(Rank& rank, std::uint64_t number) {
+  while (rank.calls.size() <= number - rank.started) {
+    rank.calls.push_back({.operations = std::vector<Operation*>(meeting_.cores())});
   }
-  ranks_.push_back(std::move(rank));
+  return rank.calls[number - rank.started];
 }
 
-int ranks_per_stack(const Config& config, int cores) {
-  return std::max(1, config.topology.cores_per_stack / std::max(1, cores));
+const World::Call& World::oldest(std::int64_t each) {
+  return rank(meeting_.host_of(each)).calls.front();
 }
 
-void WholeWorld::put(Later later) {
-  later.number = scheduled_++;
-  later_.push(std::move(later));
-  wake_.notify(sc_core::SC_ZERO_TIME);
+std::uint64_t World::note(std::int64_t r, std::size_t core, const isa::Inst& inst, Fs at) {
+  const std::uint64_t number = meeting_.note(r, core, inst);
+  Call& c = call(rank(r), number);
+  c.triggered = std::max(c.triggered, at);
+  arrivals_.push({at, r, number});
+  return number;
 }
 
-void WholeWorld::trigger(Device& device, std::size_t core, Operation& op, Fs at) {
-  const std::size_t rank = owner_.at(static_cast<std::size_t>(device.rank()));
-  put({at, 0, rank, core, {.operations = {&op}, .arrived = 1, .triggered = at}, false});
+void World::trigger(Device& device, std::size_t core, Operation& op, Fs at) {
+  const std::int64_t r = device.rank();
+  if (rounds_ != nullptr) rounds_->check_trigger(r, at);
+  const std::uint64_t number = note(r, core, *op.step.inst, at);
+  call(rank(r), number).operations[core] = &op;
+  if (rounds_ != nullptr) {
+    rounds_->triggered({.rank = r, .core = core, .inst = op.step.inst, .time = at}, number);
+  } else {
+    wake_.notify(sc_core::SC_ZERO_TIME);
+  }
 }
 
-void WholeWorld::step() {
+void World::step() {
   if (session_.stopped()) return;
   try {
     const Fs now = SimSession::now();
-    finish_ranks(now);
-    while (!later_.empty() && later_.top().time <= now) {
-      const Later l = later_.top();
-      later_.pop();
-      if (l.ends) {
-        finish(*ranks_[l.rank].device, l.call.operations, l.time, nullptr);
-      } else {
-        arrive(l);
-      }
+    if (rounds_ != nullptr) {
+      rounds_->apply_effects(now);
+      next_trigger(rounds_->wake());
+      return;
     }
-    start_ready();
-    finish_ranks(now);
-    Fs next = later_.empty() ? kNever : later_.top().time;
-    if (model_ != nullptr) next = std::min(next, model_->next());
+    Effects effects;
+    record(now, effects);
+    for (const Effect& effect : effects) apply(effect);
+    const Fs next = std::min(next_arrival(), next_of_model());
     if (next == kNever) {
       next_trigger(wake_);
     } else {
@@ -105,226 +141,135 @@ void WholeWorld::step() {
   }
 }
 
-// Ranks that have finished their parts of operations. What one device stands for must do so at one
-// time.
-void WholeWorld::finish_ranks(Fs now) {
-  if (model_ == nullptr) return;
-  std::vector<Collectives::RankDone> done;
-  model_->advance(now, done);
-  for (const Collectives::Moving& m : model_->moving()) {
-    Device& device = *ranks_[owner_[static_cast<std::size_t>(m.rank)]].device;
-    if (device.rank() == m.rank) share_memory(device, m, now);  // else another one stands for it
+// ---- the record -------------------------------------------------------------------------------
+void World::record(Fs now, Effects& effects) {
+  harvest(now, effects);
+  if (next_arrival() > now) return;
+  while (next_arrival() <= now) {
+    meeting_.arrive(arrivals_.top().rank, arrivals_.top().call);
+    arrivals_.pop();
   }
-  for (const Collectives::RankDone& d : done) {
-    Running& op = running_.at(d.id);
-    const std::size_t at =
-        owner_[static_cast<std::size_t>(op.group[static_cast<std::size_t>(d.position)])];
-    InFlight& flight = op.flights->at(at);
-    if (flight.end == kNever) flight.end = d.end;
-    if (flight.end != d.end) throw NotAlike{};
-    if (op.group[static_cast<std::size_t>(d.position)] == ranks_[at].device->rank()) {
-      flight.part = std::make_shared<RankPart>(model_->part(d.id, d.position));
-    }
-    if (--flight.ranks_left == 0) {
-      finish(*ranks_[at].device, flight.call.operations, d.end, flight.part.get());
-    }
-    if (--op.left > 0) continue;
-    (void)model_->take(d.id);
-    running_.erase(d.id);
-  }
-}
-
-void WholeWorld::arrive(const Later& arrival) {
-  Rank& rank = ranks_[arrival.rank];
-  const std::size_t at = rank.next[arrival.core]++;
-  while (rank.calls.size() <= at) rank.calls.push_back({.operations = {}, .arrived = 0});
-  Call& call = rank.calls[at];
-  call.operations.resize(rank.device->cores());
-  call.operations[arrival.core] = arrival.call.operations.front();
-  ++call.arrived;
-  call.triggered = std::max(call.triggered, arrival.time);
-  if (at == 0) look(arrival.rank);
-}
-
-// Whether all cores of a rank have come to its oldest call.
-void WholeWorld::look(std::size_t at) {
-  const Rank& rank = ranks_[at];
-  const bool there = !rank.calls.empty() && rank.calls.front().arrived == rank.device->cores();
-  for (const std::int64_t each : rank.represents) {
-    isa::WaitingRank& w = waiting_[static_cast<std::size_t>(each)];
-    w.inst = nullptr;
-    if (there) w.come_to(*rank.calls.front().operations.front()->step.inst);
-  }
-  changed_ = changed_ || there;
-}
-
-// Starts every operation whose ranks have all come; one may make way for the next.
-void WholeWorld::start_ready() {
-  while (changed_) {
-    changed_ = false;
-    for (std::size_t r = 0; r < waiting_.size(); ++r) {
-      if (waiting_[r].inst != nullptr) start(r);
+  // One that starts may make way for the next.
+  while (meeting_.changed()) {
+    for (std::int64_t r = 0; r < meeting_.ranks(); ++r) {
+      if (meeting_.waits(r)) start(r, now, effects);
     }
   }
+  harvest(now, effects);
 }
 
-// What starts together with a rank's oldest call: its group's operation, and those of the ranks
-// that the same devices stand for. False if one of them is not complete.
-bool WholeWorld::together(std::size_t rank, std::vector<Group>& groups,
-                          std::set<std::size_t>& devices) const {
-  std::vector<std::size_t> left = {owner_[rank]};
-  std::set<std::int64_t> seen;
-  while (!left.empty()) {
-    const std::size_t device = left.back();
-    left.pop_back();
-    if (!devices.insert(device).second) continue;
-    for (const std::int64_t each : ranks_[device].represents) {
-      if (seen.count(each) != 0) continue;
-      const isa::WaitingRank& w = waiting_[static_cast<std::size_t>(each)];
-      if (w.inst == nullptr || !isa::complete(w, waiting_)) return false;
-      groups.push_back(w.group.empty() ? Group{each} : w.group);
-      for (const std::int64_t member : groups.back()) {
-        seen.insert(member);
-        left.push_back(owner_[static_cast<std::size_t>(member)]);
-      }
-    }
-  }
-  return true;
-}
-
-void WholeWorld::start(std::size_t rank) {
-  std::vector<Group> groups;
-  std::set<std::size_t> devices;
-  if (!together(rank, groups, devices)) return;
-  const auto flights = std::make_shared<std::map<std::size_t, InFlight>>();
-  for (const std::size_t device : devices) {
-    (*flights)[device].ranks_left = ranks_[device].represents.size();
+// What starts together with a rank's oldest call, if all have come.
+void World::start(std::int64_t first, Fs now, Effects& effects) {
+  const isa::Meeting::Ready ready = meeting_.ready(first);
+  if (ready.groups.empty()) return;
+  const auto flights = std::make_shared<Flights>();
+  for (const std::int64_t host : ready.hosts) {
+    if (rank(host).device == nullptr) continue;
+    (*flights)[host] = std::make_shared<Flight>();
+    (*flights)[host]->ranks_left = meeting_.twins_of(host).size();
   }
   std::vector<std::pair<std::int64_t, Fs>> alone;  // ranks that need nobody, and when they came
-  for (const Group& group : groups) {
-    const auto lengths = exchange(group);
+  for (const Group& group : ready.groups) {
+    isa::Meeting::Lengths lengths = meeting_.run(group, evaluates_);
     if (group.size() > 1) {
-      start(group, lengths, flights);
+      start(group, std::move(lengths), flights, now);
     } else {
-      alone.emplace_back(group.front(), call_of(group.front()).triggered);
+      alone.emplace_back(group.front(), oldest(group.front()).triggered);
     }
   }
-  for (const std::size_t at : devices) {
-    Rank& device = ranks_[at];
-    (*flights)[at].call = std::move(device.calls.front());
-    device.calls.pop_front();
-    for (std::size_t& next : device.next) --next;
-    look(at);
+  for (const std::int64_t host : ready.hosts) {
+    Rank& r = rank(host);
+    if (rounds_ != nullptr) rounds_->started(host, meeting_.oldest(host));
+    if (r.device != nullptr) (*flights)[host]->operations = std::move(r.calls.front().operations);
+    r.calls.pop_front();
+    ++r.started;
+    meeting_.leave(host);
   }
-  for (const auto& [r, at] : alone) {
-    const std::size_t device = owner_[static_cast<std::size_t>(r)];
-    InFlight& flight = (*flights)[device];
-    if (flight.ranks_left != ranks_[device].represents.size() && flight.end != at) throw NotAlike{};
-    flight.end = at;
-    if (--flight.ranks_left == 0) put({at, 0, device, 0, flight.call, true});
+  for (const auto& [each, at] : alone) {
+    Effect effect{.time = now, .rank = meeting_.host_of(each), .end = at};
+    if (ended(*flights, effect)) effects.push_back(std::move(effect));
   }
 }
 
-const WholeWorld::Call& WholeWorld::call_of(std::int64_t rank) const {
-  return ranks_[owner_[static_cast<std::size_t>(rank)]].calls.front();
-}
-
-// Values are exchanged now; lengths that they decide are the result.
-std::vector<std::vector<std::int64_t>> WholeWorld::exchange(const Group& group) {
-  std::vector<isa::RankCalls> calls;
-  bool evaluates = true;
-  for (const std::int64_t r : group) {
-    Rank& rank = ranks_[owner_[static_cast<std::size_t>(r)]];
-    evaluates = evaluates && rank.device->evaluates();
-    isa::RankCalls& call = calls.emplace_back();
-    for (std::size_t c = 0; c < rank.device->cores(); ++c) {
-      call.push_back(
-          {r, rank.calls.front().operations[c]->step.inst, &rank.device->core(c).context()});
-    }
-  }
-  const bool takes_part = !waiting_[static_cast<std::size_t>(group.front())].group.empty();
-  if (!takes_part || !evaluates) {
-    isa::check_collective(calls);
-    return {};
-  }
-  std::vector<std::vector<std::int64_t>> lengths = isa::lengths_of(calls);
-  isa::run_collective(calls, world_);
-  return lengths;
-}
-
-void WholeWorld::start(const Group& group, const Lengths& lengths,
-                       const std::shared_ptr<std::map<std::size_t, InFlight>>& flights) {
-  const Call& call = call_of(group.front());
-  const Operation& first = *call.operations.front();
-  CollectiveRequest request = request_of(*first.step.inst, first.expansion.collective,
-                                         call.operations.size(), group, world_);
-  for (const std::int64_t r : group) request.triggered.push_back(call_of(r).triggered);
-  request.lengths = lengths;
+void World::start(const Group& group, isa::Meeting::Lengths lengths,
+                  const std::shared_ptr<Flights>& flights, Fs now) {
+  const isa::Inst& inst = meeting_.oldest(group.front());
+  isa::Expansion expansion;
+  isa::expand(inst, meeting_.program(group.front()).machine(), expansion);
+  CollectiveRequest request =
+      request_of(inst, expansion.collective, meeting_.cores(), group, world_);
+  for (const std::int64_t r : group) request.triggered.push_back(oldest(r).triggered);
+  request.lengths = std::move(lengths);
   if (model_ == nullptr) {
-    const auto lnc = static_cast<int>(call.operations.size());
-    model_ = std::make_unique<Collectives>(config_, lnc, world_.ranks);
+    model_ =
+        std::make_unique<Collectives>(config_, static_cast<int>(meeting_.cores()), world_.ranks);
   }
-  const Collectives::Id id = model_->start(std::move(request), SimSession::now());
-  running_.emplace(id, Running{group, flights, group.size()});
+  running_.emplace(model_->start(std::move(request), now), Running{group, flights, group.size()});
 }
 
-void WholeWorld::check_finished() const {
-  for (const Rank& rank : ranks_) {
-    if (rank.calls.empty() || rank.calls.front().arrived == rank.device->cores()) continue;
-    for (const Operation* op : rank.calls.front().operations) {
-      if (op != nullptr) isa::fail_alone(rank.device->program(), *op->step.inst, nullptr);
-    }
-  }
-  check_nobody_waits(waiting_);
+// Whether a device's call has ended on all ranks that it stands for, with one more of them; they
+// must do so at one time.
+bool World::ended(const Flights& flights, Effect& effect) {
+  const auto found = flights.find(effect.rank);
+  if (found == flights.end()) return true;  // of another process
+  Flight& flight = *found->second;
+  if (flight.end == kNever) flight.end = effect.end;
+  if (flight.end != effect.end) throw NotAlike{};
+  if (effect.part != nullptr) flight.part = effect.part;
+  effect.part = flight.part;
+  effect.flight = found->second;
+  return --flight.ranks_left == 0;
 }
 
-std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
-                                 const isa::World& world) {
-  const isa::Program* program = ranks.front().program;  // of an error
-  try {
-    SimSession session;
-    for (const RankSetup& rank : ranks) rank.observers.start(*rank.program, config);
-    WholeWorld run("world", world, config, session);
-    std::vector<std::unique_ptr<Device>> devices;
-    for (const RankSetup& rank : ranks) {
-      RunOptions options = rank.options;
-      options.world = world;
-      devices.push_back(std::make_unique<Device>(*rank.program, config, rank.memory, rank.observers,
-                                                 options, session, run));
-      run.add(*devices.back(), rank.twins);
+// fn(effect, what has ended or null) of what a model does until `now`, in its order.
+template <typename Fn>
+void World::effects_of(Collectives& model, Fs now, const Fn& fn) const {
+  std::vector<Collectives::RankDone> done;
+  model.advance(now, done);
+  for (const Collectives::Moving& m : model.moving()) {
+    if (meeting_.host_of(m.rank) != m.rank) continue;  // another one stands for it
+    fn(Effect{.time = now, .rank = m.rank, .moving = m}, nullptr);
+  }
+  for (const Collectives::RankDone& d : done) {
+    const Running& running = running_.at(d.id);
+    const std::int64_t each = running.group[static_cast<std::size_t>(d.position)];
+    Effect effect{.time = now, .rank = meeting_.host_of(each), .end = d.end};
+    if (each == effect.rank && running.flights->count(each) != 0) {
+      effect.part = std::make_shared<RankPart>(model.part(d.id, d.position));
     }
-    session.run();
-    std::vector<RunResult> results;
-    bool stopped = false;
-    for (const auto& device : devices) stopped = stopped || device->result().stopped;
-    if (!stopped) run.check_finished();
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      program = ranks[i].program;
-      if (!stopped) devices[i]->check_finished();
-      results.push_back(devices[i]->result());
-      results.back().stopped = stopped;
-    }
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      program = ranks[i].program;
-      ranks[i].observers.end({results[i].end, stopped});
-      const RunOptions& options = ranks[i].options;
-      if (ranks[i].memory == nullptr || stopped) continue;
-      if (options.unwritten != isa::Unwritten::kError) continue;
-      isa::check_outputs(*program, *ranks[i].memory, options.undefined_output);
-    }
-    return results;
-  } catch (isa::Error& e) {
-    program->locate(e);
-    throw;
+    fn(std::move(effect), &d);
   }
 }
 
-RunResult run(const isa::Program& program, const Config& config, isa::Memory* memory,
-              const ObserverList& observers, const RunOptions& options) {
-  const RankSetup alone{&program, memory, observers, options, {}};
-  isa::World world = options.world;
-  world.ranks = 1;
-  return run_world({&alone, 1}, config, world).front();
+void World::harvest(Fs now, Effects& effects) {
+  if (model_ == nullptr) return;
+  effects_of(*model_, now, [&](Effect effect, const Collectives::RankDone* done) {
+    if (done == nullptr) {
+      effects.push_back(std::move(effect));
+      return;
+    }
+    Running& op = running_.at(done->id);
+    if (ended(*op.flights, effect)) effects.push_back(std::move(effect));
+    if (--op.left > 0) return;
+    (void)model_->take(done->id);
+    running_.erase(done->id);
+  });
+}
+
+void World::foresee(Fs limit, Effects& effects) const {
+  if (model_ == nullptr) return;
+  Collectives model(*model_);
+  for (Fs at = model.next(); at < limit; at = model.next()) {
+    effects_of(model, at, [&](Effect effect, const Collectives::RankDone* done) {
+      if (done != nullptr) {
+        const Flights& flights = *running_.at(done->id).flights;
+        const auto found = flights.find(effect.rank);
+        if (found != flights.end()) effect.flight = found->second;
+      }
+      effect.early = true;
+      effects.push_back(std::move(effect));
+    });
+  }
 }
 
 }  // namespace nkisim::models

@@ -1,88 +1,135 @@
-// All ranks of a world in one simulation: their devices, and the collectives at which they meet.
+// All ranks of a world in time: their devices, the memory that they share, and the collectives at
+// which they meet.
+//
+// The record of who has come to which call and the model of what operations do are one, however
+// many processes the world runs in. In one process the record goes on as the simulation does; in
+// several each shard keeps the same record of all ranks and is told how far it can go (rounds.hpp).
 #pragma once
 
 #include <deque>
+#include <map>
+#include <memory>
 #include <queue>
-#include <set>
+#include <vector>
 
+#include "isa/world/meeting.hpp"
+#include "isa/world/shard.hpp"
 #include "models/collective/collective.hpp"
 #include "models/device.hpp"
-#include "models/world_run.hpp"
+#include "models/dma/hbm.hpp"
+#include "models/operation.hpp"
+#include "models/run.hpp"
+#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 
-class WholeWorld final : public WorldRun {
+class Rounds;
+
+class World final : public sc_core::sc_module {
  public:
-  WholeWorld(sc_core::sc_module_name name, const isa::World& world, const Config& config,
-             SimSession& session);
-  /// All devices, before the simulation starts; `twins` as in RankSetup.
+  /// `programs`: of every rank.
+  World(sc_core::sc_module_name name, const isa::World& world, const Config& config,
+        SimSession& session, const isa::Shard& shard,
+        const std::vector<const isa::Program*>& programs);
+  ~World() override;
+  /// A device of this process, before the simulation starts; `twins` as in RankSetup.
   void add(Device& device, const std::vector<int>& twins);
-  void trigger(Device& device, std::size_t core, Operation& op, Fs at) override;
-  /// After the last event: throws Error if a collective is left over.
-  void check_finished() const;
+  /// Runs until nothing is left in any process; throws the first error of all.
+  void run();
+  /// After run(): throws Error if a collective is left over.
+  void check_finished() const { meeting_.check_finished(); }
+
+  // For the devices:
+  /// The HBM stack that a rank of so many cores reaches, and those beside it that share it.
+  [[nodiscard]] Hbm& stack(int rank, int cores);
+  /// A core of a rank has triggered a collective; the instruction ends at `at`.
+  void trigger(Device& device, std::size_t core, Operation& op, Fs at);
+
+  // For the rounds:
+  /// One call of a device under way, on all ranks that it stands for.
+  struct Flight {
+    std::vector<Operation*> operations = {};  // per core
+    std::size_t ranks_left = 0;
+    Fs end = kNever;                                 // of those that have finished
+    std::shared_ptr<const RankPart> part = nullptr;  // of the device's own rank
+  };
+  /// What an operation does to a rank: its data begin to move, or it has ended.
+  struct Effect {
+    Fs time = 0;
+    bool early = false;     // foreseen; the model has not come there yet
+    std::int64_t rank = 0;  // a host (isa::Meeting) of any process
+    Collectives::Moving moving = {};
+    Fs end = kNever;                            // kNever: data move
+    std::shared_ptr<const Flight> flight = {};  // of a device of this process that has ended
+    std::shared_ptr<const RankPart> part = {};  // null: it needed nobody
+    [[nodiscard]] bool same(const Effect& other) const;
+  };
+  using Effects = std::deque<Effect>;
+  /// A core of a rank of any process calls a collective, to which it comes at `at`; the number of
+  /// the call.
+  std::uint64_t note(std::int64_t rank, std::size_t core, const isa::Inst& inst, Fs at);
+  /// When the record goes on by what is noted; kNever: there is nothing.
+  [[nodiscard]] Fs next_arrival() const {
+    return arrivals_.empty() ? kNever : arrivals_.top().time;
+  }
+  [[nodiscard]] Fs next_of_model() const { return model_ == nullptr ? kNever : model_->next(); }
+  /// The record goes on to `now`: effects on ranks of any process are appended to `effects`.
+  void record(Fs now, Effects& effects);
+  /// What will happen before `limit` if nobody triggers anything.
+  void foresee(Fs limit, Effects& effects) const;
+  void apply(const Effect& effect);
+  [[nodiscard]] isa::Meeting& meeting() { return meeting_; }
+  [[nodiscard]] bool evaluates() const { return evaluates_; }
 
  private:
-  // One call of a rank, by all of its cores.
+  using Group = isa::Meeting::Group;
+  using Flights = std::map<std::int64_t, std::shared_ptr<Flight>>;  // by host, of this process
+  // What is known of a call besides what isa::Meeting knows.
   struct Call {
-    std::vector<Operation*> operations;  // per core; null: has not come yet
-    std::size_t arrived = 0;
-    Fs triggered = 0;  // by the last core
+    std::vector<Operation*> operations;  // per core, of a device of this process
+    Fs triggered = 0;                    // by the last core
   };
   struct Rank {
-    Device* device = nullptr;
-    std::deque<Call> calls;                // not started yet, in the order of the program
-    std::vector<std::size_t> next;         // per core: which of them is its next
-    std::vector<std::int64_t> represents;  // itself and its twins
+    Device* device = nullptr;  // null: of another process, or a twin
+    std::deque<Call> calls = {};
+    std::uint64_t started = 0;  // calls before the first of them
   };
-  // Something that happens at a known time: an arrival, or (with `ends`) the end of a call.
-  struct Later {
+  struct Arrival {
     Fs time;
-    std::uint64_t number;  // of equal times, the first scheduled comes first
-    std::size_t rank;      // in ranks_
-    std::size_t core;
-    Call call;
-    bool ends;
-    bool operator>(const Later& other) const {
-      return time != other.time ? time > other.time : number > other.number;
-    }
-  };
-
-  using Group = std::vector<std::int64_t>;
-  using Lengths = std::vector<std::vector<std::int64_t>>;
-  // A call of one device under way, on all ranks that it stands for.
-  struct InFlight {
-    Call call;
-    std::size_t ranks_left = 0;
-    Fs end = kNever;                       // of those that have finished
-    std::shared_ptr<const RankPart> part;  // of the device's own rank; null: it needed nobody
+    std::int64_t rank;
+    std::uint64_t call;
+    bool operator>(const Arrival& other) const { return time > other.time; }
   };
   // One group's operation under way.
   struct Running {
     Group group;
-    std::shared_ptr<std::map<std::size_t, InFlight>> flights;  // by device
-    std::size_t left = 0;                                      // ranks
+    std::shared_ptr<Flights> flights;
+    std::size_t left = 0;  // ranks
   };
   void step();
-  void arrive(const Later& arrival);
-  void look(std::size_t rank);
-  void put(Later later);
-  void start_ready();
-  void start(std::size_t rank);
-  void start(const Group& group, const Lengths& lengths,
-             const std::shared_ptr<std::map<std::size_t, InFlight>>& flights);
-  bool together(std::size_t rank, std::vector<Group>& groups, std::set<std::size_t>& devices) const;
-  [[nodiscard]] Lengths exchange(const Group& group);
-  [[nodiscard]] const Call& call_of(std::int64_t rank) const;
-  void finish_ranks(Fs now);
+  [[nodiscard]] Rank& rank(std::int64_t host) { return ranks_[static_cast<std::size_t>(host)]; }
+  Call& call(Rank& rank, std::uint64_t number);
+  [[nodiscard]] const Call& oldest(std::int64_t rank);
+  void start(std::int64_t rank, Fs now, Effects& effects);
+  void start(const Group& group, isa::Meeting::Lengths lengths,
+             const std::shared_ptr<Flights>& flights, Fs now);
+  void harvest(Fs now, Effects& effects);
+  [[nodiscard]] static bool ended(const Flights& flights, Effect& effect);
+  template <typename Fn>
+  void effects_of(Collectives& model, Fs now, const Fn& fn) const;
+  void share_memory(Device& device, const Collectives::Moving& moving, Fs now) const;
 
-  std::vector<Rank> ranks_;                // simulated ones
-  std::vector<std::size_t> owner_;         // of every rank of the world: index in ranks_
-  std::vector<isa::WaitingRank> waiting_;  // of every rank: at its oldest call, once all cores are
-  bool changed_ = false;
-  std::priority_queue<Later, std::vector<Later>, std::greater<>> later_;
-  std::uint64_t scheduled_ = 0;
+  isa::World world_;
+  const Config& config_;
+  SimSession& session_;
+  std::map<int, Hbm> stacks_;
+  isa::Meeting meeting_;
+  std::vector<Rank> ranks_;  // of the whole world
+  bool evaluates_ = false;
+  std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   std::unique_ptr<Collectives> model_;  // from the first operation of several ranks on
   std::map<Collectives::Id, Running> running_;
+  std::unique_ptr<Rounds> rounds_;  // null: the world is in this process alone
   sc_core::sc_event wake_;
 };
 

@@ -109,26 +109,9 @@ void check_collective(std::span<const RankCalls> group);
 /// What the cores of a rank read in a call, as it is now.
 [[nodiscard]] RankSources read_sources(const RankCalls& calls);
 
-/// Bytes that the ranks of a group send to each other in an operation of variable lengths, [source]
-/// [target], by what their metadata say now; empty for any other operation.
-[[nodiscard]] std::vector<std::vector<std::int64_t>> lengths_of(std::span<const RankCalls> group);
-/// The same of one rank's call, by target.
+/// Bytes that a rank sends in an operation of variable lengths to each member of its group, by what
+/// its metadata say now; empty for any other operation.
 [[nodiscard]] std::vector<std::int64_t> lengths_from(const Member& member, std::size_t group_size);
-
-/// A rank that cannot go on: at `inst`, or ended if that is null.
-struct WaitingRank {
-  std::int64_t rank = 0;
-  const Program* program = nullptr;
-  const Inst* inst = nullptr;
-  std::vector<std::int64_t> group = {};  // empty: it takes no part in the call
-  std::vector<std::int64_t> key = {};    // the group, ascending
-  /// It has come to a call.
-  void come_to(const Inst& call);
-};
-/// Whether all of a rank's group are at a call for the same ranks. `all`: rank k at k.
-[[nodiscard]] bool complete(const WaitingRank& rank, std::span<const WaitingRank> all);
-/// Throws Error: who waits for whom. At least one rank waits.
-[[noreturn]] void fail_deadlock(std::span<const WaitingRank> all);
 
 /// "all_gather at k.py:12".
 [[nodiscard]] std::string describe_call(const Program& program, const Inst& inst);

@@ -1,16 +1,15 @@
 #include "isa/world/interpreter.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "isa/machine/rounding.hpp"
 #include "isa/program/walker.hpp"
-#include "isa/world/exchange.hpp"
-#include "isa/world/spread.hpp"
+#include "isa/world/meeting.hpp"
+#include "isa/world/shard.hpp"
 
 namespace nkisim::isa {
 namespace {
@@ -177,56 +176,59 @@ struct Rank {
   }
 };
 
-// A world being interpreted, or one part's ranks of it: of the others it knows where they wait, and
-// what they have sent.
+// A world being interpreted: the ranks of this process, up to where they wait for others.
 class WorldRuns {
  public:
-  WorldRuns(std::span<const RankRun> runs, const World& world, const Spread& spread)
-      : runs_(runs), world_(world), spread_(spread), at_(runs.size()), sources_(runs.size()) {
-    std::map<const Program*, std::shared_ptr<CollectiveTable>> known;
+  WorldRuns(std::span<const RankRun> runs, const World& world, const Shard& shard)
+      : runs_(runs),
+        shard_(shard),
+        meeting_(world, programs_of(runs)),
+        post_(shard, programs_of(runs)) {
     for (std::size_t r = 0; r < runs.size(); ++r) {
-      const bool own = spread.owns(static_cast<std::int64_t>(r));
-      ranks_.push_back(own ? std::make_unique<Rank>(runs[r], static_cast<int>(r), world) : nullptr);
-      waiting_.push_back({.rank = static_cast<std::int64_t>(r), .program = runs[r].program});
-      if (spread.link == nullptr) continue;
-      auto& table = known[runs[r].program];
-      if (table == nullptr) table = std::make_shared<CollectiveTable>(*runs[r].program);
-      tables_.push_back(table);
+      const auto rank = static_cast<std::int64_t>(r);
+      ranks_.push_back(
+          shard.owns(rank) ? std::make_unique<Rank>(runs[r], static_cast<int>(r), world) : nullptr);
+      if (ranks_[r] == nullptr) continue;
+      std::vector<EvalContext*> contexts;
+      for (const auto& core : ranks_[r]->cores) contexts.push_back(&core->context);
+      meeting_.host(rank, std::move(contexts));
     }
   }
 
   std::uint64_t run() {
     for (;; ++phase_) {
       if (!attempt(2 * phase_, [&](std::int64_t& rank) { return advance(rank); })) return count_;
-      if (spread_.link != nullptr) tell_others();
-      if (std::none_of(waiting_.begin(), waiting_.end(),
-                       [](const WaitingRank& w) { return w.inst != nullptr; })) {
-        break;
-      }
+      tell_others();
+      if (!meeting_.anybody_waits()) break;
       bool any = false;
       (void)attempt(2 * phase_ + 1, [&](std::int64_t& at) {
         any = complete_some(at);
         return true;
       });
-      if (!any && !failure_) fail_deadlock(waiting_);
+      if (!any && !failure_) meeting_.fail_deadlock();
     }
     (void)attempt(2 * phase_ + 1, [&](std::int64_t& rank) { return check(rank); });
-    if (spread_.link != nullptr) agree(spread_, failure_);
+    agree(shard_, failure_);
     return count_;
   }
 
  private:
-  // What fn(order) does or throws; an error waits for those of the other parts.
+  static std::vector<const Program*> programs_of(std::span<const RankRun> runs) {
+    std::vector<const Program*> programs;
+    for (const RankRun& run : runs) programs.push_back(run.program);
+    return programs;
+  }
+
+  // What fn(order) does or throws; an error waits for those of the other shards.
   template <typename Fn>
   bool attempt(std::int64_t time, Fn&& fn) {
     if (failure_) return true;
     std::int64_t order = 0;
     try {
-      const bool whole = fn(order);
-      if (whole || spread_.link == nullptr) return whole;
+      if (fn(order)) return true;
+      if (shard_.alone()) return false;
       failure_ = Failure{time, order, Error(Rule::interrupted, "the run was interrupted")};
     } catch (const Error& e) {
-      if (spread_.link == nullptr) throw;
       failure_ = Failure{time, order, e};
     }
     return true;
@@ -234,119 +236,68 @@ class WorldRuns {
 
   // All ranks that can, up to their next collective. False if progress asked to stop.
   bool advance(std::int64_t& rank) {
-    for (WaitingRank& w : waiting_) {
-      const auto r = static_cast<std::size_t>(w.rank);
-      if (w.inst != nullptr || ranks_[r] == nullptr) continue;
-      rank = w.rank;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r] == nullptr || ranks_[r]->waits()) continue;
+      rank = static_cast<std::int64_t>(r);
       if (!ranks_[r]->advance(count_)) return false;
-      if (!ranks_[r]->waits()) continue;
-      for (const auto& core : ranks_[r]->cores) at_[r].push_back(core->waiting);
-      w.come_to(*at_[r].front());
-      if (spread_.link == nullptr || w.group.empty()) continue;
-      if (ranks_[r]->options.values) sources_[r] = read_sources(calls_of(r));
-      come_.push_back(w.rank);
+      if (ranks_[r]->waits()) come(rank, *ranks_[r]);
     }
     return true;
   }
 
+  // A rank has come to a collective with all its cores.
+  void come(std::int64_t rank, const Rank& run) {
+    std::uint64_t call = 0;
+    for (std::size_t c = 0; c < run.cores.size(); ++c) {
+      call = meeting_.note(rank, c, *run.cores[c]->waiting);
+      meeting_.arrive(rank, call);
+      post_.tell({.rank = rank, .core = c, .inst = run.cores[c]->waiting});
+    }
+    if (shard_.alone() || !run.options.values) return;
+    const Meeting::Group group = meeting_.group_of(rank, call);
+    if (!group.empty()) post_.tell(group, rank, call, meeting_.read(rank, call));
+  }
+
+  // Throws the first error of all shards.
   void tell_others() {
-    Words all;
-    std::vector<Words> each(static_cast<std::size_t>(spread_.parts));
-    put_failure(all, failure_);
-    for (const WaitingRank& w : waiting_) {
-      const auto r = static_cast<std::size_t>(w.rank);
-      if (at_[r].empty() || ranks_[r] == nullptr || told_.count(w.rank) != 0) continue;
-      told_.insert(w.rank);
-      all.put(w.rank);
-      for (const Inst* inst : at_[r]) all.put(tables_[r]->number(*inst));
-    }
-    for (const std::int64_t rank : come_) {
-      const auto r = static_cast<std::size_t>(rank);
-      for (const int part : parts_of(waiting_[r].group, spread_)) {
-        Words& to = each[static_cast<std::size_t>(part)];
-        to.put(rank);
-        put_sources(to, sources_[r], *runs_[r].program);
-      }
-    }
-    come_.clear();
-    std::vector<std::string> bytes;
-    for (Words& words : each) bytes.push_back(words.take());
+    const std::vector<Told> told = post_.meet(failure_);
     std::optional<Failure> first;
-    const std::vector<Told> told = spread_.link->meet(all.bytes(), bytes);
-    for (int part = 0; part < spread_.parts; ++part) {
-      hear(told[static_cast<std::size_t>(part)], part == spread_.part, first);
+    for (std::size_t shard = 0; shard < told.size(); ++shard) {
+      WordReader in(told[shard].all);
+      if (auto failure = Post::get_failure(in); failure && failure->before(first)) first = failure;
+      if (shard == static_cast<std::size_t>(shard_.number)) continue;
+      while (!in.at_end()) {
+        const Post::Called called = post_.get_called(in);
+        meeting_.arrive(called.rank, meeting_.note(called.rank, called.core, *called.inst));
+      }
+      WordReader own(told[shard].mine);
+      while (!own.at_end()) {
+        Post::Sent sent = post_.get_sent(own);
+        meeting_.receive(sent.rank, sent.call, std::move(sent.sources));
+      }
     }
     if (first) throw Error(first->error);
-  }
-
-  void hear(const Told& told, bool mine, std::optional<Failure>& first) {
-    WordReader in(told.all);
-    if (auto failure = get_failure(in); failure && failure->before(first)) first = failure;
-    if (mine) return;
-    while (!in.at_end()) {
-      const auto rank = in.get<std::int64_t>();
-      const auto r = static_cast<std::size_t>(rank);
-      for (int c = 0; c < runs_[r].program->cores(); ++c) {
-        at_[r].push_back(&tables_[r]->inst(in.get<std::uint32_t>()));
-      }
-      waiting_[r].come_to(*at_[r].front());
-    }
-    WordReader sent(told.mine);
-    while (!sent.at_end()) {
-      const auto r = static_cast<std::size_t>(sent.get<std::int64_t>());
-      sources_[r] = get_sources(sent, *runs_[r].program);
-    }
-  }
-
-  RankCalls calls_of(std::size_t r) {
-    RankCalls calls;
-    for (std::size_t c = 0; c < at_[r].size(); ++c) {
-      Member member{.rank = static_cast<std::int64_t>(r), .inst = at_[r][c]};
-      if (ranks_[r] != nullptr) member.context = &ranks_[r]->cores[c]->context;
-      if (ranks_[r] == nullptr) member.program = runs_[r].program;
-      if (c < sources_[r].size()) member.sources = &sources_[r][c];
-      calls.push_back(member);
-    }
-    return calls;
-  }
-
-  void go_on(std::int64_t rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    if (ranks_[r] != nullptr) isa::go_on(ranks_[r]->cores);
-    waiting_[r].inst = nullptr;
-    at_[r].clear();
-    sources_[r].clear();
-    told_.erase(rank);
   }
 
   // Completes the collectives whose ranks have all come; true if there was one.
   bool complete_some(std::int64_t& at) {
     bool any = false;
-    for (WaitingRank& w : waiting_) {
-      at = w.rank;
-      if (w.inst == nullptr) continue;
-      if (w.group.empty()) {  // takes no part
-        go_on(w.rank);
+    for (at = 0; at < meeting_.ranks(); ++at) {
+      if (!meeting_.waits(at)) continue;
+      const Meeting::Ready ready = meeting_.ready(at);
+      for (const Meeting::Group& group : ready.groups) {
+        (void)meeting_.run(group, true);
+        for (const std::int64_t rank : group) go_on(rank);
         any = true;
-        continue;
       }
-      if (!complete(w, waiting_)) continue;
-      std::vector<RankCalls> calls;
-      const std::vector<std::int64_t> group = w.group;
-      bool here = false;
-      for (const std::int64_t rank : group) {
-        calls.push_back(calls_of(static_cast<std::size_t>(rank)));
-        here = here || spread_.owns(rank);
-      }
-      if (here) {
-        run_collective(calls, world_);
-      } else {
-        check_collective(calls);
-      }
-      for (const std::int64_t rank : group) go_on(rank);
-      any = true;
     }
     return any;
+  }
+
+  void go_on(std::int64_t rank) {
+    const auto& run = ranks_[static_cast<std::size_t>(rank)];
+    if (run != nullptr) isa::go_on(run->cores);
+    meeting_.leave(rank);
   }
 
   bool check(std::int64_t& rank) {
@@ -360,15 +311,10 @@ class WorldRuns {
   }
 
   std::span<const RankRun> runs_;
-  const World& world_;
-  const Spread& spread_;
-  std::vector<std::unique_ptr<Rank>> ranks_;  // null: of another part
-  std::vector<WaitingRank> waiting_;
-  std::vector<std::vector<const Inst*>> at_;  // per rank and core: where it waits
-  std::vector<RankSources> sources_;          // per rank; empty: they are read from memory
-  std::vector<std::int64_t> come_;            // whose sources other parts do not know yet
-  std::set<std::int64_t> told_;               // own ranks of which the others know where they wait
-  std::vector<std::shared_ptr<CollectiveTable>> tables_;  // per rank, if there are other parts
+  const Shard& shard_;
+  Meeting meeting_;
+  Post post_;
+  std::vector<std::unique_ptr<Rank>> ranks_;  // null: of another shard
   std::optional<Failure> failure_;
   std::uint64_t count_ = 0;
   std::int64_t phase_ = 0;
@@ -377,8 +323,8 @@ class WorldRuns {
 }  // namespace
 
 std::uint64_t interpret_world(std::span<const RankRun> runs, const World& world,
-                              const Spread& spread) {
-  return WorldRuns(runs, world, spread).run();
+                              const Shard& shard) {
+  return WorldRuns(runs, world, shard).run();
 }
 
 std::uint64_t interpret_world(std::span<const RankRun> runs, const World& world) {

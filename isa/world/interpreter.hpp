@@ -13,7 +13,7 @@
 
 namespace nkisim::isa {
 
-struct Spread;
+struct Shard;
 
 struct InterpretOptions {
   Unwritten unwritten = Unwritten::kError;
@@ -55,10 +55,10 @@ struct RankRun {
 /// Executes all ranks of a world, rank k being ranks[k]. Each runs until it needs what others have
 /// not sent yet; then the next one goes on. Throws Error located in a program: ranks that disagree
 /// about a collective, or wait for each other for ever. Returns the dynamic instructions of all.
-/// With a `spread` only this part's ranks run here (the others need no memory) and are counted; the
-/// other parts make the same call, and the first error of all is thrown in each of them.
+/// Of a world in several processes only the shard's ranks run here (the others need no memory) and
+/// are counted; the other shards make the same call, and the first error of all is thrown in each.
 std::uint64_t interpret_world(std::span<const RankRun> ranks, const World& world,
-                              const Spread& spread);
+                              const Shard& shard);
 std::uint64_t interpret_world(std::span<const RankRun> ranks, const World& world);
 
 /// Executes a program while it is being recorded (front ends that show values on demand): every

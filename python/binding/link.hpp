@@ -1,12 +1,12 @@
-// Programs and worlds whose parts run in several processes.
+// Programs, and worlds whose shards run in several processes.
 #pragma once
 
-#include "isa/world/spread.hpp"
+#include "isa/world/shard.hpp"
 #include "python/binding/recorder.hpp"
 
 namespace nkisim::python {
 
-/// The way to the other parts, as Python has it: meet(all, [each]) gives [(all, mine)] by part.
+/// The way to the other shards, as Python has it: meet(all, [each]) gives [(all, mine)] by shard.
 class PythonLink : public Link {
  public:
   explicit PythonLink(py::object meet) : meet_(std::move(meet)) {}

@@ -53,11 +53,11 @@ class World {
   }
 
   // Results of the ranks. `undefined` and `prints`: as for a program, with the rank in front.
-  // `spread`: None, or (part, part of every rank, meet) of a world in several processes; the other
-  // parts' ranks have no results then.
+  // `shard`: None, or (its number, the shard of every rank, meet) of a world in several processes;
+  // the other shards' ranks have no results then.
   py::dict run(const std::string& config_name, const std::vector<std::string>& overrides,
                const std::vector<py::dict>& files, const py::list& undefined,
-               const py::list& prints, const py::dict& choices, const py::object& spread) {
+               const py::list& prints, const py::dict& choices, const py::object& given) {
     const auto config = nkisim::load_config(config_name, overrides);
     const auto chosen = [&](const char* key) { return choices[key].cast<bool>(); };
     const std::size_t n = programs_.size();
@@ -66,7 +66,7 @@ class World {
     std::vector<std::unique_ptr<nkisim::Reports>> reports(n);
     std::vector<nkisim::RankInput> ranks(n);
     std::optional<PythonLink> link;
-    const Spread parts = spread_of(spread, link);
+    const Shard shard = shard_of(given, link);
     for (std::size_t r = 0; r < n; ++r) {
       const auto& recorder = programs_[r].cast<Recorder&>();
       const InterpretOptions services = options_for(recorder, undefined[r], prints[r]);
@@ -83,22 +83,22 @@ class World {
         return ask(count);
       };
       if (!chosen("timed")) continue;
-      const bool own = parts.owns(static_cast<std::int64_t>(r));
+      const bool own = shard.owns(static_cast<std::int64_t>(r));
       rank.observe = observer(summaries[r], confidences[r], reports[r],
                               own ? files : std::vector<py::dict>(), r);
     }
     nkisim::WorldResult result;
     {
       const py::gil_scoped_release release;
-      result = nkisim::run_world(ranks, config, {world_, chosen("timed"), chosen("fold"), parts});
+      result = nkisim::run_world(ranks, config, {world_, chosen("timed"), chosen("fold"), shard});
     }
     interrupted(chosen("keep_partial"));
     values_of_ = result.values_of;
     Found found{result, summaries, confidences, reports, files, chosen("timed")};
     py::list out;
     for (std::size_t r = 0; r < n; ++r) {
-      const bool own = parts.owns(static_cast<std::int64_t>(r));
-      out.append(own ? py::object(rank_result(r, found, parts)) : py::none());
+      const bool own = shard.owns(static_cast<std::int64_t>(r));
+      out.append(own ? py::object(rank_result(r, found, shard)) : py::none());
     }
     py::dict all;
     all["ranks"] = out;
@@ -120,7 +120,7 @@ class World {
   };
 
   // One rank's; its reports are written.
-  py::dict rank_result(std::size_t r, Found& found, const Spread& spread) const {
+  py::dict rank_result(std::size_t r, Found& found, const Shard& shard) const {
     const nkisim::SimResult& result = found.result.ranks[r];
     const auto as = static_cast<std::size_t>(found.result.timed_as[r]);
     const nkisim::Summary& summary = found.summaries[as];
@@ -129,7 +129,7 @@ class World {
     if (found.reports[r] != nullptr && as == r) {
       if (found.facts.is_null()) found.facts = facts_of(found.reports, found.result);
       // It crosses to ranks whose events other processes have.
-      if (spread.link != nullptr) found.facts["path"] = nlohmann::ordered_json::array();
+      if (!shard.alone()) found.facts["path"] = nlohmann::ordered_json::array();
       found.facts["rank"] = r;
       write(*found.reports[r], report_files(found.files[r]).session,
             {summary, result, trust, &found.facts});
@@ -139,13 +139,13 @@ class World {
     return rank;
   }
 
-  static Spread spread_of(const py::object& given, std::optional<PythonLink>& link) {
+  static Shard shard_of(const py::object& given, std::optional<PythonLink>& link) {
     if (given.is_none()) return {};
-    const auto [part, owner, meet] = given.cast<std::tuple<int, std::vector<int>, py::object>>();
+    const auto [number, owner, meet] = given.cast<std::tuple<int, std::vector<int>, py::object>>();
     link.emplace(meet);
     return {.link = &*link,
-            .part = part,
-            .parts = 1 + *std::max_element(owner.begin(), owner.end()),
+            .number = number,
+            .count = 1 + *std::max_element(owner.begin(), owner.end()),
             .owner = owner};
   }
 

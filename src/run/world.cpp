@@ -99,8 +99,8 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
     return each;
   };
   std::uint64_t count = 0;
-  const isa::Spread& spread = options.spread;
-  if (folded && !spread.owns(0)) return true;
+  const isa::Shard& shard = options.shard;
+  if (folded && !shard.owns(0)) return true;
   if (folded) {
     isa::InterpretOptions one = noting(ranks.front());
     one.world = options.world;
@@ -111,11 +111,11 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
     for (const RankInput& rank : ranks) {
       runs.push_back({rank.program, rank.memory, noting(rank)});
     }
-    count = isa::interpret_world(runs, options.world, spread);
+    count = isa::interpret_world(runs, options.world, shard);
   }
   std::size_t own = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (spread.owns(static_cast<std::int64_t>(r))) ++own;
+    if (shard.owns(static_cast<std::int64_t>(r))) ++own;
   }
   for (SimResult& r : out.ranks) {
     r.instructions = count / (folded ? 1 : own);
@@ -159,15 +159,15 @@ void say_world(std::size_t ranks, std::size_t timed, bool one_value) {
   log::say(log::Room::kWorld, log::Level::kInfo, text);
 }
 
-void check_spread(std::span<const RankInput> ranks, const models::Config& config,
-                  const isa::Spread& spread) {
-  if (spread.link == nullptr) return;
+void check_shards(std::span<const RankInput> ranks, const models::Config& config,
+                  const isa::Shard& shard) {
+  if (shard.alone()) return;
   const auto share =
       static_cast<std::size_t>(models::ranks_per_stack(config, ranks.front().program->cores()));
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (spread.owner.at(r) == spread.owner[r / share * share]) continue;
-    isa::fail(isa::Rule::rank_programs_differ, "the part of rank " + std::to_string(r),
-              std::to_string(spread.owner[r]), "that of the ranks on its HBM stack");
+    if (shard.owner.at(r) == shard.owner[r / share * share]) continue;
+    isa::fail(isa::Rule::rank_programs_differ, "the shard of rank " + std::to_string(r),
+              std::to_string(shard.owner[r]), "that of the ranks on its HBM stack");
   }
 }
 
@@ -194,7 +194,7 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
     }
     check_config(*rank.program, config);
   }
-  check_spread(ranks, config, options.spread);
+  check_shards(ranks, config, options.shard);
   WorldResult out;
   out.ranks.resize(ranks.size());
   out.timed_as.resize(ranks.size());
@@ -230,9 +230,7 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
   std::iota(out.values_of.begin(), out.values_of.end(), 0);
   say_world(ranks.size(), ranks.size(), false);
   const Setups all = setups(ranks, timing_only, ranks.size());
-  keep(out, options.spread.link == nullptr
-                ? models::run_world(all.ranks, config, options.world)
-                : models::run_part(all.ranks, config, options.world, options.spread));
+  keep(out, models::run_world(all.ranks, config, options.world, options.shard));
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "isa/world/interpreter.hpp"
-#include "isa/world/spread.hpp"
+#include "isa/world/shard.hpp"
 #include "src/run/simulation.hpp"
 
 namespace nkisim {
@@ -28,9 +28,9 @@ struct WorldOptions {
   bool timed = true;
   /// Ranks that cannot differ are simulated once (docs/collectives.md says when that is exact).
   bool fold = true;
-  /// With a link: this process runs one part of the world, and the others make the same call. Ranks
-  /// of one HBM stack must be of one part. Results and memories of other parts' ranks are empty.
-  isa::Spread spread = {};
+  /// With a link: this process runs one shard of the world, and the others make the same call.
+  /// Ranks of one HBM stack must be of one shard. Results and memories of others' ranks are empty.
+  isa::Shard shard = {};
 };
 
 struct WorldResult {

@@ -13,9 +13,9 @@ from ..record import strict
 from ..record.reading import as_bytes
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
-from . import hostarrays, spread
+from . import hostarrays, shards
 from .execution import restart
-from .part import taker
+from .shard import taker
 from .recording import Arguments
 from .session import prepare, to_host
 from .worldresult import RankResult, WorldResult
@@ -250,7 +250,7 @@ class _World:
         choices = {"timed": bool(options.timing), "timing_only": options.timing == "only",
                    "fold": options.fold, "keep_partial": options.keep_partial}
         how = options.config or options.target, [f"{k}={v}" for k, v in options.overrides.items()]
-        run = self._run_spread if self._several else self._run_here
+        run = self._run_shards if self._several else self._run_here
         try:
             out, found = run(result, *how, choices)
         except Error as problem:
@@ -279,7 +279,7 @@ class _World:
                             [functools.partial(self._print, r) for r in numbers], choices, None)
         return out, found
 
-    def _run_spread(self, result, config, overrides, choices):
+    def _run_shards(self, result, config, overrides, choices):
         """The same in several processes. Outputs come back into the ranks' memories here."""
         options, kernels = self.options, self.kernels()
         config = os.fspath(config)
@@ -294,10 +294,10 @@ class _World:
         share = programs[0].ranks_per_stack(config, overrides)
         job = {"programs": [program.to_bytes() for program in programs],
                "ring": options.ring_order, "any_world": options.any_world, "config": config,
-               "config_text": spread.config_text(config), "overrides": overrides,
+               "config_text": shards.config_text(config), "overrides": overrides,
                "undefined": options.undefined, "choices": choices, "outputs": outputs,
                "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
-        run = spread.Run(options.processes, options.client, share)
+        run = shards.Run(options.processes, options.client, share)
         owner, results = run.results(job, [kernels.index(r.kernel) for r in self.ranks],
                                        self._noted(self._data()), self._print)
         values_of = results[0]["values_of"]
@@ -305,7 +305,7 @@ class _World:
             self._load([r for r, of in enumerate(values_of) if of == rank], tensor, data)
         for own in results:
             for name, content in own["contents"].items():
-                spread.write(name, content)
+                shards.write(name, content)
         found = [text for own in results for text in own["found"]]
         ranks = [results[shard]["ranks"][rank] for rank, shard in enumerate(owner)]
         return {"ranks": ranks, "timed_as": results[0]["timed_as"], "values_of": values_of}, found

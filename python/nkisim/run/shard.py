@@ -1,8 +1,8 @@
-"""One process of a world whose ranks are spread over several: main() in a process of this machine, or
+"""One process of a world that runs in several, with its shard of the ranks: main() in a process of this machine, or
 serve_at() as a task of a Dask worker. It does what it is sent and talks to nobody but the process that sent it.
 
 Messages here are tuples, the first item their kind: ("meet", all, each) is answered with [(all, mine)] by
-part; ("print", rank, line), ("done", result) and ("failed", the parts of an Error) are not.
+shard; ("print", rank, line), ("done", result) and ("failed", the parts of an Error) are not.
 """
 
 import hashlib
@@ -86,14 +86,14 @@ def _run(job, connection):
         return lambda line: connection.send(("print", rank, line))
 
     numbers, found = range(len(job["program_of"])), []
-    with tempfile.TemporaryDirectory(prefix="nkisim-part-") as folder:
+    with tempfile.TemporaryDirectory(prefix="nkisim-shard-") as folder:
         files, written = job["files"], {}
         if job["far"]:  # this machine's files are not the caller's
             files, written = _in_folder(folder, files)
         out = world.run(_config(job, folder), job["overrides"], files,
                         [taker(job["undefined"], r, found) for r in numbers],
                         [printer(r) for r in numbers], job["choices"],
-                        (job["part"], job["owner"], meet))
+                        (job["shard"], job["owner"], meet))
         contents = {}
         for name, here in written.items():
             if os.path.exists(here):
@@ -127,7 +127,7 @@ def _outputs(job, world, values_of):
     """{(rank, tensor): bytes} of the values that this process has, each once."""
     found = {}
     for rank in sorted(set(values_of)):
-        if job["owner"][rank] != job["part"]:
+        if job["owner"][rank] != job["shard"]:
             continue
         for tensor, size in job["outputs"][job["program_of"][rank]]:
             data = bytearray(size)

@@ -1,4 +1,4 @@
-#include "isa/world/spread.hpp"
+#include "isa/world/shard.hpp"
 
 #include <algorithm>
 
@@ -50,28 +50,6 @@ Parcel get_parcel(WordReader& in, const Program& program) {
   return parcel;
 }
 
-}  // namespace
-
-std::string_view WordReader::next(std::uint64_t count) {
-  if (count > bytes_.size()) {
-    throw Error(Rule::internal_error, "internal error: a message of another process is too short");
-  }
-  const std::string_view part = bytes_.substr(0, count);
-  bytes_.remove_prefix(count);
-  return part;
-}
-
-CollectiveTable::CollectiveTable(const Program& program) {
-  for (const Inst& inst : program.insts()) {
-    if (spec(inst).combine != nullptr) insts_.push_back(&inst);
-  }
-}
-
-std::uint32_t CollectiveTable::number(const Inst& inst) const {
-  return static_cast<std::uint32_t>(std::find(insts_.begin(), insts_.end(), &inst) -
-                                    insts_.begin());
-}
-
 void put_sources(Words& out, const RankSources& sources, const Program& program) {
   out.put<std::uint64_t>(sources.size());
   for (const CoreSources& core : sources) {
@@ -97,15 +75,16 @@ RankSources get_sources(WordReader& in, const Program& program) {
   return sources;
 }
 
-std::vector<int> parts_of(RankGroup group, const Spread& spread) {
-  std::vector<int> parts;
+// The other shards that have ranks of a group.
+std::vector<int> shards_of(RankGroup group, const Shard& shard) {
+  std::vector<int> shards;
   for (const std::int64_t rank : group) {
-    const int part = spread.owner.at(static_cast<std::size_t>(rank));
-    if (part != spread.part) parts.push_back(part);
+    const int owner = shard.owner.at(static_cast<std::size_t>(rank));
+    if (owner != shard.number) shards.push_back(owner);
   }
-  std::sort(parts.begin(), parts.end());
-  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-  return parts;
+  std::sort(shards.begin(), shards.end());
+  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
+  return shards;
 }
 
 void put_failure(Words& out, const std::optional<Failure>& failure) {
@@ -123,7 +102,88 @@ void put_failure(Words& out, const std::optional<Failure>& failure) {
   }
 }
 
-std::optional<Failure> get_failure(WordReader& in) {
+}  // namespace
+
+std::string_view WordReader::next(std::uint64_t count) {
+  if (count > bytes_.size()) {
+    throw Error(Rule::internal_error, "internal error: a message of another process is too short");
+  }
+  const std::string_view part = bytes_.substr(0, count);
+  bytes_.remove_prefix(count);
+  return part;
+}
+
+CollectiveTable::CollectiveTable(const Program& program) {
+  for (const Inst& inst : program.insts()) {
+    if (spec(inst).combine == nullptr) continue;
+    numbers_.emplace(&inst, static_cast<std::uint32_t>(insts_.size()));
+    insts_.push_back(&inst);
+  }
+}
+
+Post::Post(const Shard& shard, std::vector<const Program*> programs)
+    : shard_(shard), programs_(std::move(programs)), each_(static_cast<std::size_t>(shard.count)) {
+  if (shard.alone()) return;
+  for (const Program* program : programs_) tables_.try_emplace(program, *program);
+}
+
+void Post::tell(const Called& called) {
+  if (shard_.alone()) return;
+  all_.put(called.rank);
+  all_.put(static_cast<std::uint32_t>(called.core));
+  all_.put(table(*programs_.at(static_cast<std::size_t>(called.rank))).number(*called.inst));
+  all_.put(called.time);
+}
+
+Post::Called Post::get_called(WordReader& in) const {
+  Called called{.rank = in.get<std::int64_t>(), .core = in.get<std::uint32_t>()};
+  const CollectiveTable& known = table(*programs_.at(static_cast<std::size_t>(called.rank)));
+  called.inst = &known.inst(in.get<std::uint32_t>());
+  called.time = in.get<std::int64_t>();
+  return called;
+}
+
+void Post::tell(std::span<const std::int64_t> lengths) {
+  if (shard_.alone()) return;
+  for (const std::int64_t length : lengths) all_.put(length);
+}
+
+std::vector<std::int64_t> Post::get_lengths(WordReader& in, std::size_t count) {
+  std::vector<std::int64_t> lengths(count);
+  for (std::int64_t& length : lengths) length = in.get<std::int64_t>();
+  return lengths;
+}
+
+void Post::tell(RankGroup group, std::int64_t rank, std::uint64_t call,
+                const RankSources& sources) {
+  if (shard_.alone()) return;
+  for (const int to : shards_of(group, shard_)) {
+    Words& words = each_[static_cast<std::size_t>(to)];
+    words.put(rank);
+    words.put(call);
+    put_sources(words, sources, *programs_.at(static_cast<std::size_t>(rank)));
+  }
+}
+
+Post::Sent Post::get_sent(WordReader& in) const {
+  Sent sent{.rank = in.get<std::int64_t>(), .call = in.get<std::uint64_t>()};
+  sent.sources = get_sources(in, *programs_.at(static_cast<std::size_t>(sent.rank)));
+  return sent;
+}
+
+std::vector<Told> Post::meet(const std::optional<Failure>& mine, const Words& head) {
+  if (shard_.alone()) {
+    if (mine) throw Error(mine->error);
+    return {};
+  }
+  Words out;
+  put_failure(out, mine);
+  std::vector<std::string> each;
+  for (Words& words : each_) each.push_back(words.take());
+  return shard_.link->meet(out.bytes() + head.bytes() + all_.take(), each);
+}
+
+std::optional<Failure> Post::get_failure(WordReader& in) {
   if (!in.get<bool>()) return std::nullopt;
   const auto time = in.get<std::int64_t>(), order = in.get<std::int64_t>();
   const auto rule = in.get<Rule>();
@@ -139,14 +199,11 @@ std::optional<Failure> get_failure(WordReader& in) {
   return Failure{time, order, error};
 }
 
-void agree(const Spread& spread, const std::optional<Failure>& mine) {
-  Words out;
-  put_failure(out, mine);
-  const std::vector<std::string> each(static_cast<std::size_t>(spread.parts));
+void agree(const Shard& shard, const std::optional<Failure>& mine) {
   std::optional<Failure> first;
-  for (const Told& told : spread.link->meet(out.bytes(), each)) {
+  for (const Told& told : Post(shard, {}).meet(mine)) {
     WordReader in(told.all);
-    if (auto failure = get_failure(in); failure && failure->before(first)) first = failure;
+    if (auto failure = Post::get_failure(in); failure && failure->before(first)) first = failure;
   }
   if (first) throw Error(first->error);
 }

@@ -1,6 +1,6 @@
-"""Ranks of a world spread over processes of this machine, or over the workers of a Dask scheduler.
+"""Shards of a world: processes of this machine, or workers of a Dask scheduler, that have some of its ranks each.
 
-Each process runs its part of the ranks (docs/collectives.md); this one sends them their programs and data,
+Each process runs its shard (docs/collectives.md); this one sends them their programs and data,
 passes on what they tell each other, and takes the results.
 """
 
@@ -16,21 +16,21 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Listener, wait
 
 from ..values.errors import Error
-from .part import build, serve_at
+from .shard import build, serve_at
 
 #: Seconds until every Dask worker has called.
 CALL_SECONDS = 120
-_MAIN = "from nkisim.run.part import main; main()"
+_MAIN = "from nkisim.run.shard import main; main()"
 
 
 def owners(ranks, processes, share):
     """The process of each rank: equally many ranks in sequence, those of an HBM stack (`share`) together."""
     stacks = -(-ranks // share)
-    parts = min(processes, stacks)
-    return [rank // share * parts // stacks for rank in range(ranks)]
+    shards = min(processes, stacks)
+    return [rank // share * shards // stacks for rank in range(ranks)]
 
 
-class Part:
+class Shard:
     """One process: its connection, and what it is called in messages."""
 
     def __init__(self, connection, name, ended=None, end=None):
@@ -39,24 +39,24 @@ class Part:
         self.end = end or connection.close
 
 
-class LocalParts:
+class LocalShards:
     """Processes of this machine. Those that have done their work wait for the next run."""
 
     far = False
     _idle, _process = [], os.getpid()
 
     def __init__(self, count):
-        if LocalParts._process != os.getpid():  # a fork has no processes of its own
-            LocalParts._idle, LocalParts._process = [], os.getpid()
-        self.parts = [LocalParts._idle.pop() if LocalParts._idle else _start() for _ in range(count)]
+        if LocalShards._process != os.getpid():  # a fork has no processes of its own
+            LocalShards._idle, LocalShards._process = [], os.getpid()
+        self.shards = [LocalShards._idle.pop() if LocalShards._idle else _start() for _ in range(count)]
 
     def close(self, whole):
         """Ends the processes, or keeps them if the run was `whole`."""
         if whole:
-            LocalParts._idle.extend(self.parts)
+            LocalShards._idle.extend(self.shards)
             return
-        for part in self.parts:
-            part.end()
+        for shard in self.shards:
+            shard.end()
 
 
 def _start():
@@ -75,18 +75,18 @@ def _start():
         process.kill()
         process.wait()
 
-    return Part(here, f"process {process.pid}", ended, end)
+    return Shard(here, f"process {process.pid}", ended, end)
 
 
 @atexit.register
 def _end_idle():
-    if LocalParts._process == os.getpid():
-        for part in LocalParts._idle:
-            part.end()
-        LocalParts._idle.clear()
+    if LocalShards._process == os.getpid():
+        for shard in LocalShards._idle:
+            shard.end()
+        LocalShards._idle.clear()
 
 
-class DaskParts:
+class DaskShards:
     """A task on each of `count` workers of a Dask client's scheduler; they call this process."""
 
     far = True
@@ -102,7 +102,7 @@ class DaskParts:
         calls = queue.Queue()
         threading.Thread(target=_accept, args=(self._listener, count, calls), daemon=True).start()
         self._client = client
-        self.parts = []
+        self.shards = []
         self._tasks = [client.submit(serve_at, self._listener.address, key, workers=[worker],
                                      allow_other_workers=False, pure=False, retries=0)
                        for worker in workers[:count]]
@@ -115,7 +115,7 @@ class DaskParts:
     def _take(self, count, calls):
         seen = set()
         for _ in range(CALL_SECONDS * 5):
-            if len(self.parts) == count:
+            if len(self.shards) == count:
                 return
             for task in self._tasks:
                 if task.status == "error":
@@ -134,15 +134,15 @@ class DaskParts:
                             "processes of their own (LocalCluster(processes=True))",
                             rule="dask_workers", code="usage")
             seen.add((host, pid))
-            self.parts.append(Part(connection, f"the Dask worker in process {pid} of {host}"))
-        raise Error(f"{len(self.parts)} of {count} Dask workers have called "
+            self.shards.append(Shard(connection, f"the Dask worker in process {pid} of {host}"))
+        raise Error(f"{len(self.shards)} of {count} Dask workers have called "
                     f"{self._listener.address} within {CALL_SECONDS} s; all are required at once",
                     rule="dask_workers", code="usage")
 
     def close(self, whole):
         """Ends the tasks."""
-        for part in self.parts:
-            part.end()
+        for shard in self.shards:
+            shard.end()
         self._listener.close()
         if not whole:
             self._client.cancel(self._tasks)
@@ -174,20 +174,20 @@ class Run:
         self._processes, self._client, self._share = processes, client, share
 
     def results(self, job, program_of, data, printer):
-        """The parts' results. `job`: what all of them need; `data`: (ranks, tensor, bytes) of the
+        """The shards' results. `job`: what all of them need; `data`: (ranks, tensor, bytes) of the
         inputs; `printer(rank, line)` is called with what ranks print."""
         owner = owners(len(program_of), self._processes, self._share)
         count = 1 + max(owner)
-        where = DaskParts(self._client, count) if self._client is not None else LocalParts(count)
+        where = DaskShards(self._client, count) if self._client is not None else LocalShards(count)
         whole, data = False, list(data)
         try:
-            for number, part in enumerate(where.parts):
+            for number, shard in enumerate(where.shards):
                 own = [([r for r in ranks if owner[r] == number], tensor, values)
                        for ranks, tensor, values in data]
                 files = [f if owner[r] == number else {} for r, f in enumerate(job["files"])]
-                self._send(part, dict(job, program_of=program_of, owner=owner, part=number,
+                self._send(shard, dict(job, program_of=program_of, owner=owner, shard=number,
                                       far=where.far, files=files, data=[d for d in own if d[0]]))
-            answers = self._pass_on(where.parts, printer)
+            answers = self._pass_on(where.shards, printer)
             whole = True
         finally:
             where.close(whole)
@@ -196,45 +196,45 @@ class Run:
                 raise Error(**answer)
         return owner, [answer for _, answer in answers]
 
-    def _send(self, part, message):
+    def _send(self, shard, message):
         try:
-            part.connection.send(message)
+            shard.connection.send(message)
         except OSError:
-            raise _gone(part) from None
+            raise _gone(shard) from None
 
-    def _pass_on(self, parts, printer):
-        """What each part answers in the end."""
+    def _pass_on(self, shards, printer):
+        """What each shard answers in the end."""
         answers, waiting = {}, {}
-        while len(answers) < len(parts):
-            left = {part.connection: number for number, part in enumerate(parts)
+        while len(answers) < len(shards):
+            left = {shard.connection: number for number, shard in enumerate(shards)
                     if number not in answers and number not in waiting}
             for connection in wait(list(left)):
                 number = left[connection]
                 try:
                     message = connection.recv()
                 except (EOFError, OSError):
-                    raise _gone(parts[number]) from None
+                    raise _gone(shards[number]) from None
                 if message[0] == "print":
                     printer(*message[1:])
                 elif message[0] == "meet":
                     waiting[number] = message[1:]
                 else:
                     answers[number] = message
-            if len(waiting) == len(parts):
-                for to, part in enumerate(parts):
-                    self._send(part, [(waiting[n][0], waiting[n][1][to]) for n in range(len(parts))])
+            if len(waiting) == len(shards):
+                for to, shard in enumerate(shards):
+                    self._send(shard, [(waiting[n][0], waiting[n][1][to]) for n in range(len(shards))])
                 waiting.clear()
-            elif waiting and len(waiting) + len(answers) == len(parts):
+            elif waiting and len(waiting) + len(answers) == len(shards):
                 for kind, answer in answers.values():  # the others wait for one that has failed
                     if kind == "failed":
                         raise Error(**answer)
                 raise Error("internal error: some processes of the run have ended and others have not",
                             rule="internal_error", code="internal")
-        return [answers[number] for number in range(len(parts))]
+        return [answers[number] for number in range(len(shards))]
 
 
-def _gone(part):
-    return Error(f"{part.name} ended{part.ended()} before its ranks did (killed, or out of memory?); the "
+def _gone(shard):
+    return Error(f"{shard.name} ended{shard.ended()} before its ranks did (killed, or out of memory?); the "
                  "run is given up", rule="process_lost", code="internal")
 
 

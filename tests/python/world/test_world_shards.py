@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nkisim
-from nkisim.run import spread
+from nkisim.run import shards
 
 pytestmark = [pytest.mark.process, pytest.mark.apart]
 ROWS, COLUMNS = 64, 256
@@ -257,10 +257,10 @@ def test_the_first_error_of_all_ranks_is_given(timing):
 
 
 def test_ranks_of_one_stack_stay_together():
-    assert spread.owners(8, 3, 2) == [0, 0, 0, 0, 1, 1, 2, 2]
-    assert spread.owners(4, 9, 2) == [0, 0, 1, 1]
-    assert spread.owners(4, 2, 8) == [0] * 4
-    assert spread.owners(7, 3, 1) == [0, 0, 0, 1, 1, 2, 2]
+    assert shards.owners(8, 3, 2) == [0, 0, 0, 0, 1, 1, 2, 2]
+    assert shards.owners(4, 9, 2) == [0, 0, 1, 1]
+    assert shards.owners(4, 2, 8) == [0] * 4
+    assert shards.owners(7, 3, 1) == [0, 0, 0, 1, 1, 2, 2]
 
 
 def test_usage():
@@ -304,14 +304,14 @@ def test_prints_come_through(capsys):
 
 
 def test_a_killed_process_ends_the_run(monkeypatch):
-    send = spread.Run._send
+    send = shards.Run._send
 
-    def kill(self, part, message):
-        send(self, part, message)
-        if isinstance(message, dict) and message["part"] == 1:
-            os.kill(int(re.search(r"\d+", part.name)[0]), signal.SIGKILL)
+    def kill(self, shard, message):
+        send(self, shard, message)
+        if isinstance(message, dict) and message["shard"] == 1:
+            os.kill(int(re.search(r"\d+", shard.name)[0]), signal.SIGKILL)
 
-    monkeypatch.setattr(spread.Run, "_send", kill)
+    monkeypatch.setattr(shards.Run, "_send", kill)
     with pytest.raises(nkisim.Error, match=r"process \d+ ended by signal 9 before its ranks did"):
         nkisim.run(reduced, X, SKEW, ranks=4, processes=2)
     monkeypatch.undo()
@@ -329,7 +329,7 @@ def test_dask_workers(tmp_path, monkeypatch):
             assert_same(one, two)
             assert "traceEvents" in pathlib.Path(tmp_path / "trace.3.json").read_text(encoding="utf-8")
             with monkeypatch.context() as patch:
-                patch.setattr(spread, "build", lambda: "another")
+                patch.setattr(shards, "build", lambda: "another")
                 with pytest.raises(nkisim.Error, match="has another build of nkisim"):
                     nkisim.run(reduced, X, SKEW, ranks=4, client=client)
             with pytest.raises(nkisim.Error, match="3 processes; .* has 2 workers"):

@@ -1,0 +1,99 @@
+// A world, or a program alone, from its first event to its results.
+#include "models/run.hpp"
+
+#include <utility>
+
+#include "models/world.hpp"
+
+namespace nkisim::models {
+namespace {
+
+// Of every rank of the world: twins have their rank's.
+std::vector<const isa::Program*> programs_of(std::span<const RankSetup> ranks, int count) {
+  std::vector<const isa::Program*> programs(static_cast<std::size_t>(count));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    programs[r] = ranks[r].program;
+    for (const int twin : ranks[r].twins) {
+      programs[static_cast<std::size_t>(twin)] = ranks[r].program;
+    }
+  }
+  return programs;
+}
+
+// What of a run's end can fail, rank by rank; the first error of all shards is thrown in each.
+template <typename Fn>
+void for_own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard, const Fn& fn) {
+  std::optional<isa::Failure> failure;
+  for (std::size_t r = 0; r < ranks.size() && !failure; ++r) {
+    const auto rank = static_cast<std::int64_t>(r);
+    if (!shard.owns(rank)) continue;
+    try {
+      fn(r);
+    } catch (isa::Error& e) {
+      ranks[r].program->locate(e);
+      failure = isa::Failure{0, rank, e};
+    }
+  }
+  isa::agree(shard, failure);
+}
+
+void check_written(const RankSetup& rank) {
+  const RunOptions& options = rank.options;
+  if (rank.memory == nullptr || options.unwritten != isa::Unwritten::kError) return;
+  isa::check_outputs(*rank.program, *rank.memory, options.undefined_output);
+}
+
+}  // namespace
+
+std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
+                                 const isa::World& world, const isa::Shard& shard) {
+  std::vector<RunResult> results(ranks.size());
+  try {
+    SimSession session;
+    World run("world", world, config, session, shard, programs_of(ranks, world.ranks));
+    std::vector<std::unique_ptr<Device>> devices(ranks.size());
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      if (!shard.owns(static_cast<std::int64_t>(r))) continue;
+      ranks[r].observers.start(*ranks[r].program, config);
+      RunOptions options = ranks[r].options;
+      options.world = world;
+      devices[r] = std::make_unique<Device>(*ranks[r].program, config, ranks[r].memory,
+                                            ranks[r].observers, options, session, run);
+      run.add(*devices[r], ranks[r].twins);
+    }
+    run.run();
+    bool stopped = false;  // of a world in one process alone; else it is an error
+    for (const auto& device : devices) {
+      stopped = stopped || (device != nullptr && device->result().stopped);
+    }
+    if (!stopped) run.check_finished();
+    for_own_ranks(ranks, shard, [&](std::size_t r) {
+      if (!stopped) devices[r]->check_finished();
+      results[r] = devices[r]->result();
+      results[r].stopped = stopped;
+    });
+    for_own_ranks(ranks, shard, [&](std::size_t r) {
+      ranks[r].observers.end({results[r].end, stopped});
+      if (!stopped) check_written(ranks[r]);
+    });
+    return results;
+  } catch (isa::Error& e) {
+    ranks.front().program->locate(e);
+    throw;
+  }
+}
+
+std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
+                                 const isa::World& world) {
+  return run_world(ranks, config, world, {});
+}
+
+RunResult run(const isa::Program& program, const Config& config, isa::Memory* memory,
+              const ObserverList& observers, const RunOptions& options) {
+  const RankSetup alone{&program, memory, observers, options, {}};
+  isa::World world = options.world;
+  world.ranks = 1;
+  return run_world({&alone, 1}, config, world).front();
+}
+
+}  // namespace nkisim::models
