@@ -13,7 +13,7 @@ from ..isa.help import describe as _describe
 from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
-from ..lowering import (broadcast_shapes, copy, cut, in_sbuf, masked_product, operand, produce, promote,
+from ..lowering import (apart, broadcast_shapes, copy, cut, in_sbuf, masked_product, operand, produce, promote,
                         reduce_build, reduced_shape, same_partitions, transpose_into)
 from ..record.recorder import current
 from ..values.dtypes import float32, resolve, uint32
@@ -163,12 +163,15 @@ def _transpose_blocks(dst, data, name):
     if rows <= 32 and columns <= 32:
         transpose_into(dst, data, engine=isa.vector_engine, name=name)
         return
-    data, dst = data.reshape((rows, columns)), dst.reshape((columns, rows))
+    data, place = data.reshape((rows, columns)), dst.reshape((columns, rows))
+    dst = apart(place, (data,))
     for r in range(0, rows, 32):
         for c in range(0, columns, 32):
             block = data[r:min(r + 32, rows), c:min(c + 32, columns)]
             isa.nc_transpose(dst[c:c + block.shape[1], r:r + block.shape[0]], block,
                              engine=isa.vector_engine, name=name)
+    if dst is not place:
+        isa.tensor_copy(place, dst)
 
 
 def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None, name=None,

@@ -1,5 +1,7 @@
 """neuronxcc.nki.language: nki.language plus index tiles, block dimensions and loop_reduce."""
 
+import weakref
+
 import numpy as np
 
 from .. import lowering
@@ -301,7 +303,7 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
     own_place, reductions = [], recorder.of(_Reductions)
 
     def build(dst, data):
-        named = dst.st is own_place[0]  # not assigned to a tile
+        named = dst.st is own_place[0]()  # not assigned to a tile
         key = (site, dst.shape) if named else (dst.st.id, dst.part, dst.off)
         before = reductions.last.get(key)
         if named:
@@ -317,7 +319,7 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
             isa.tensor_tensor(dst, before, data, op)
 
     own = lowering.produce(x.shape, out, build, mask, (x,))
-    own_place.append(own.st)
+    own_place.append(weakref.ref(own.st))  # a name for it here would keep the tile
     return own
 
 

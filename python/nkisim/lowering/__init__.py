@@ -11,10 +11,10 @@ from .products import load_transpose2d, masked_product, matmul, transpose, trans
 from .randoms import dropout, random_fill
 from .reductions import (all, max, mean, min, prod, reduce_build, reduced_shape, rms_norm, softmax,
                          sum, var)
-from .tiles import broadcast_shapes, cut, operand, produce, promote, same_partitions
+from .tiles import apart, broadcast_shapes, cut, operand, produce, promote, same_partitions
 
-__all__ = ["FUNCTIONS", "all", "assign", "broadcast_shapes", "broadcast_to", "copy", "copied_rows", "copy_into",
-           "cut", "dropout", "fill", "gather_flattened", "in_sbuf", "load", "load_transpose2d",
+__all__ = ["FUNCTIONS", "all", "apart", "assign", "broadcast_shapes", "broadcast_to", "copy", "copied_rows",
+           "copy_into", "cut", "dropout", "fill", "gather_flattened", "in_sbuf", "load", "load_transpose2d",
            "masked_product", "matmul", "max", "mean", "min", "operand", "prod", "produce",
            "promote", "random_fill",
            "reduce_build", "reduced_shape", "rms_norm", "same_partitions", "softmax", "store", "sum",

@@ -13,7 +13,7 @@ from ..values.optokens import ACT
 from ..values.storage import PSUM, product, sbuf
 from ..values.tensor import NkiTensor, require_tensor
 from .moves import assign, copy, in_sbuf, on_chip, shaped
-from .tiles import broadcast_shapes, operand, produce, promote, scalar_promote
+from .tiles import apart, broadcast_shapes, operand, produce, promote, scalar_promote
 
 
 _COMPARES = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
@@ -310,9 +310,12 @@ def where(condition, x, y, dtype=None, mask=None):
         y = operand(on_chip(y), shape)
 
     def build(dst, which, yes, no):
-        assign(dst, no)
+        into = apart(dst, (which, yes), out)
+        assign(into, no)
         recorder.flush()
-        isa.tensor_copy_predicated(dst, yes, which)
+        isa.tensor_copy_predicated(into, yes, which)
+        if into is not dst:
+            isa.tensor_copy(dst, into)
 
     return produce(shape, out, build, mask, (predicate, x, y))
 

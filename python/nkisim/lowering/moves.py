@@ -5,6 +5,7 @@ import builtins
 import numpy as np
 
 from ..isa import instructions as isa
+from ..record.lent import seen
 from ..record.recorder import current
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
@@ -69,10 +70,13 @@ def assign(dst, value):
     pending = recorder.held.pending
     if isinstance(value, NkiTensor):
         if pending is not None and value is pending.tensor and dst.size == value.size and (
-                dst.st.space in pending.spaces):  # pending.tensor is none once it has a place
+                dst.st.space in pending.spaces and  # pending.tensor is none once it has a place
+                dst.st is not value.st):
             recorder.held.retarget(recorder, shaped(dst, value.shape))
             return
-        if _same_place(dst, value):
+        if pending is not None and pending.target is not None:
+            recorder.flush()  # so that it is known where the value is
+        if _same_place(dst, seen(value)):
             return
         if not value.st.on_chip and value.size != dst.size:
             value = spread_hbm(value, dst.shape)

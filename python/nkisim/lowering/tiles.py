@@ -5,6 +5,7 @@ import builtins
 import numpy as np
 
 from ..isa import instructions as isa
+from ..record.lent import seen
 from ..record.recorder import current
 from ..values import index, subscripts
 from ..values.dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve
@@ -116,6 +117,32 @@ def cut(views, mask, shape):
     if box is None:
         return None
     return [subscripts.apply_mask(v, box, shape) if isinstance(v, NkiTensor) else v for v in views]
+
+
+def _span(view):
+    """(storage, first partition, last, first byte of a partition, last) of what a view can show."""
+    view = seen(view)
+    if view.dyn is not None:
+        return view.st, 0, view.st.shape[0], 0, view.st.pitch_bytes
+    free = zip(view.shape[1:], view.strides[1:]) if view.st.on_chip else zip(view.shape, view.strides)
+    last = builtins.sum((n - 1) * s for n, s in free)
+    return (view.st, view.part, view.part + view.shape[0] - 1, view.off,
+            view.off + (last + 1) * view.dtype.itemsize - 1)
+
+
+def apart(dst, views, dtype=None):
+    """A tile to work in where a function of several instructions writes `dst` before it has read all of
+    `views`, or works in `dtype` alone: dst itself if it may be. The caller copies another one to dst."""
+    if dtype not in (None, dst.dtype):
+        return current().ndarray(dst.shape, dtype, sbuf)
+    st, low, high, first, last = _span(dst)
+    for view in views:
+        if isinstance(view, NkiTensor):
+            other = _span(view)
+            if other[0] is st and other[1] <= high and low <= other[2] and other[3] <= last and (
+                    first <= other[4]):
+                return current().ndarray(dst.shape, dst.dtype, sbuf)
+    return dst
 
 
 def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, PSUM), kind=""):

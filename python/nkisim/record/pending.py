@@ -6,19 +6,16 @@ import weakref
 
 from ..values.errors import Error
 from ..values.storage import PSUM, SBUF, psum, sbuf
-from ..values.tensor import NkiTensor
+from .lent import Lent, whole
 from .misuse import as_error
 from .naming import assigned_name
-from .operations import KINDS
-
-_WRITTEN = (1, 2)  # of the kinds of parameters: out, inout
 
 
 class Pending:
     """An instruction whose result tile has no place yet: an assignment may give it one.
 
-    Once one has (`target`, at `stored`), `tensor` is only a weak reference: the instruction writes
-    the target itself unless the kernel still has the tile under a name.
+    Once one has (`target`, at `stored`), `tensor` is only a weak reference to its storage: the
+    instruction writes the target itself unless the kernel still has the tile, or a view of it.
     """
 
     __slots__ = ("tensor", "emit", "location", "spaces", "kind", "target", "stored")
@@ -30,17 +27,17 @@ class Pending:
 
 
 class Held:
-    """The instruction that a recorder holds back, if any, and the tiles that are in others' places.
+    """The instruction that a recorder holds back, if any, and the tiles that others hold for now.
 
     Methods take the recorder, which holds this: a reference back would keep a program's memory.
     """
 
-    __slots__ = ("pending", "adding", "shared")
+    __slots__ = ("pending", "adding", "lent")
 
     def __init__(self):
         self.pending = None
         self.adding = False  # the pending instruction adds to its place in PSUM
-        self.shared = []     # (weak reference to a tile, the storage it shares)
+        self.lent = Lent()
 
     def result(self, recorder, shape, dtype, emit, space=SBUF, spaces=(SBUF, PSUM), kind=""):
         """A tile that the instruction made by emit(dst) will fill; see Pending."""
@@ -62,15 +59,15 @@ class Held:
         if target is None:
             self._place_at(recorder, pending, tensor, True)
             return
-        tensor = tensor()
-        if tensor is None:
+        st = tensor()
+        if st is None:
             self._place_at(recorder, pending, target, False)
-        elif recorder.dialect.shares_places and tensor.dtype is target.dtype:
+        elif recorder.dialect.shares_places and st.dtype is target.dtype and st.space == target.st.space:
             # Its compiler had no copy here: the tile is where it was stored, until that changes.
             self._place_at(recorder, pending, target, False)
-            tensor.become(target)
-            self.shared.append((weakref.ref(tensor), target.st))
+            self.lent.lend(st, target)
         else:
+            tensor = whole(st)
             self._place_at(recorder, pending, tensor, True)
             recorder.program.set_location(*pending.stored)
             recorder.call("tensor_copy", dst=target, src=tensor)
@@ -81,29 +78,13 @@ class Held:
         pending = self.pending
         if not adds:
             pending.target, pending.stored = dst, recorder.program.location()
-            pending.tensor = weakref.ref(pending.tensor)
+            pending.tensor = weakref.ref(pending.tensor.st)
             return
         self.pending, self.adding = None, True
         try:
             self._place_at(recorder, pending, dst, False)
         finally:
             self.adding = False
-
-    def part(self, recorder, op, args):
-        """Gives tiles a place of their own before what they share with a target is written."""
-        written = [a.st for a, kind in zip(args, KINDS[op])
-                   if kind in _WRITTEN and isinstance(a, NkiTensor)]
-        kept, self.shared = self.shared, []
-        for reference, st in kept:
-            tensor = reference()
-            if tensor is None or tensor.st is not st:
-                continue
-            if st not in written:
-                self.shared.append((reference, st))
-                continue
-            own = recorder.ndarray(tensor.shape, tensor.dtype, sbuf)
-            recorder.call("tensor_copy", dst=own, src=tensor)
-            tensor.become(own)
 
     def _place_at(self, recorder, pending, dst, allocate):
         recorder.program.set_location(*pending.location)

@@ -13,6 +13,7 @@ from ..values.register import VirtualRegister
 from ..values.storage import HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, row_major
 from ..values.tensor import NkiTensor
 from .dialect import NKI
+from .lent import seen
 from .loops import Loops
 from .naming import assigned_name
 from .operations import OPS
@@ -98,8 +99,8 @@ class Recorder:
         held = self.held
         if held.pending is not None:
             held.flush(self)
-        if held.shared:
-            held.part(self, op, args)
+        if held.lent.tiles:
+            args = held.lent.operands(self, op, args)
         return self._append(op, args, engine, self.core, label, exact)
 
     def call(self, op_name, engine=None, label=None, exact=False, **args):
@@ -243,6 +244,7 @@ class Recorder:
     def values_of(self, view):
         """The values `view` has after what was recorded so far."""
         self.flush()
+        view = self.held.lent.shown(self, view)
         self.reading.check(self, view)
         if not self.placed:
             self.looked = True
@@ -251,6 +253,7 @@ class Recorder:
 
     def read_view(self, view):
         """The values that a view has in memory."""
+        view = seen(view)
         return view_of(self._read(view.st), view)
 
     def read_storage(self, st):

@@ -31,11 +31,6 @@ class NkiTensor(Views, Operators):
         self._ref = None
         self._exact = None
 
-    def become(self, other):
-        """Shows another view of this one's shape from now on."""
-        self.st, self.part, self.off, self.strides = other.st, other.part, other.off, other.strides
-        self._ref = self._exact = None
-
     # ---- facts -------------------------------------------------------------------------------
     @property
     def ndim(self):

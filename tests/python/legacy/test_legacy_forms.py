@@ -373,3 +373,100 @@ def test_a_reduction_over_programs_is_refused_once_and_says_what_to_do():
     with pytest.raises(nkisim.Error, match="all_reduce: .*add the parts in another kernel") as found:
         nki.simulate_kernel(nki.jit(kernel)[4], np.ones((16, 16), np.float32))
     assert "test_legacy_forms.py" in str(found.value)
+
+
+def test_a_result_stored_twice_into_one_slot():
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        slots = nl.ndarray((128, 4), dtype=nl.float32)
+        tile = nl.load(x)
+        most = nl.max(tile, axis=[1])
+        slots[:, 0:1] = most
+        slots[:, 0:1] = nl.min(tile, axis=[1])
+        nl.store(out, nl.subtract(tile, most))
+        return out
+
+    x = RNG.random((128, 16), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x - x.max(1, keepdims=True))
+
+
+def test_views_of_a_stored_result_stay_views_of_it():
+    """Of all of it and of parts, made before its place changes and used afterwards; a change of it stays its own."""
+    def kernel(x):
+        outs = [nl.ndarray(shape, dtype=x.dtype, buffer=nl.shared_hbm) for shape in ((128, 8), (128, 4), (128, 8))]
+        wide = nl.zeros((128, 2, 16), dtype=nl.float32)
+        double = nl.add(nl.load(x), nl.load(x))
+        wide[:, 1, 4:12] = double
+        part, turned = double[:, 2:6], double.reshape((128, 2, 4))
+        wide[:, 1, 0:8] = 0.0
+        nl.store(outs[0], double)
+        nl.store(outs[1], nl.copy(part) - turned[:, 1, :])
+        double[:, 0:2] = 5.0
+        nl.store(outs[2], wide[:, 1, 4:12])
+        return tuple(outs)
+
+    x = RNG.random((128, 8), np.float32)
+    first, second, third = run(kernel, x)
+    np.testing.assert_array_equal(first, 2 * x)
+    np.testing.assert_array_equal(second, 2 * x[:, 2:6] - 2 * x[:, 4:8])
+    np.testing.assert_array_equal(third, np.where(np.arange(8) < 4, 0, 2 * x))
+
+
+def test_a_view_outlives_the_name_of_a_stored_result():
+    def kernel(x):
+        out = nl.ndarray((128, 4), dtype=x.dtype, buffer=nl.shared_hbm)
+        place = nl.zeros((128, 8), dtype=nl.float32)
+        double = nl.add(nl.load(x), nl.load(x))
+        place[...] = double
+        part = double[:, 2:6]
+        del double
+        place[:, 0:8] = nl.load(x)
+        nl.store(out, part)
+        return out
+
+    x = RNG.random((128, 8), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), 2 * x[:, 2:6])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+def test_where_into_one_of_its_operands(dtype):
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile, zero = nl.load(x), nl.zeros((128, 8), dtype=nl.float32)
+        tile[...] = nl.where(nl.greater(tile, 0.5), tile, zero)
+        tile[:, 0:4] = nl.where(nl.greater(zero[:, 0:4], 1.0), zero[:, 0:4], tile[:, 4:8])
+        nl.store(out, tile)
+        return out
+
+    x = RNG.random((128, 8), np.float32).astype(dtype)
+    expected = np.where(x > 0.5, x, dtype(0))
+    expected[:, 0:4] = expected[:, 4:8]
+    np.testing.assert_array_equal(run(kernel, x), expected)
+
+
+def test_a_transpose_on_the_vector_engine_into_its_own_operand():
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        tile[...] = nisa.nc_transpose(tile, engine=nisa.vector_engine)
+        nl.store(out, tile)
+        return out
+
+    x = RNG.random((64, 64), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x.T)
+
+
+def test_a_result_assigned_to_itself():
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        double = nl.add(tile, tile)
+        double[:, :] = double
+        tile[...] = double
+        tile[:, :] = double
+        nl.store(out, tile)
+        return out
+
+    x = RNG.random((64, 8), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), 2 * x)
+    assert [len(nkisim.run(nki.jit(kernel), x).recorder.program)] == [3]  # no copy of a tile to itself

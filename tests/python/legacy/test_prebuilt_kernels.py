@@ -185,6 +185,7 @@ def test_rms_norm_qkv(dtype, columns):
     assert np.abs(expected).max() > 30
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("size, out_size", [((30, 20), (59, 38)), ((150, 7), (131, 9))])
 def test_resize_nearest(size, out_size):
     data = draw(2, *size, 16)
@@ -227,6 +228,7 @@ def test_select_and_scatter():
     np.testing.assert_allclose(out, scatter(*odd), atol=1e-6)
 
 
+@pytest.mark.process
 def test_select_and_scatter_is_the_gradient_of_torchs_pooling():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     x = torch.from_numpy(draw(1, 8, 16, 16)).requires_grad_()
