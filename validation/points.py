@@ -3,9 +3,11 @@
 A point is (measurement id, program, reading). Programs are built once and simulated once however
 many points read them. Constants that belong to the way of measuring, not to the kernel, are here.
 """
+import json
 from functools import partial
+from pathlib import Path
 
-from programs import matmul, single, vector
+from programs import laws, matmul, single, vector
 
 # Fixed overheads in us that a source's latency contains and a simulated kernel does not
 # (docs/evidence.md): both trn2 values are from the two device profiles in profiles/.
@@ -56,6 +58,11 @@ def table_load(s):
 
 def activate(s):
     return 1e9 * s["activate_instruction_time"] / s["activate_instruction_count"]
+
+
+def per_product(s):
+    """In a stream of laws.PRODUCTS."""
+    return 1e9 * s["tensor_engine_active_time"] / laws.PRODUCTS
 
 
 POINTS = []
@@ -214,6 +221,21 @@ def _single_trn1():
         scaled("dma_active_time", 1e9), DMA)
 
 
+def _laws():
+    """Isolated instructions: their parameters are the program's."""
+    table = json.loads((Path(__file__).parent / "measurements.json").read_text(encoding="utf-8"))
+    engines = {"activation": "scalar", "affine_select": "gpsimd"}
+    for m in table["single_core"]:
+        if not m["id"].startswith("trn2-law-"):
+            continue
+        parameters = m["parameters"]
+        program = partial(laws.program, **parameters)
+        engine = parameters.get("engine") or engines.get(parameters["op"], "vector")
+        read = {"activation": activate, "nc_matmul": per_product}.get(
+            parameters["op"], per_instruction(engine))
+        add(m["id"], program, read, TENSOR if parameters["op"] == "nc_matmul" else engine)
+
+
 _tutorial_matmul()
 _ladder()
 _vector_add()
@@ -221,6 +243,7 @@ _mamba()
 _average_pool()
 _single_trn2()
 _single_trn1()
+_laws()
 REPLAYS = (  # profiles/: the traces are the chip's own instruction streams
     ("attention_fused_bf16_s512", "trn2-fusion-trace-fused_bf16_s512-",
      "trn2-fusion-attn-fused-bf16-s512-p50_us"),

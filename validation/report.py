@@ -50,8 +50,10 @@ def summary(rows):
     for group in dict.fromkeys(r["group"] for r in latencies if r["group"]):
         part = [r for r in latencies if r["group"] == group]
         if len(part) > 1:
-            ranks[group] = {"variants": len(part), "spearman": spearman(
-                [r["measured"] for r in part], [r["simulated"] for r in part])}
+            right, pairs = families.ordered([(group, r["measured"], r["simulated"]) for r in part])
+            ranks[group] = {"variants": len(part), "right": right, "pairs": pairs,
+                            "spearman": spearman([r["measured"] for r in part],
+                                                 [r["simulated"] for r in part])}
     return {"errors": result, "ranks": ranks}
 
 
@@ -85,7 +87,8 @@ def text(rows, result):
                      f"{100 * s['coverage_left_one_out']:.0f} % leaving one out, "
                      f"{100 * s['coverage_left_family_out']:.0f} % leaving its family out")
     for name, s in result["ranks"].items():
-        lines.append(f"rank correlation, {name:28} {s['variants']} variants  {s['spearman']:.3f}")
+        lines.append(f"rank correlation, {name:28} {s['variants']} variants  {s['spearman']:.3f}  "
+                     f"{s['right']} of {s['pairs']} pairs in order")
     if result.get("families"):
         lines += ["", *families.lines(result["families"])]
     return "\n".join(lines)
@@ -106,9 +109,10 @@ def write(rows, result, table, rates, folder):
     for name, s in result["errors"].items():
         parts.append(f"| {name} | {s['points']} | {s['mean']:.1f} % | {s['median']:.1f} % | "
                      f"{s['worst']:+.1f} % | `{s['worst_id']}` | {s['within_8']} | {s['within_20']} |")
-    parts.append("\n| variants of one kernel | number | Spearman rank correlation |\n|---|--:|--:|")
+    parts.append("\n| variants of one kernel | number | Spearman rank correlation | pairs more than "
+                 "3 % apart in order |\n|---|--:|--:|--:|")
     for name, s in result["ranks"].items():
-        parts.append(f"| {name} | {s['variants']} | {s['spearman']:.3f} |")
+        parts.append(f"| {name} | {s['variants']} | {s['spearman']:.3f} | {s['right']} of {s['pairs']} |")
     parts.append("\n" + words.COMPILER)
     titles = {"latency": "Kernel latencies", "single": "Single instructions and DMAs",
               "figure": "Other figures of kernels"}

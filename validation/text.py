@@ -30,7 +30,7 @@ FAMILIES = """Kernels from source by family. *Without what it showed*: with numb
 the family's own measurements (the next table), where any rests on them. *Ranked*: Spearman's rank
 correlation of simulated with measured latencies over all versions, sizes and types of a family, and,
 since a search chooses between versions of one task, how many pairs of these are in the measured order
-(pairs measured alike do not count). *Before*: with the defaults of commit ad8739b, before kernels of
+(pairs measured within 3 % of each other do not count). *Before*: with the defaults of commit ad8739b, before kernels of
 the legacy API had passes of their own (`validation/before.json`). NKIBench's rows are seven tasks.
 """
 

@@ -56,6 +56,10 @@ enum Feature : std::uint32_t {
   kFeatIndirect = 1U << 20U,      // gather or scatter through an index tensor
   kFeatFp32LowPass = 1U << 21U,   // the LOW of an FP32 matmul's two passes
   kFeatPointer = 1U << 22U,       // some scalar operand is a tensor of one column
+  kFeatNoBias = 1U << 23U,        // an activation that reads no bias: copy without one
+  kFeatScaleTile = 1U << 24U,     // an activation whose scale is a tile
+  kFeatSilu = 1U << 25U,          // an activation's function is SiLU
+  kFeat8Bit = 1U << 26U,          // some full-size operand has elements of one byte
 };
 
 /// A feature's name in configs, and the features in the order of their bits.
@@ -63,7 +67,7 @@ struct FeatureName {
   std::string_view name;
   Feature feature;
 };
-inline constexpr std::array<FeatureName, 23> kFeatureNames = {{
+inline constexpr std::array<FeatureName, 27> kFeatureNames = {{
     {"src_psum", kFeatSrcPsum},
     {"dst_psum", kFeatDstPsum},
     {"two_inputs", kFeatTwoInputs},
@@ -87,6 +91,10 @@ inline constexpr std::array<FeatureName, 23> kFeatureNames = {{
     {"indirect", kFeatIndirect},
     {"fp32_low_pass", kFeatFp32LowPass},
     {"pointer", kFeatPointer},
+    {"no_bias", kFeatNoBias},
+    {"scale_tile", kFeatScaleTile},
+    {"silu", kFeatSilu},
+    {"8bit", kFeat8Bit},
 }};
 /// The bit of a feature's name; none if it is unknown.
 [[nodiscard]] constexpr std::optional<Feature> parse_feature(std::string_view text) {

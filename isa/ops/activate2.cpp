@@ -147,7 +147,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
 }
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
-  expand_activation(inst, machine, inst.choice(kOp, ActFn::kCopy), kReduceRes, out);
+  expand_activation(inst, machine, {kDst, kOp, kData, kImm1, kImm0, kReduceRes}, out);
 }
 
 }  // namespace

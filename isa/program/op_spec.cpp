@@ -52,6 +52,7 @@ struct FeatureScan {
     if (!is_16bit_float(ref.dtype)) all &= ~kFeatAll16Bit;
     if (!is_16bit_float(ref.dtype) && !is_fp8(ref.dtype)) all &= ~kFeatAll8Or16Bit;
     if (ref.dtype != Dtype::kBfloat16) all &= ~kFeatBf16;
+    if (size_bytes(ref.dtype) == 1) any |= kFeat8Bit;
     const std::int64_t step = std::abs(ref.pattern->inner_step());
     if (ref.pattern->elements > 1 && step > 1) all &= ~kFeatContiguous;
     if (ref.pattern->elements > 1 && step * size_bytes(ref.dtype) > kWideStrideBytes) {

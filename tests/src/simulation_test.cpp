@@ -69,9 +69,9 @@ TEST_CASE("independent engines overlap and dependent ones wait") {
                           {.timing_only = true, .observers = {&events}});
   CHECK(r.instructions == 2);
   REQUIRE(events.parts.size() == 2);
-  // VectorE starts at its 40 ns offset: 152 ns + 512 cycles at 0.96 GHz.
+  // VectorE starts at its 40 ns offset: 160 ns + 512 cycles at 0.96 GHz.
   CHECK(events.parts[0].start == models::from_ns(40));
-  CHECK(events.parts[0].end == models::from_ns(40 + 152) + models::from_cycles(512, 0.96));
+  CHECK(events.parts[0].end == models::from_ns(40 + 160) + models::from_cycles(512, 0.96));
   // GpSimd begins at 1290 ns anyway, after VectorE's semaphore.
   CHECK(events.parts[1].start == models::from_ns(1290));
   CHECK(r.end == events.parts[1].end);

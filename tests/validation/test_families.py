@@ -54,6 +54,7 @@ def test_pairs_by_hand():
     rows = [("x", 1, 10), ("x", 2, 20), ("x", 3, 15), ("y", 1, 9), ("y", 1, 8), ("z", 5, 1)]
     assert families.ordered(rows) == (2, 3)  # 2 and 3 swapped; y is measured alike, z alone
     assert families.ordered([("x", 2, 7), ("x", 1, 7)]) == (0, 1)  # no order is not the right one
+    assert families.ordered([("x", 100, 8), ("x", 103, 7), ("x", 104, 9)]) == (1, 1)  # 3 % is alike
 
 
 def row(name, measured, simulated):

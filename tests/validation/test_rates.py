@@ -83,8 +83,11 @@ VECTOR_RATES = [
     ("reciprocal, trn1", "trn1", 2.3, repeated("reciprocal", "trn1")),
     ("tensor_reduce fp32", "trn2", 1,
      repeated("tensor_reduce", tensor_op="add", axis=[1])),
-    ("tensor_reduce bf16", "trn2", 0.5,
+    # half a cycle by the cost notes, which trn1 follows; isolated probes of trn2: 2280.8 ns for 2048
+    ("tensor_reduce bf16", "trn2", 1,
      repeated("tensor_reduce", dtype="bfloat16", tensor_op="add", axis=[1])),
+    ("tensor_reduce bf16, trn1", "trn1", 0.5,
+     repeated("tensor_reduce", "trn1", dtype="bfloat16", tensor_op="add", axis=[1])),
     ("bn_stats", "trn2", 1, fixed_result("bn_stats", "trn2", 6)),
     ("max8", "trn2", 1, fixed_result("max8", "trn2", 8, parameter="src")),
     ("memset fp32, trn1", "trn1", 1, repeated("memset", "trn1", value=0.0, engine="vector")),

@@ -62,10 +62,15 @@ void finish_activation(const Inst& inst, EvalContext& ctx, const Tile<float>& y,
   }
 }
 
-void expand_activation(const Inst& inst, const Machine& machine, ActFn fn, int result_param,
+void expand_activation(const Inst& inst, const Machine& machine, const ActivationParams& p,
                        Expansion& out) {
-  expand_with_read_out(inst, machine, result_param, Opcode::kACT_READ_ACCUMULATOR, out);
-  out.parts.front().act_table = act_table_set(fn);
+  expand_with_read_out(inst, machine, p.reduce_res, Opcode::kACT_READ_ACCUMULATOR, out);
+  const ActFn fn = inst.choice(p.op, ActFn::kCopy);
+  Part& part = out.parts.front();
+  part.act_table = act_table_set(fn);
+  if (fn == ActFn::kCopy && !inst.is_tensor(p.bias)) part.features |= kFeatNoBias;
+  if (inst.is_tensor(p.scale)) part.features |= kFeatScaleTile;
+  if (fn == ActFn::kSilu) part.features |= kFeatSilu;
 }
 
 void check_activation(const Inst& inst, const Machine& machine, const ActivationParams& p) {

@@ -24,14 +24,13 @@ void apply_activation(const ActivateStage& stage, const Tile<float>& x);
 void finish_activation(const Inst& inst, EvalContext& ctx, const Tile<float>& y,
                        const TensorRef& data, ReduceCmd cmd, AluOp reduce_op, int result_param);
 
-/// ACTIVATE (or `opcode`), then ACT_READ_ACCUMULATOR if parameter `result_param` is given.
-void expand_activation(const Inst& inst, const Machine& machine, ActFn fn, int result_param,
-                       Expansion& out);
-
 /// The operands `activation` and `activation_reduce` share, by parameter index.
 struct ActivationParams {
   int dst, op, data, bias, scale, reduce_res;
 };
+/// ACTIVATE (or the op's opcode), then ACT_READ_ACCUMULATOR if `reduce_res` is given.
+void expand_activation(const Inst& inst, const Machine& machine, const ActivationParams& p,
+                       Expansion& out);
 /// Shapes, bias and scale rules of both.
 void check_activation(const Inst& inst, const Machine& machine, const ActivationParams& p);
 /// fn(data * scale + bias) in FP32.
