@@ -49,7 +49,12 @@ def fill(dst, value):
         if _startable(dst):
             isa.memset(dst, value)
             return
-        constant = np.full(dst.shape, value).astype(dst.dtype.dtype)
+        target = dst.dtype.dtype
+        if target.kind in "iu" and not (value == int(value) and
+                                        np.iinfo(target).min <= value <= np.iinfo(target).max):
+            fail_on("memset_value", "value", value, f"a number that {dst.dtype} can hold exactly", "memset",
+                    KernelValueError)
+        constant = np.full(dst.shape, value).astype(target)
         isa.dma_copy(dst, current().constant(constant, "constant"))
         return
     n = dst.size

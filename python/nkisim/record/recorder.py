@@ -9,6 +9,7 @@ import numpy as np
 from .. import _core
 from ..values import dtypes
 from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
+from ..values.hostcast import fitted
 from ..values.register import VirtualRegister
 from ..values.storage import HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, row_major
 from ..values.tensor import NkiTensor
@@ -195,7 +196,7 @@ class Recorder:
         if self.held.pending is not None:
             self.held.flush(self)
         dtype = dtypes.stored(dtypes.of_array(array.dtype), self.precise)
-        array = np.ascontiguousarray(array, dtype.dtype)
+        array = fitted(array, dtype, name)
         shape = tuple(int(s) for s in array.shape) or (1,)
         tensor = self.unplaced(shape, dtype, buffer or hbm, name)
         tensor.st.array = array

@@ -1,8 +1,34 @@
-"""Casts of host arrays, to and from packed types too."""
+"""Casts of host arrays, to and from packed types too; what a device's dtype cannot hold is refused."""
 
 import numpy as np
 
 from .dtypes import find, ml_dtypes
+from .errors import KernelValueError, fail_on
+
+
+def fitted(array, dtype, name):
+    """A contiguous array of the values of a host array in `dtype`, as the device holds them: an Error
+    about `name` where one does not fit. (The host's 64-bit types are narrowed; real numbers are rounded.)"""
+    target = dtype.dtype
+    if array.dtype == target or array.size == 0 or array.dtype.kind not in "iuf":
+        return np.ascontiguousarray(array, target)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.ascontiguousarray(array, target)
+    if array.dtype.kind == "f":
+        lost = np.isfinite(array) & ~np.isfinite(out.astype(np.float64)) if target.kind != "V" and (
+            array.dtype.itemsize == 8) else None
+    elif target.kind in "iu":
+        limits = np.iinfo(target)
+        low, high = array.min(), array.max()
+        lost = (array < limits.min) | (array > limits.max) if low < limits.min or high > limits.max else None
+    else:
+        lost = None
+    if lost is not None and lost.any():
+        at = np.unravel_index(int(np.argmax(lost)), lost.shape)
+        where = f"[{', '.join(str(int(i)) for i in at)}]" if at else ""
+        fail_on("array_dtype", name, f"an array of {array.dtype} with {array[at]} at {where or 'its only element'}",
+                f"values that {dtype} can hold (the device has no 64-bit types)", kind=KernelValueError, verb="are")
+    return out
 
 
 def static_cast(array, dtype):
