@@ -9,7 +9,10 @@ from nkisim.values.tensor import NkiTensor as Tensor
 DType: Any
 MemoryRegion: Any
 NKIObject: Any
+NkiBlockGrid: Any
+NkiGrid: Any
 NkiTensor: Any
+NkiTileGrid: Any
 VirtualRegister: Any
 abs: Any
 abs_max: Any
@@ -119,8 +122,17 @@ var: Any
 def affine_range(start: Any, stop: Any = ..., step: Any = ..., **_ignored: Any) -> Any:
     """A loop without dependences between iterations; iterations are recorded one after the other."""
 
+def alloc_blocks(*, tile_shape: Any, block_shape: Any, element_shape: Any, buffer: Any, dtype: Any, address: Any = ..., name: str | None = ...) -> Any:
+    """The same, by blocks of `block_shape` tiles, which do not change the order of the tiles."""
+
+def alloc_tiles(*, tile_shape: Any, element_shape: Any, buffer: Any, dtype: Any, address: Any = ..., name: str | None = ...) -> Any:
+    """A new grid of tiles: in HBM the elements as in any tensor, on chip tile behind tile, each with the"""
+
 def arange(*args: Any) -> Any:
     """Indices start, start + step, ... below stop, to be combined and used as a subscript."""
+
+def blocks(source: Any, *, tile_shape: Any = ..., block_shape: Any) -> Any:
+    """Blocks of `block_shape` tiles of a tensor or of a grid's selection, by coordinates."""
 
 def broadcast_to(x: Any, shape: int | Sequence[int], dtype: Any = ...) -> Tensor:
     """The tile repeated along dimensions of size 1 up to `shape`."""
@@ -134,8 +146,8 @@ def dropout(x: Any, rate: Any, dtype: Any = ..., mask: Any = ...) -> NkiInstruct
 def dynamic_range(start: Any, stop: Any = ..., step: Any = ...) -> Any:
     """A loop of the device: bounds may be registers, the index is one; the body is recorded once."""
 
-def empty_like(x: Any, dtype: Any = ..., buffer: Any = ..., name: str | None = ...) -> Tensor:
-    """An unwritten tensor with the shape of `x`, and its dtype and buffer unless others are given."""
+def empty_like(x: Any, dtype: Any = ..., buffer: Any = ..., name: str | None = ..., *, transpose_axes: Any = ..., address: Any = ...) -> Tensor:
+    """An unwritten tensor or grid with the geometry of `x`, and its dtype and buffer unless others are"""
 
 def expand_dims(x: Any, axis: Any) -> Tensor:
     """The view of `x` with dimensions of size 1 at `axis`, an integer or several."""
@@ -220,6 +232,9 @@ def static_range(start: Any, stop: Any = ..., step: Any = ..., **_ignored: Any) 
 
 def store(dst: Any, value: Any, mask: Any = ..., dtype: Any = ...) -> Any:
     """Writes a tile, or a number, to a view of a tensor in HBM."""
+
+def tiles(source: Any, *, tile_shape: Any = ...) -> Any:
+    """The tiles of a tensor or of a grid's selection, by coordinates; the last ones of a dimension end"""
 
 def transpose(x: Any, dtype: Any = ..., mask: Any = ...) -> Tensor:
     """The transpose of a two-dimensional tile."""

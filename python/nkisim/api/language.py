@@ -14,12 +14,13 @@ from ..record.ordering import no_reorder
 from ..record.operations import OPS
 from ..record.recorder import current, state
 from ..record.targets import default_target
-from ..values import dtypes, hostcast
+from ..values import dtypes, grids, hostcast
 from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3,
                              float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
                              float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
                              uint16, uint32)
 from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, hint, kernel_frame, strict
+from ..values.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, blocks, tiles
 from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject
 from ..values.optokens import TOKENS, token
@@ -181,10 +182,50 @@ def zeros_like(x, dtype=None, buffer=None, name=""):
     return full(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def empty_like(x, dtype=None, buffer=None, name=""):
-    """An unwritten tensor with the shape of `x`, and its dtype and buffer unless others are given."""
-    require_tensor(x, "x", "empty_like")
-    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+def empty_like(x, dtype=None, buffer=None, name="", *, transpose_axes=None, address=None):
+    """An unwritten tensor or grid with the geometry of `x`, and its dtype and buffer unless others are
+    given. A grid's gaps are left out. transpose_axes: an SBUF destination of a later dma_transpose."""
+    if not isinstance(x, NkiGrid):
+        require_tensor(x, "x", "empty_like")
+    buffer, dtype = buffer_of(buffer or x.buffer), dtype or x.dtype
+
+    def allocate(shape):
+        return ndarray(shape, dtype, buffer, name, address)
+
+    if transpose_axes is not None and buffer is not sbuf:
+        fail_on("operand_memory", "buffer", buffer, "nl.sbuf with transpose_axes", "empty_like",
+                KernelValueError)
+    if isinstance(x, NkiGrid):
+        made = grids.like(x, allocate, transpose_axes, buffer.space != 0)
+        extent = made.tile_shape[0]
+    else:
+        shape = x.shape if transpose_axes is None else grids.transposed(x.shape, transpose_axes, x.ndim)
+        made, extent = None, shape[0]
+    if transpose_axes is not None and extent > tile_size.pmax:
+        fail_on("tensor_partitions", "the free extent that becomes the partitions", extent,
+                f"at most {tile_size.pmax}", "empty_like", KernelValueError)
+    return allocate(shape) if made is None else made
+
+
+def _grid_buffer(buffer, call):
+    if not isinstance(buffer, Buffer):
+        fail_on("unknown_buffer", "buffer", repr(buffer), "a MemoryRegion", call, KernelTypeError)
+    return buffer.space != 0
+
+
+def alloc_tiles(*, tile_shape, element_shape, buffer, dtype, address=None, name=""):
+    """A new grid of tiles: in HBM the elements as in any tensor, on chip tile behind tile, each with the
+    room of a whole one."""
+    on_chip = _grid_buffer(buffer, "alloc_tiles")
+    return grids.alloc_tiles(lambda shape: ndarray(shape, dtype, buffer, name, address), tile_shape,
+                             element_shape, on_chip)
+
+
+def alloc_blocks(*, tile_shape, block_shape, element_shape, buffer, dtype, address=None, name=""):
+    """The same, by blocks of `block_shape` tiles, which do not change the order of the tiles."""
+    on_chip = _grid_buffer(buffer, "alloc_blocks")
+    return grids.alloc_blocks(lambda shape: ndarray(shape, dtype, buffer, name, address), tile_shape,
+                              block_shape, element_shape, on_chip)
 
 
 def rand(shape, dtype=float32, buffer=sbuf, name=""):
@@ -374,10 +415,11 @@ def program_ndim():
 __all__ = [
     *lowering.FUNCTIONS, *TOKENS, *_CALLED,
     # tensors and what is in them
-    "NkiTensor", "arange", "broadcast_to", "device_print", "dropout", "ds", "empty_like",
+    "NkiBlockGrid", "NkiGrid", "NkiTensor", "NkiTileGrid", "alloc_blocks", "alloc_tiles", "arange",
+    "blocks", "broadcast_to", "device_print", "dropout", "ds", "empty_like",
     "expand_dims", "full", "gather_flattened", "load", "load_transpose2d", "matmul", "mgrid",
     "ndarray", "ones", "par_dim", "rand", "random_seed", "rms_norm", "shared_constant",
-    "shared_identity_matrix", "softmax", "static_cast", "store", "tensor", "transpose", "where",
+    "shared_identity_matrix", "softmax", "static_cast", "store", "tensor", "tiles", "transpose", "where",
     "zeros", "zeros_like",
     # memories
     "MemoryRegion", "hbm", "is_hbm", "is_on_chip", "is_psum", "is_sbuf", "private_hbm", "psum", "sbuf",

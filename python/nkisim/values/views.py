@@ -246,6 +246,16 @@ class Views:
         return self._like(self.part, self.off, (self.shape[0], n), (self.strides[0], 1),
                           (self.dyn or ()) + (entry,))
 
+    @property
+    def data(self):
+        """The tensor itself, as a grid's `data` is one (AWS's examples of grids ask tensors for it)."""
+        return self
+
+    @property
+    def pattern(self):
+        """The access pattern: [stride, count] of each dimension, in elements."""
+        return self.get_pattern()
+
     def as_tile(self):
         """The view itself, which every call takes as a tile (undocumented; legacy kernels say it)."""
         return self
