@@ -69,6 +69,8 @@ def sessions(args):
         raise BadSession("view needs a session (-s FILE or -d DIR)")
     folder = pathlib.Path(args.session_dir)
     found = sorted(folder.glob("*.ntff")) + sorted(folder.glob("*.npz"))
+    # NEURON_RT_INSPECT_OUTPUT_DIR has a folder per process (nkisim/run/inspecting.py).
+    found = found or sorted(folder.glob("i-*_pid_*/*.ntff"))
     if not found:
         raise BadSession(f"{folder}: no session in this folder")
     return found

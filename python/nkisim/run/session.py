@@ -11,7 +11,7 @@ from ..record.dialect import NKI
 from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from ..values.tensor import NkiTensor
-from . import hostarrays, neff
+from . import hostarrays, inspecting, neff
 from .compiling import compile_program
 from .execution import execute, restart
 from .recording import record
@@ -19,7 +19,7 @@ from .result import Result
 
 
 #: Called with each finished Result: timelines, notebooks and NEURON_FRAMEWORK_DEBUG listen.
-LISTENERS = [neff.keep]
+LISTENERS = [neff.keep, inspecting.keep]
 #: The last gives the path of each run's session, as long as a timeline collects them.
 SESSIONS = []
 
@@ -62,6 +62,7 @@ def prepare(function, args, kwargs, grid, options, dialect=NKI):
     _check_overlaps(function, written, arguments.pairs)
     if SESSIONS and options.timing:
         options.files.setdefault("session", SESSIONS[-1]())
+    inspecting.begin(options)
     result = Result(recorder, options, getattr(function, "__name__", "kernel"))
     result.compiled = compile_program(recorder, options)
     result.peak = result.compiled.peak

@@ -1,0 +1,137 @@
+"""NEURON_RT_INSPECT_*: profiles of whatever runs, without a change of the script (AWS's way since 2.29).
+
+    NEURON_RT_INSPECT_ENABLE=1 NEURON_RT_INSPECT_DEVICE_PROFILE=1 python script.py
+    neuron-explorer view -d output --output-format summary-json
+
+Under NEURON_RT_INSPECT_OUTPUT_DIR (./output) each process has a folder i-simulated_pid_PID with, per
+program that ran first, neff_ID.neff and ID_instid_0_vnc_0.ntff (a session), and of the system
+system_profile.json: what the host did, as Chrome's trace events.
+"""
+
+import atexit
+import hashlib
+import itertools
+import json
+import os
+import tempfile
+import time
+
+from . import neff
+
+_OFF = ("", "0", "false")
+_numbers = itertools.count()
+
+
+def _set(name, default="0"):
+    return os.environ.get(f"NEURON_RT_INSPECT_{name}", default).lower()
+
+
+def enabled():
+    return _set("ENABLE") not in _OFF
+
+
+def _device():
+    """"" without device profiles, "model" for each program's first run, "session" for every run."""
+    mode = _set("DEVICE_PROFILE")
+    return "" if mode in _OFF else "session" if mode == "session" else "model"
+
+
+def folder():
+    """This process's folder of profiles, which is made."""
+    path = os.path.join(os.environ.get("NEURON_RT_INSPECT_OUTPUT_DIR") or "output",
+                        f"i-simulated_pid_{os.getpid()}")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def begin(options):
+    """Before a run: asks it to write a session, unless it writes one anyhow."""
+    if enabled() and _device() and options.timing and "session" not in options.files:
+        options.files["session"] = os.path.join(folder(), f".{next(_numbers)}.part")
+
+
+class _System:
+    """What the host did, as events of a name, begin, duration and facts."""
+
+    def __init__(self):
+        self.process, self.events, self.executed = None, [], {}
+
+    def add(self, name, begin, seconds, **facts):
+        self.events.append({"name": name, "ph": "X", "pid": os.getpid(), "tid": 0, "ts": begin * 1e6,
+                            "dur": seconds * 1e6, "cat": "host", "args": facts})
+
+    def device(self, name, begin, nanoseconds, **facts):
+        self.events.append({"name": name, "ph": "X", "pid": os.getpid(), "tid": 1, "ts": begin * 1e6,
+                            "dur": nanoseconds / 1e3, "cat": "device", "args": facts})
+
+    def write(self):
+        if self.events and self.process == os.getpid():
+            path = os.path.join(folder(), "system_profile.json")
+            with open(path + ".part", "w", encoding="utf-8") as file:
+                json.dump({"traceEvents": self.events, "displayTimeUnit": "ns"}, file)
+            os.replace(path + ".part", path)
+
+
+_system = _System()
+
+
+def _mine():
+    """The events of this process: one that was forked begins anew."""
+    if _system.process != os.getpid():
+        _system.__init__()
+        _system.process = os.getpid()
+        atexit.register(_system.write)
+    return _system
+
+
+def _bytes(recorder, roles):
+    return sum(st.pitch_bytes for st in recorder.storages if not st.on_chip and st.role in roles)
+
+
+def _program_id(result):
+    """A number of the program, the same wherever it runs."""
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "program.nisa")
+        result.save(path)
+        with open(path, "rb") as file:
+            return int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big")
+
+
+def keep(result):
+    """After a run: puts its program and session in the folder, and notes what the host did."""
+    if not enabled() or result.partial:
+        return
+    system, number = _mine(), _program_id(result)
+    count = system.executed[number] = system.executed.get(number, 0) + 1
+    if _set("SYSTEM_PROFILE", "1") not in _OFF:
+        _note(system, result, number, count)
+        system.write()
+    part = result.files.get("session", "")
+    if not os.path.basename(part).startswith(".") or not os.path.exists(part):
+        return
+    del result.files["session"]
+    warm = int(_set("DEVICE_PROFILE_NUM_WARMUP") or 0)
+    if _device() == "model" and count != warm + 1:
+        os.remove(part)
+        return
+    place = folder()
+    exec_number = "" if _device() == "model" else f"_exec_{count}"
+    os.replace(part, os.path.join(place, f"{number}_instid_0_vnc_0{exec_number}.ntff"))
+    program = os.path.join(place, f"neff_{number}.neff")
+    if not os.path.exists(program):
+        neff.save(result, program)
+
+
+def _note(system, result, number, count):
+    recorder, now = result.recorder, time.time()
+    begin = now - result.record_seconds - result.run_seconds
+    facts = {"kernel": result.name, "model_id": number, "rank": result.options.rank, "nc_count": len(
+        {st.core for st in recorder.storages} or {0}), "exec": count}
+    system.add("compile" if count == 1 else "trace", begin, result.record_seconds, **facts)
+    system.add("nrt_tensor_write", begin + result.record_seconds, 0.0,
+               bytes=_bytes(recorder, (1, 3)), **facts)
+    system.add("nrt_execute", begin + result.record_seconds, result.run_seconds, **facts)
+    if result.latency_ns is not None:
+        system.device(result.name, begin + result.record_seconds, result.latency_ns,
+                      latency_ns=result.latency_ns, **facts)
+    system.add("nrt_tensor_read", now, 0.0, bytes=_bytes(recorder, (2, 3)), **facts)

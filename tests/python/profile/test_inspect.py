@@ -1,0 +1,109 @@
+"""NEURON_RT_INSPECT_* around an unchanged script: what neuron-explorer reads, and SQL over its tables."""
+
+import json
+import os
+import pathlib
+import sys
+
+import duckdb
+import pytest
+
+from running import ROOT, run
+
+pytestmark = pytest.mark.process
+
+SCRIPT = """\
+import numpy as np
+import nkisim
+
+nkisim.install()
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def doubled(x):
+    tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(tile, x)
+    nisa.tensor_tensor(tile, tile, tile, nl.add)
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+for columns in (64, 64, 128):
+    x = np.ones((128, columns), np.float32)
+    assert np.array_equal(doubled(x), 2 * x)
+print("done")
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def shell(command, place, **variables):
+    path = f"{ROOT / 'python' / 'bin'}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, **variables, "PATH": path}
+    return run("bash", "-eo", "pipefail", "-c", command, cwd=place, env=env)
+
+
+def test_the_guides_variables_write_what_the_explorer_reads(place):
+    """neuron-explorer's guide: set the variables, run, view -d ./output."""
+    done = shell("python script.py && neuron-explorer view -d ./output --output-format summary-json > s.json",
+                 place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="1",
+                 NEURON_RT_INSPECT_OUTPUT_DIR="./output")
+    assert "done" in done.stdout
+    [folder] = (place / "output").iterdir()
+    assert folder.name.startswith("i-") and "_pid_" in folder.name
+    programs = {p.stem.removeprefix("neff_") for p in folder.glob("neff_*.neff")}
+    sessions = {p.name.removesuffix("_instid_0_vnc_0.ntff") for p in folder.glob("*.ntff")}
+    assert programs == sessions and len(programs) == 2  # of three runs two programs
+    metrics = json.loads((place / "s.json").read_text())
+    assert len(metrics) == 2
+    assert all(m["total_time"] > 0 and m["dma_transfer_count"] > 0 for m in metrics.values())
+
+
+def test_the_tables_answer_sql(place):
+    shell("python script.py && neuron-explorer view -d ./output --output-format parquet --data-path data",
+          place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="1")
+    folders = sorted((place / "data" / "profiles" / "global").iterdir())
+    assert len(folders) == 2
+    [table] = folders[0].rglob("Instruction.parquet")
+    rows = duckdb.sql(f"select opcode, count(*) n, sum(duration_ns) t from '{table}' group by opcode").fetchall()
+    assert any("TENSOR_TENSOR" in str(op).upper() for op, _, _ in rows)
+    assert all(n > 0 and t >= 0 for _, n, t in rows)
+
+
+def test_the_system_profile_has_what_the_host_did(place):
+    shell("python script.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_OUTPUT_DIR="prof")
+    [folder] = (place / "prof").iterdir()
+    assert [p.name for p in folder.iterdir()] == ["system_profile.json"]  # no device profile asked for
+    events = json.loads((folder / "system_profile.json").read_text())["traceEvents"]
+    names = [e["name"] for e in events]
+    assert names.count("nrt_execute") == names.count("doubled") == 3
+    assert names.count("compile") == 2 and names.count("trace") == 1
+    written = [e["args"]["bytes"] for e in events if e["name"] == "nrt_tensor_write"]
+    assert written == [128 * n * 4 for n in (64, 64, 128)]
+    assert written == [e["args"]["bytes"] for e in events if e["name"] == "nrt_tensor_read"]
+    device = [e for e in events if e["cat"] == "device"]
+    assert all(e["dur"] * 1e3 == pytest.approx(e["args"]["latency_ns"]) for e in device)
+
+
+def test_sessions_and_warm_up(place):
+    shell("python script.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="session",
+          NEURON_RT_INSPECT_SYSTEM_PROFILE="0")
+    [folder] = (place / "output").iterdir()
+    assert len(list(folder.glob("*.ntff"))) == 3 and not (folder / "system_profile.json").exists()
+    shell("python script.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="1",
+          NEURON_RT_INSPECT_OUTPUT_DIR="warm", NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP="1")
+    [folder] = (place / "warm").iterdir()
+    assert len(list(folder.glob("*.ntff"))) == 1  # only one program ran twice
+
+
+def test_without_the_switch_nothing_is_written(place):
+    shell("python script.py", place, NEURON_RT_INSPECT_DEVICE_PROFILE="1")
+    assert not (place / "output").exists()
