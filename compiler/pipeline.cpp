@@ -55,10 +55,10 @@ std::size_t Compiled::changed(std::string_view pass) const {
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config,
                  const std::function<void(const Compiled::Step&)>& told) {
-  check_recorded(program, origin.open);
   Compiled out;
   out.choices = resolved(options, origin, program);
   Unit unit{program, choices_of(out.choices), origin, std::move(config)};
+  check_recorded(unit);
   unit.over_capacity = unit.choices.over_capacity == OverCapacity::k_yes;
   for (const Pass& pass : kPipeline) {
     Done done = pass.run(unit);

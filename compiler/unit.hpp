@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/analysis/values.hpp"
 #include "compiler/options.hpp"
-#include "isa/program/program.hpp"
+#include "isa/program/uses.hpp"
 #include "models/config.hpp"
 
 namespace nkisim::compiler {
@@ -19,6 +20,22 @@ struct Peak {
   int core = 0;
   isa::Space space = isa::Space::kSbuf;
   std::int64_t bytes = 0;
+};
+
+/// What was found out about a program; found anew once the program has been edited.
+template <typename T>
+class Found {
+ public:
+  template <typename Find>
+  const T& operator()(const isa::Program& program, Find&& find) {
+    if (!is_ || edits_ != program.edits()) is_.emplace(find());
+    edits_ = program.edits();
+    return *is_;
+  }
+
+ private:
+  std::optional<T> is_;
+  std::uint64_t edits_ = 0;
 };
 
 /// A program on its way through the pipeline, and what passes have found out about it.
@@ -35,7 +52,14 @@ struct Unit {
   bool packed = false;          // narrow tensors lie side by side
   bool placed = false;          // every on-chip tensor has its final address
   std::vector<Peak> peaks = {};
+  Found<isa::Uses> found_uses = {};
+  Found<Values> found_values = {};
 
+  /// Where the program's tensors are used, and what they hold. Each is found once for all passes
+  /// until one changes the program; a pass that goes on after its own changes keeps a copy true to
+  /// them.
+  [[nodiscard]] const isa::Uses& uses();
+  [[nodiscard]] const Values& values();
   /// By tensor: whether its address is final, so that no pass may change it. HBM: false.
   [[nodiscard]] std::vector<bool> final_addresses() const;
   /// Whether passes may drop instructions or tensors: not under the numbers that loops and explicit

@@ -1,18 +1,10 @@
 #include "compiler/analysis/checks.hpp"
 
-#include "compiler/analysis/lifetimes.hpp"
 #include "isa/base/act.hpp"
+#include "isa/program/footprint.hpp"
 
 namespace nkisim::compiler {
 namespace {
-
-// All of a tensor, row by row.
-bool is_whole(const isa::TensorRef& ref, const isa::Program& program) {
-  const isa::Tensor& t = program.tensor(ref);
-  return ref.dynamic == nullptr && ref.pattern->contiguous && ref.offset == 0 &&
-         ref.dtype == t.dtype && ref.partition == t.partition && ref.partitions == t.shape[0] &&
-         ref.columns() * isa::size_bytes(ref.dtype) == t.extent_bytes();
-}
 
 // Whether an argument of an activation leaves its result as it is.
 bool is_neutral(const isa::Inst& inst, int param, std::string_view name) {
@@ -42,7 +34,7 @@ bool may_forward(const isa::Inst& inst, const isa::Program& program) {
   bool may = true;
   const isa::Tensor *from = nullptr, *to = nullptr;
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-    may = may && ref.on_chip() && is_whole(ref, program) && !program.tensor(ref).fixed;
+    may = may && ref.on_chip() && !program.tensor(ref).fixed && isa::is_whole(ref, program);
     (write ? to : from) = &program.tensor(ref);
   });
   return may && from != nullptr && to != nullptr && from->space == isa::Space::kPsum &&
@@ -62,14 +54,13 @@ void check_forward(const isa::Program& program) {
   }
 }
 
-void check_births(const isa::Program& program) {
-  const std::vector<Lifetime> lives = lifetimes_of(program);
-  for (std::size_t t = 0; t < lives.size(); ++t) {
+void check_births(const isa::Program& program, const isa::Uses& uses) {
+  for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
     const isa::Tensor& tensor = program.tensors()[t];
-    if (lives[t].first < 0 || tensor.born <= lives[t].first) continue;
+    if (!uses.any(t) || tensor.born <= uses.first(t)) continue;
     isa::Error e(isa::Rule::tensor_note, "tensor " + tensor.name + " is born at instruction " +
                                              std::to_string(tensor.born) + "; one of at most " +
-                                             std::to_string(lives[t].first) +
+                                             std::to_string(uses.first(t)) +
                                              ", its first use, is required");
     e.at("ndarray", {.kernel_file = tensor.file, .kernel_line = tensor.line});
     program.locate(e);
@@ -79,9 +70,10 @@ void check_births(const isa::Program& program) {
 
 }  // namespace
 
-void check_recorded(const isa::Program& program, bool open) {
+void check_recorded(Unit& unit) {
+  const isa::Program& program = unit.program;
   check_forward(program);
-  if (!open) return;
+  if (!unit.origin.open) return;
   if (program.explicit_semaphores()) {
     isa::Error e(isa::Rule::open_with_semaphores,
                  "the program has explicit semaphores; derived ones are required where the "
@@ -89,7 +81,7 @@ void check_recorded(const isa::Program& program, bool open) {
     program.locate(e);
     throw e;
   }
-  check_births(program);
+  check_births(program, unit.uses());
 }
 
 }  // namespace nkisim::compiler

@@ -1,13 +1,13 @@
 // What a program says of itself for the compiler, held against its instructions.
 #pragma once
 
-#include "isa/program/program.hpp"
+#include "compiler/unit.hpp"
 
 namespace nkisim::compiler {
 
 /// Throws isa::Error, located, unless every instruction marked `forward` copies a whole PSUM tensor
-/// to a whole SBUF tensor, every tensor is born before it is used, and, if `open` (the compiler is
-/// to choose addresses), no explicit semaphores order uses of the tensors' own storage.
-void check_recorded(const isa::Program& program, bool open);
+/// to a whole SBUF tensor, every tensor is born before it is used, and, if the compiler is to
+/// choose addresses, no explicit semaphores order uses of the tensors' own storage.
+void check_recorded(Unit& unit);
 
 }  // namespace nkisim::compiler

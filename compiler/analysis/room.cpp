@@ -69,6 +69,10 @@ std::int64_t bytes_of(const isa::Tensor& tensor, const isa::Machine& machine, bo
 
 }  // namespace
 
+std::int64_t room_for_longer_lives(const isa::Machine& machine) {
+  return machine.sbuf_partition_bytes / 4 * 3;
+}
+
 Room::Room(const isa::Program& program, int core, const std::vector<bool>& placed, Limits limits) {
   const isa::Machine& machine = program.machine();
   const auto sbuf = static_cast<double>(machine.sbuf_partition_bytes);

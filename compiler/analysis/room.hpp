@@ -36,6 +36,10 @@ class PrefixSum {
   std::vector<std::int64_t> sums_;  // a Fenwick tree
 };
 
+/// Of a partition of SBUF, the bytes that tiles may fill whose lives a pass makes longer: three
+/// quarters. The rest is the scheduler's.
+[[nodiscard]] std::int64_t room_for_longer_lives(const isa::Machine& machine);
+
 /// Follows one core. Positions count its instructions in program order; whatever has been executed
 /// early, the rest can still be executed in program order from the first that is left.
 class Room {

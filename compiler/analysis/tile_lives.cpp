@@ -4,30 +4,24 @@
 
 namespace nkisim::compiler {
 
-TileLives::TileLives(const isa::Program& program, int core, const std::vector<bool>& placed)
+TileLives::TileLives(const isa::Program& program, int core, const std::vector<bool>& placed,
+                     const isa::Uses& uses)
     : tiles_(program.tensors().size()), tiles_of_(program.insts().size()) {
-  std::vector<std::uint32_t> region(tiles_.size(), 0);
-  std::vector<bool> counts(tiles_.size(), true);
-  std::uint32_t here = 1, i = 0;
-  for (const isa::Inst& inst : program.insts()) {
-    const std::uint32_t number = i++;
-    if (inst.core != core) continue;
-    if (isa::spec(inst).control != isa::OpSpec::Control::kNone) ++here;
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-      const std::uint32_t t = ref.tensor;
-      if (!ref.on_chip() || placed[t]) return;
-      if (region[t] == 0) region[t] = here;
-      if (region[t] != here) counts[t] = false;
-      Tile& tile = tiles_[t];
-      if (!tile.users.empty() && tile.users.back() == number) return;
-      tile.users.push_back(number);
-    });
-  }
+  const std::vector<std::size_t>& control = program.control_flow();
   const std::int64_t bank = program.machine().psum_bank_bytes();
   for (std::uint32_t t = 0; t < tiles_.size(); ++t) {
     Tile& tile = tiles_[t];
-    if (!counts[t]) tile.users.clear();
     const isa::Tensor& tensor = program.tensors()[t];
+    if (tensor.space == isa::Space::kHbm || placed[t] || tensor.core != core || !uses.any(t)) {
+      continue;
+    }
+    // Through a loop or branch of its core.
+    const bool through =
+        std::any_of(std::upper_bound(control.begin(), control.end(), uses.first(t)),
+                    std::upper_bound(control.begin(), control.end(), uses.last(t)),
+                    [&](std::size_t i) { return program.insts()[i].core == core; });
+    if (through) continue;
+    tile.users = uses.users(t);
     if (tensor.space == isa::Space::kPsum) {
       tile.bytes.psum = (tensor.extent_bytes() + bank - 1) / bank * bank;
     } else {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "isa/program/program.hpp"
+#include "isa/program/uses.hpp"
 
 namespace nkisim::compiler {
 
@@ -18,7 +18,8 @@ struct OnChipBytes {
 /// nothing.
 class TileLives {
  public:
-  TileLives(const isa::Program& program, int core, const std::vector<bool>& placed);
+  TileLives(const isa::Program& program, int core, const std::vector<bool>& placed,
+            const isa::Uses& uses);
   /// What instruction `i` of the program would begin, and what it would end, if it were executed
   /// now.
   [[nodiscard]] OnChipBytes begins(std::uint32_t i) const;

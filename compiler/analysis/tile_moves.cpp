@@ -1,37 +1,8 @@
 #include "compiler/analysis/tile_moves.hpp"
 
-#include "isa/program/op_spec.hpp"
+#include <vector>
 
 namespace nkisim::compiler {
-
-TileMoves::TileMoves(isa::Program& program)
-    : program_(program), users_(program.tensors().size()), plain_(users_.size(), true) {
-  std::uint32_t i = 0;
-  for (const isa::Inst& inst : program_.insts()) {
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-      auto& users = users_[ref.tensor];
-      if (users.empty() || users.back() != i) users.push_back(i);
-    });
-    for (const isa::Arg& arg : inst.args) {
-      if (arg.kind == isa::Arg::Kind::kTensors) {
-        for (const isa::TensorRef* ref : *arg.tensors) plain_[ref->tensor] = false;
-      }
-      if (arg.kind != isa::Arg::Kind::kTensor || arg.tensor->dynamic == nullptr) continue;
-      plain_[arg.tensor->tensor] = false;
-      for (const isa::DynamicOffset* d = arg.tensor->dynamic; d != nullptr; d = d->next) {
-        if (d->index != nullptr) plain_[d->index->tensor] = false;
-      }
-    }
-    ++i;
-  }
-}
-
-bool TileMoves::is_whole(const isa::TensorRef& ref) const {
-  const isa::Tensor& t = program_.tensor(ref);
-  return ref.pattern->contiguous && ref.offset == 0 && ref.partition == t.partition &&
-         ref.partitions == t.shape[0] && ref.dtype == t.dtype &&
-         ref.columns() * isa::size_bytes(ref.dtype) == t.extent_bytes();
-}
 
 const TileMoves::Place* TileMoves::find(std::uint32_t tensor) const {
   const auto to = moved_.find(tensor);
@@ -54,7 +25,7 @@ const isa::TensorRef* TileMoves::moved(const isa::TensorRef* ref) {
 
 void TileMoves::apply() {
   for (const auto& [tensor, to] : moved_) {
-    for (const std::uint32_t i : users_[tensor]) {
+    for (const std::uint32_t i : uses_.users(tensor)) {
       const isa::Inst& inst = program_.insts()[i];
       std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
       for (isa::Arg& arg : args) {

@@ -3,9 +3,8 @@
 
 #include <cstdint>
 #include <map>
-#include <vector>
 
-#include "isa/program/program.hpp"
+#include "isa/program/uses.hpp"
 
 namespace nkisim::compiler {
 
@@ -17,12 +16,12 @@ class TileMoves {
     std::int64_t offset = 0;
   };
 
-  explicit TileMoves(isa::Program& program);
+  TileMoves(isa::Program& program, const isa::Uses& uses) : program_(program), uses_(uses) {}
   /// Whether all uses can follow the tensor: none is in a list of operands or at a run-time
   /// address.
-  [[nodiscard]] bool can_move(std::uint32_t tensor) const { return plain_[tensor]; }
-  /// Whether an operand is all of its tensor.
-  [[nodiscard]] bool is_whole(const isa::TensorRef& ref) const;
+  [[nodiscard]] bool can_move(std::uint32_t tensor) const {
+    return uses_.direct(tensor) && uses_.fixed(tensor);
+  }
   void move(std::uint32_t tensor, Place to) { moved_[tensor] = to; }
   /// Where a tensor has gone; nullptr: it has not.
   [[nodiscard]] const Place* find(std::uint32_t tensor) const;
@@ -35,8 +34,7 @@ class TileMoves {
 
  private:
   isa::Program& program_;
-  std::vector<std::vector<std::uint32_t>> users_;  // by tensor: instructions
-  std::vector<bool> plain_;
+  const isa::Uses& uses_;  // as the program was
   std::map<std::uint32_t, Place> moved_;
 };
 

@@ -23,32 +23,53 @@ isa::Arg as_number(isa::Arg arg, const isa::Param& param) {
 
 bool depends_on_operands_alone(const isa::Inst& inst) {
   const isa::OpSpec& op = isa::spec(inst);
-  return inst.op != isa::Op::k_nc_transpose && op.control == isa::OpSpec::Control::kNone &&
-         !op.rendezvous && !op.on_sequencer && !op.loads_register && op.eval != nullptr &&
-         !isa::uses_state(inst) && !inst.pinned() && inst.dma == nullptr;
+  return op.control == isa::OpSpec::Control::kNone && !op.rendezvous && !op.on_sequencer &&
+         !op.loads_register && op.eval != nullptr && !isa::uses_state(inst) && !inst.pinned() &&
+         inst.dma == nullptr;
 }
 
 }  // namespace
 
 Values::Values(const isa::Program& program, const std::vector<bool>& placed)
-    : program_(program), placed_(placed) {
-  begin(program);
+    : program_(&program), placed_(placed) {
   pure_.reserve(program.insts().size());
-  for (const isa::Inst& inst : program.insts()) visit(inst);
+  begin();
 }
 
-void Values::begin(const isa::Program& program) {
-  for (const isa::Tensor& t : program.tensors()) {
+Values Values::of(const isa::Program& program, const std::vector<bool>& placed) {
+  Values values(program, placed);
+  for (const isa::Inst& inst : program.insts()) {
+    if (inst.op == isa::Op::k_nc_transpose) {
+      values.forget(inst);
+    } else {
+      values.number(inst);
+    }
+  }
+  return values;
+}
+
+// What is not written yet is alike in tiles of one size.
+void Values::begin() {
+  placed_bytes_ = next_++;
+  for (const isa::Tensor& t : program_->tensors()) {
     if (t.space == isa::Space::kHbm) {
       now_.push_back({next_++, 0});
       continue;
     }
-    Key key = {-1, static_cast<std::int64_t>(t.space), static_cast<std::int64_t>(t.dtype), t.core,
-               t.partition};
-    key.insert(key.end(), t.shape.begin(), t.shape.end());
-    now_.push_back({number_of(key), 0});
+    now_.push_back(
+        {number_of({-1, static_cast<std::int64_t>(t.space), t.core, t.shape[0], t.extent_bytes()}),
+         0});
   }
   untouched_ = now_;
+}
+
+std::size_t Values::Hash::operator()(const Key& key) const {
+  std::uint64_t h = key.size();
+  for (const std::int64_t word : key) {
+    h = (h ^ static_cast<std::uint64_t>(word)) * 0x9E3779B97F4A7C15U;
+    h ^= h >> 29U;
+  }
+  return h;
 }
 
 std::uint32_t Values::number_of(const Key& key) {
@@ -57,18 +78,31 @@ std::uint32_t Values::number_of(const Key& key) {
   return entry->second;
 }
 
-void Values::visit(const isa::Inst& inst) {
+bool Values::number(const isa::Inst& inst) {
   key_.clear();
   result_ = nullptr;
   depth_ = 0;
-  pure_.push_back(make_key(inst) && result_ != nullptr && result_->on_chip());
-  if (pure_.back()) {
-    write(inst);
-    return;
+  const bool pure = make_key(inst) && result_ != nullptr && result_->on_chip();
+  if (!pure) {
+    forget(inst);
+    return false;
   }
+  pure_.push_back(true);
+  write(inst);
+  return true;
+}
+
+void Values::forget(const isa::Inst& inst) {
+  pure_.push_back(false);
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool written) {
-    if (written) now_[ref.tensor] = {next_++, 0};
+    if (!written) return;
+    renew(ref.tensor);
+    if (shares_bytes(ref)) placed_bytes_ = next_++;
   });
+}
+
+bool Values::shares_bytes(const isa::TensorRef& ref) const {
+  return ref.on_chip() && placed_[ref.tensor];
 }
 
 bool Values::make_key(const isa::Inst& inst) {
@@ -89,10 +123,12 @@ bool Values::add_argument(const isa::Arg& given, const isa::Param& param) {
   switch (arg.kind) {
     case isa::Arg::Kind::kTensor:
       if (param.kind == isa::ParamKind::kInOut || arg.tensor->dynamic != nullptr) return false;
-      if (arg.tensor->on_chip() && placed_[arg.tensor->tensor]) return false;
-      if (param.kind == isa::ParamKind::kOut && result_ != nullptr) return false;
+      if (param.kind == isa::ParamKind::kOut && (result_ != nullptr || shares_bytes(*arg.tensor))) {
+        return false;
+      }
       // Other cores may write to memory that they share at any time.
-      if (!arg.tensor->on_chip() && program_.cores() > 1 && program_.tensor(*arg.tensor).written) {
+      if (!arg.tensor->on_chip() && program_->cores() > 1 &&
+          program_->tensor(*arg.tensor).written) {
         return false;
       }
       add_operand(*arg.tensor, param);
@@ -117,6 +153,8 @@ bool Values::add_argument(const isa::Arg& given, const isa::Param& param) {
 void Values::add_operand(const isa::TensorRef& ref, const isa::Param& param) {
   if (param.kind == isa::ParamKind::kOut) {
     result_ = &ref;
+  } else if (shares_bytes(ref)) {
+    key_.insert(key_.end(), {-3, ref.tensor, placed_bytes_});
   } else {
     const Value& value = now_[ref.tensor];
     key_.push_back(value.number);
@@ -128,7 +166,7 @@ void Values::add_operand(const isa::TensorRef& ref, const isa::Param& param) {
 void Values::add_shape(const isa::TensorRef& ref) {
   key_.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(ref.pattern)));
   key_.push_back(ref.offset);
-  key_.push_back(ref.partition);
+  key_.push_back(ref.partition - program_->tensor(ref).partition);
   key_.push_back(ref.partitions);
   key_.push_back(static_cast<std::int64_t>(ref.dtype));
 }
@@ -145,11 +183,8 @@ void Values::write(const isa::Inst& inst) {
 // Replaces all of its result, whatever that was.
 bool Values::overwrites(const isa::Inst& inst) const {
   const int adds = isa::param_index(isa::spec(inst), "accumulate");
-  if ((adds >= 0 && inst.flag(adds)) || isa::may_keep(program_, inst)) return false;
-  const isa::Tensor& t = program_.tensor(*result_);
-  const isa::Footprint f = isa::static_footprint(*result_, program_);
-  return f.dense() && f.last - f.first == t.extent_bytes() && result_->partition == t.partition &&
-         result_->partitions == t.shape[0];
+  if ((adds >= 0 && inst.flag(adds)) || isa::may_keep(*program_, inst)) return false;
+  return isa::reaches_all(*result_, *program_);
 }
 
 }  // namespace nkisim::compiler

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "isa/program/program.hpp"
@@ -13,40 +13,53 @@ namespace nkisim::compiler {
 /// the inputs; what cannot be told gets a number of its own. A content is the sequence of the
 /// instructions that made it since the last that overwrote the whole tensor, each with its
 /// constants, the bytes that it wrote and the contents that it read. The engine that triggers a
-/// transfer does not count. nc_transpose counts as unknown: the legacy compiler makes the
-/// transposes of nl.matmul after it looked for what repeats (docs/compiler.md). For programs
-/// without control flow and explicit semaphores.
+/// transfer does not count. For programs without control flow and explicit semaphores.
 class Values {
  public:
   /// Numbers of a content and of the longest chain of instructions that led to it.
   struct Value {
     std::uint32_t number = 0, depth = 0;
   };
-  /// `placed` as for Hazards: what has its address shares its bytes with others, so nothing is
-  /// known of its contents.
+  /// As before the first instruction; the caller shows it the instructions, in their order.
+  /// `placed` as for Hazards: what has its address shares its bytes with others.
   Values(const isa::Program& program, const std::vector<bool>& placed);
-  /// What tensor `t` holds at the end, by its id.
+  /// All of a program. nc_transpose counts as unknown: the legacy compiler makes the transposes of
+  /// nl.matmul after it looked for what repeats (docs/compiler.md).
+  static Values of(const isa::Program& program, const std::vector<bool>& placed);
+
+  /// Numbers what an instruction leaves. True if it is pure: it writes one on-chip tensor and
+  /// depends on nothing but its operands' contents; else what it writes is like nothing else.
+  bool number(const isa::Inst& inst);
+  /// Takes what an instruction leaves for something like nothing else.
+  void forget(const isa::Inst& inst);
+  /// Takes what a tensor holds for something like nothing else.
+  void renew(std::uint32_t t) { now_[t] = {next_++, 0}; }
+  /// What tensor `t` holds now, by its id.
   [[nodiscard]] const Value& last(std::uint32_t t) const { return now_[t]; }
-  /// Whether instruction `i` writes one tensor and depends on nothing but its operands' contents.
+  /// Whether the i-th instruction was pure.
   [[nodiscard]] bool pure(std::uint32_t i) const { return pure_[i]; }
 
  private:
   using Key = std::vector<std::int64_t>;
-  void begin(const isa::Program& program);
-  void visit(const isa::Inst& inst);
+  struct Hash {
+    std::size_t operator()(const Key& key) const;
+  };
+  void begin();
   bool make_key(const isa::Inst& inst);
   bool add_argument(const isa::Arg& given, const isa::Param& param);
   void add_operand(const isa::TensorRef& ref, const isa::Param& param);
   void add_shape(const isa::TensorRef& ref);
   void write(const isa::Inst& inst);
   [[nodiscard]] bool overwrites(const isa::Inst& inst) const;
+  [[nodiscard]] bool shares_bytes(const isa::TensorRef& ref) const;
   std::uint32_t number_of(const Key& key);
 
-  const isa::Program& program_;
-  const std::vector<bool>& placed_;
+  const isa::Program* program_;
+  std::vector<bool> placed_;
   std::vector<Value> now_, untouched_;  // by tensor
+  std::uint32_t placed_bytes_ = 0;      // number of what all tensors with an address hold
   std::vector<bool> pure_;              // by instruction
-  std::map<Key, std::uint32_t> numbers_;
+  std::unordered_map<Key, std::uint32_t, Hash> numbers_;
   std::uint32_t next_ = 0;
   Key key_;  // of the instruction at hand
   const isa::TensorRef* result_ = nullptr;

@@ -2,22 +2,21 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/redirect.hpp"
 #include "compiler/analysis/room.hpp"
-#include "compiler/analysis/uses.hpp"
 
 namespace nkisim::compiler {
 namespace {
 
 class Forwarder {
  public:
-  explicit Forwarder(isa::Program& program)
+  Forwarder(isa::Program& program, isa::Uses uses)
       : program_(program),
-        uses_(uses_of(program)),
+        uses_(std::move(uses)),
         banks_(std::max<std::size_t>(program.insts().size(), 1)) {
-    for (std::uint32_t t = 0; t < uses_.size(); ++t) {
-      const Uses& u = uses_[t];
-      if (program.tensors()[t].space != isa::Space::kPsum || u.writes == 0) continue;
-      banks_.add(u.first, u.last + 1, banks(t));
+    for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
+      if (program.tensors()[t].space != isa::Space::kPsum || uses_.writes(t) == 0) continue;
+      banks_.add(uses_.first(t), uses_.last(t) + 1, banks(t));
     }
   }
 
@@ -27,15 +26,14 @@ class Forwarder {
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       (write ? to : from) = ref.tensor;
     });
-    Uses& psum = uses_[from];
-    const Uses& sbuf = uses_[to];
-    if (sbuf.writes != 1 || sbuf.readers.empty() || psum.last != copy) return false;
-    const std::uint32_t last = sbuf.readers.back();
+    if (uses_.writes(to) != 1 || uses_.readers(to).empty() || uses_.last(from) != copy) {
+      return false;
+    }
+    const std::uint32_t last = uses_.readers(to).back();
     const std::int64_t half = program_.machine().psum_banks / 2;
     if (last < copy || banks_.max(copy + 1, last + 1) + banks(from) > half) return false;
-    if (!redirect(program_, sbuf.readers, to, from)) return false;
+    if (!redirect(program_, uses_, to, from)) return false;
     banks_.add(copy + 1, last + 1, banks(from));
-    psum.last = last;
     return true;
   }
 
@@ -46,15 +44,15 @@ class Forwarder {
   }
 
   isa::Program& program_;
-  std::vector<Uses> uses_;
+  isa::Uses uses_;
   RangeMax banks_;  // of PSUM in use, by instruction
 };
 
 }  // namespace
 
-std::vector<std::uint32_t> forward_copies(isa::Program& program,
+std::vector<std::uint32_t> forward_copies(isa::Program& program, const isa::Uses& uses,
                                           std::span<const std::uint32_t> copies) {
-  Forwarder forwarder(program);
+  Forwarder forwarder(program, uses);
   std::vector<std::uint32_t> unneeded;
   for (const std::uint32_t copy : copies) {
     if (forwarder.forward(copy)) unneeded.push_back(copy);
@@ -69,7 +67,8 @@ Done forward(Unit& unit) {
   for (std::uint32_t i = 0; i < program.insts().size(); ++i) {
     if (program.insts()[i].forward && !program.insts()[i].pinned()) copies.push_back(i);
   }
-  const std::vector<std::uint32_t> unneeded = forward_copies(program, copies);
+  if (copies.empty()) return {};
+  const std::vector<std::uint32_t> unneeded = forward_copies(program, unit.uses(), copies);
   program.remove(unneeded);
   return {unneeded.size()};
 }

@@ -12,13 +12,13 @@ namespace {
 
 class Renamer {
  public:
-  Renamer(isa::Program& program, const std::vector<bool>& placed)
+  Renamer(isa::Program& program, const std::vector<bool>& placed, const isa::Uses& uses)
       : program_(program), now_(program), may_(program.tensors().size(), true) {
     for (std::uint32_t t = 0; t < may_.size(); ++t) {
       may_[t] = !placed[t] && program.tensors()[t].space == isa::Space::kSbuf;
     }
     used_.assign(may_.size(), false);
-    exclude_spanning();
+    exclude_spanning(uses);
   }
 
   std::vector<std::pair<std::uint32_t, std::uint32_t>> run() {
@@ -28,33 +28,24 @@ class Renamer {
   }
 
  private:
-  // A tensor of several stretches may carry values around a loop.
-  void exclude_spanning() {
-    std::vector<std::uint32_t> stretch(may_.size(), 0);
-    std::uint32_t here = 1;
-    for (const isa::Inst& inst : program_.insts()) {
-      if (isa::spec(inst).control != isa::OpSpec::Control::kNone) ++here;
-      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-        if (stretch[ref.tensor] == 0) stretch[ref.tensor] = here;
-        if (stretch[ref.tensor] != here) may_[ref.tensor] = false;
-      });
+  // A tensor of several stretches may carry values around a loop, and inside a loop's body a first
+  // value may be the previous iteration's last: what is used before the first loop or branch alone.
+  void exclude_spanning(const isa::Uses& uses) {
+    if (program_.control_flow().empty()) return;
+    const std::size_t end = program_.control_flow().front();
+    for (std::uint32_t t = 0; t < may_.size(); ++t) {
+      may_[t] = may_[t] && (!uses.any(t) || uses.last(t) < end);
     }
-    if (here == 1) return;
-    // Inside a loop's body a first value may be the previous iteration's last.
-    for (std::uint32_t t = 0; t < may_.size(); ++t) may_[t] = may_[t] && stretch[t] == 1;
   }
 
   [[nodiscard]] bool overwrites(const isa::Inst& inst, std::uint32_t tensor) const {
     if (!isa::spec(inst).dma || isa::may_keep(program_, inst)) return false;
-    const isa::Tensor& t = program_.tensors()[tensor];
     bool whole = false, reads = false;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       reads |= ref.dynamic != nullptr;  // rows out of range may be left as they are
       if (ref.tensor != tensor) return;
       reads |= !write;
-      const isa::Footprint f = isa::static_footprint(ref, program_);
-      whole |= write && f.dense() && f.last - f.first == t.extent_bytes() &&
-               ref.partition == t.partition && ref.partitions == t.shape[0];
+      whole |= write && isa::reaches_all(ref, program_);
     });
     return whole && !reads;
   }
@@ -90,15 +81,16 @@ class Renamer {
 }  // namespace
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& program,
-                                                                  const std::vector<bool>& placed) {
-  return Renamer(program, placed).run();
+                                                                  const std::vector<bool>& placed,
+                                                                  const isa::Uses& uses) {
+  return Renamer(program, placed, uses).run();
 }
 
 Done rename(Unit& unit) {
   const Choices& choices = unit.choices;
   if (choices.rename == Rename::k_none || choices.schedule == IssueOrder::k_program) return {};
   if (unit.program.explicit_semaphores()) return {};
-  return {rename_tiles(unit.program, unit.final_addresses()).size()};
+  return {rename_tiles(unit.program, unit.final_addresses(), unit.uses()).size()};
 }
 
 }  // namespace nkisim::compiler

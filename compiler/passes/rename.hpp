@@ -14,7 +14,8 @@ namespace nkisim::compiler {
 /// the accesses from there on use a new tensor. Only tensors used within one stretch without
 /// control flow. Returns (new tensor, tensor it was) pairs; the program computes the same.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& program,
-                                                                  const std::vector<bool>& placed);
+                                                                  const std::vector<bool>& placed,
+                                                                  const isa::Uses& uses);
 
 /// Does so if the switch `rename` says so and the scheduler is to use the freedom.
 Done rename(Unit& unit);

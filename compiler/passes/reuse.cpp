@@ -1,32 +1,29 @@
 #include "compiler/passes/reuse.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <map>
+#include <unordered_map>
+#include <utility>
 
+#include "compiler/analysis/redirect.hpp"
 #include "compiler/analysis/room.hpp"
-#include "compiler/analysis/uses.hpp"
-#include "isa/program/engine_state.hpp"
+#include "compiler/analysis/values.hpp"
+#include "isa/program/footprint.hpp"
 
 namespace nkisim::compiler {
 namespace {
 
-// Of SBUF, what longer lives may fill: the rest is the scheduler's.
-constexpr double kReuseShare = 0.75;
-
 class Reuser {
  public:
-  Reuser(isa::Program& program, const std::vector<bool>& placed)
+  Reuser(isa::Program& program, const std::vector<bool>& placed, isa::Uses uses)
       : program_(program),
         placed_(placed),
-        uses_(uses_of(program)),
-        version_(uses_.size() + 1, 0),
+        uses_(std::move(uses)),
+        values_(program, placed),
         filled_(std::max<std::size_t>(program.insts().size(), 1)),
-        room_(static_cast<std::int64_t>(
-            kReuseShare * static_cast<double>(program.machine().sbuf_partition_bytes))) {
-    for (std::uint32_t t = 0; t < uses_.size(); ++t) {
-      if (program.tensors()[t].space != isa::Space::kSbuf || uses_[t].writes == 0) continue;
-      filled_.add(uses_[t].first, uses_[t].last + 1, program.tensors()[t].extent_bytes());
+        room_(room_for_longer_lives(program.machine())) {
+    for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
+      if (program.tensors()[t].space != isa::Space::kSbuf || uses_.writes(t) == 0) continue;
+      filled_.add(uses_.first(t), uses_.last(t) + 1, program.tensors()[t].extent_bytes());
     }
   }
 
@@ -35,133 +32,81 @@ class Reuser {
     if (!program_.control_flow().empty()) return repeated;
     for (std::uint32_t i = 0; i < program_.insts().size(); ++i) {
       const isa::Inst& inst = program_.insts()[i];
-      std::uint32_t result = 0;
-      if (pure(inst, result)) {
-        const auto [entry, fresh] = known_.emplace(key_, result);
-        if (!fresh && take(result, entry->second)) {
-          repeated.push_back(i);
-          continue;
-        }
-        entry->second = result;
+      const isa::TensorRef* result = only_result(inst);
+      if (result == nullptr) {
+        values_.forget(inst);
+        continue;
       }
-      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-        if (write) ++version_[memory_of(ref)];
-      });
+      if (!values_.number(inst)) continue;
+      const std::uint32_t tile = result->tensor;
+      const auto [entry, fresh] = known_.emplace(values_.last(tile).number, tile);
+      if (fresh) continue;
+      if (take(tile, entry->second)) {
+        repeated.push_back(i);
+      } else {
+        values_.renew(tile);
+        entry->second = tile;
+      }
     }
     return repeated;
   }
 
  private:
-  using Key = std::vector<std::int64_t>;
-
-  // Depends on its operands alone; makes key_ and finds its only result.
-  bool pure(const isa::Inst& inst, std::uint32_t& result) {
+  // What an instruction of VectorE, ScalarE or GpSimd computes into all of a tile of SBUF that
+  // nothing else writes; null if it does anything else.
+  [[nodiscard]] const isa::TensorRef* only_result(const isa::Inst& inst) const {
     const isa::OpSpec& op = isa::spec(inst);
-    if (op.dma || op.rendezvous || op.on_sequencer || op.loads_register || op.eval == nullptr ||
-        isa::uses_state(inst) || inst.pinned() || inst.engine == isa::Engine::kTensor ||
-        inst.engine == isa::Engine::kSync) {
-      return false;
+    if (op.dma || inst.engine == isa::Engine::kTensor || inst.engine == isa::Engine::kSync) {
+      return nullptr;
     }
-    key_ = {static_cast<std::int64_t>(inst.op), static_cast<std::int64_t>(inst.engine), inst.core};
-    int results = 0;
+    const isa::TensorRef* result = nullptr;
     for (std::size_t i = 0; i < inst.args.size(); ++i) {
-      const isa::Arg arg = as_number(inst.args[i], op.params[i]);
-      key_.push_back(static_cast<std::int64_t>(arg.kind));
-      switch (arg.kind) {
-        case isa::Arg::Kind::kTensor:
-          if (op.params[i].kind == isa::ParamKind::kInOut || arg.tensor->dynamic != nullptr) {
-            return false;
-          }
-          if (op.params[i].kind == isa::ParamKind::kOut) {
-            if (++results > 1 || !whole(*arg.tensor)) return false;
-            result = arg.tensor->tensor;
-            add_shape(*arg.tensor);
-          } else {
-            key_.push_back(arg.tensor->tensor);
-            key_.push_back(version_[memory_of(*arg.tensor)]);
-            key_.push_back(arg.tensor->partition);
-            add_shape(*arg.tensor);
-          }
-          break;
-        case isa::Arg::Kind::kReal:
-          key_.push_back(std::bit_cast<std::int64_t>(arg.real));
-          break;
-        case isa::Arg::Kind::kTensors:
-        case isa::Arg::Kind::kList:
-        case isa::Arg::Kind::kText:
-        case isa::Arg::Kind::kRegister:
-          return false;
-        default:
-          key_.push_back(arg.present() ? arg.integer : 0);
+      const isa::Arg& arg = inst.args[i];
+      if (arg.kind == isa::Arg::Kind::kList) return nullptr;
+      if (arg.kind != isa::Arg::Kind::kTensor || op.params[i].kind != isa::ParamKind::kOut) {
+        continue;
       }
+      if (result != nullptr || !all_of_its_own(*arg.tensor)) return nullptr;
+      result = arg.tensor;
     }
-    return results == 1;
+    return result;
   }
 
-  // Where to find its version: on-chip tensors with an address may share their bytes.
-  [[nodiscard]] std::size_t memory_of(const isa::TensorRef& ref) const {
-    return ref.on_chip() && placed_[ref.tensor] ? version_.size() - 1 : ref.tensor;
-  }
-
-  // 1 and true as 1.0 where a real number is wanted: they mean the same.
-  static isa::Arg as_number(isa::Arg arg, const isa::Param& param) {
-    using enum isa::Arg::Kind;
-    if (param.kind == isa::ParamKind::kReal && (arg.kind == kInt || arg.kind == kBool)) {
-      arg.real = static_cast<double>(arg.integer);
-      arg.kind = kReal;
-    }
-    if (arg.kind == kBool && param.kind != isa::ParamKind::kBool) arg.kind = kInt;
-    return arg;
-  }
-
-  void add_shape(const isa::TensorRef& ref) {
-    key_.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(ref.pattern)));
-    key_.push_back(ref.offset);
-    key_.push_back(ref.partitions);
-    key_.push_back(static_cast<std::int64_t>(ref.dtype));
-  }
-
-  // All of a tensor of SBUF that nothing else writes.
-  [[nodiscard]] bool whole(const isa::TensorRef& ref) const {
-    const isa::Tensor& t = program_.tensor(ref);
+  [[nodiscard]] bool all_of_its_own(const isa::TensorRef& ref) const {
     return ref.space == isa::Space::kSbuf && !placed_[ref.tensor] &&
-           uses_[ref.tensor].writes == 1 && ref.pattern->contiguous && ref.offset == 0 &&
-           ref.partition == t.partition && ref.partitions == t.shape[0] &&
-           ref.columns() * isa::size_bytes(ref.dtype) == t.extent_bytes();
+           uses_.writes(ref.tensor) == 1 && isa::reaches_all(ref, program_);
   }
 
   bool take(std::uint32_t later, std::uint32_t earlier) {
-    Uses &from = uses_[later], &to = uses_[earlier];
     const std::int64_t bytes = program_.tensors()[later].extent_bytes();
-    if (bytes != program_.tensors()[earlier].extent_bytes() || from.readers.empty()) return false;
-    const std::uint32_t between = to.last + 1;
-    if (between < from.first && filled_.max(between, from.first) + bytes > room_) return false;
-    if (!redirect(program_, from.readers, later, earlier)) return false;
-    filled_.add(between, std::max(between, from.first), bytes);
-    to.last = std::max(to.last, from.last);
-    to.readers.insert(to.readers.end(), from.readers.begin(), from.readers.end());
+    if (uses_.readers(later).empty()) return false;
+    const std::uint32_t between = uses_.last(earlier) + 1, first = uses_.first(later);
+    if (between < first && filled_.max(between, first) + bytes > room_) return false;
+    if (!redirect(program_, uses_, later, earlier)) return false;
+    filled_.add(between, std::max(between, first), bytes);
     return true;
   }
 
   isa::Program& program_;
   const std::vector<bool>& placed_;
-  std::vector<Uses> uses_;
-  std::vector<std::int64_t> version_;  // writes so far, by tensor; last: all with an address
-  RangeMax filled_;                    // bytes of SBUF in use, by instruction
+  isa::Uses uses_;
+  Values values_;
+  RangeMax filled_;  // bytes of SBUF in use, by instruction
   std::int64_t room_;
-  std::map<Key, std::uint32_t> known_;  // what was computed, and where it is
-  Key key_;
+  std::unordered_map<std::uint32_t, std::uint32_t>
+      known_;  // tiles, by the number of what they hold
 };
 
 }  // namespace
 
-std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vector<bool>& placed) {
-  return Reuser(program, placed).run();
+std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vector<bool>& placed,
+                                         const isa::Uses& uses) {
+  return Reuser(program, placed, uses).run();
 }
 
 Done reuse(Unit& unit) {
   if (unit.choices.reuse == Reuse::k_none || !unit.may_drop()) return {};
-  const auto repeated = reuse_results(unit.program, unit.final_addresses());
+  const auto repeated = reuse_results(unit.program, unit.final_addresses(), unit.uses());
   unit.program.remove(repeated);
   return {repeated.size()};
 }

@@ -13,7 +13,8 @@ namespace nkisim::compiler {
 /// nothing else writes: what reads the later result is redirected to the earlier, as far as SBUF
 /// has room for its longer life. Returns the later instructions, which the caller removes. For
 /// programs without control flow; others get none.
-std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vector<bool>& placed);
+std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vector<bool>& placed,
+                                         const isa::Uses& uses);
 
 /// Drops them if the switch `reuse` says so. Programs with explicit semaphores stay as they are.
 Done reuse(Unit& unit);

@@ -15,6 +15,7 @@ namespace nkisim::compiler {
 /// operands need not be. Returns the instructions to remove, ascending. `placed` as for Hazards.
 /// For programs without control flow.
 std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed,
+                                       const isa::Uses& uses, const Values& values,
                                        std::int64_t room);
 
 /// Whether the switch `share` says so for this program.

@@ -6,6 +6,7 @@
 
 #include "compiler/analysis/remap.hpp"
 #include "compiler/analysis/rewrite.hpp"
+#include "isa/program/footprint.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -27,7 +28,8 @@ struct SpillTile {
 
 class Spiller {
  public:
-  Spiller(isa::Program& program, const std::vector<bool>& placed, std::int64_t capacity)
+  Spiller(isa::Program& program, const std::vector<bool>& placed, const isa::Uses& uses,
+          std::int64_t capacity)
       : program_(program),
         capacity_(capacity),
         count_(program.insts().size()),
@@ -38,13 +40,9 @@ class Spiller {
       const bool sbuf = program.tensors()[t].space == isa::Space::kSbuf;
       tiles_[t].followed = sbuf && !placed[t];
       if (sbuf && placed[t]) capacity_ -= bytes(t);
-    }
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      each_named(i, [&](std::uint32_t t, const isa::TensorRef&, bool write) {
-        SpillTile& tile = tiles_[t];
-        if (tile.uses.empty() || tile.uses.back() != i) tile.uses.push_back(i);
-        if (write) tile.last_write = i;
-      });
+      if (!tiles_[t].followed) continue;
+      tiles_[t].uses = uses.users(t);
+      if (!uses.writers(t).empty()) tiles_[t].last_write = uses.writers(t).back();
     }
   }
 
@@ -195,7 +193,7 @@ class Spiller {
     each_named(i, [&](std::uint32_t t, const isa::TensorRef& ref, bool write) {
       SpillTile& tile = tiles_[t];
       if (!write) return;
-      const auto [first, last] = all_partitions(ref, t);
+      const auto [first, last] = isa::reached_bytes(ref, program_);
       const bool whole = last - first == bytes(t);
       tile.saved = false;
       cover(tile, first, last, bytes(t));
@@ -228,15 +226,6 @@ class Spiller {
     return same && from_hbm;
   }
 
-  // The bytes that a write certainly covers in all of its tile's partitions.
-  [[nodiscard]] std::pair<std::int64_t, std::int64_t> all_partitions(const isa::TensorRef& ref,
-                                                                     std::uint32_t t) const {
-    const isa::Tensor& own = program_.tensors()[t];
-    const bool dense = ref.dynamic == nullptr && ref.pattern->contiguous;
-    if (!dense || ref.partition != own.partition || ref.partitions != own.shape[0]) return {0, 0};
-    return {ref.offset, ref.offset + ref.columns() * isa::size_bytes(ref.dtype)};
-  }
-
   static void cover(SpillTile& tile, std::int64_t first, std::int64_t last, std::int64_t all) {
     if (tile.filled || first == last) return;
     tile.covered.emplace_back(first, last);
@@ -264,8 +253,8 @@ class Spiller {
 }  // namespace
 
 std::optional<Spilled> spill_tiles(isa::Program& program, const std::vector<bool>& placed,
-                                   std::int64_t capacity) {
-  return Spiller(program, placed, capacity).run();
+                                   const isa::Uses& uses, std::int64_t capacity) {
+  return Spiller(program, placed, uses, capacity).run();
 }
 
 }  // namespace nkisim::compiler

@@ -26,6 +26,6 @@ struct Spilled {
 /// program is spoilt, if an instruction's own tiles do not fit or a tile that would have to leave
 /// is not filled yet. `placed` as for Hazards; programs without control flow.
 std::optional<Spilled> spill_tiles(isa::Program& program, const std::vector<bool>& placed,
-                                   std::int64_t capacity);
+                                   const isa::Uses& uses, std::int64_t capacity);
 
 }  // namespace nkisim::compiler

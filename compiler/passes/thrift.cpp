@@ -226,13 +226,14 @@ std::string_view name(Delay delay) {
 }
 
 std::vector<std::uint32_t> thrifty_order(const isa::Program& program,
-                                         const std::vector<bool>& placed, Delay delay) {
+                                         const std::vector<bool>& placed, const isa::Uses& uses,
+                                         Delay delay) {
   const auto& insts = program.insts();
   std::vector<std::uint32_t> order(insts.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   if (program.explicit_semaphores()) return order;
   for (int core = 0; core < program.cores(); ++core) {
-    TileLives lives(program, core, placed);
+    TileLives lives(program, core, placed, uses);
     std::vector<std::uint32_t> block;
     const auto finish = [&] {
       const auto numbers = ThriftyBlock(program, placed, block, lives, delay).run();

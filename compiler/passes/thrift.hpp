@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/program/program.hpp"
+#include "isa/program/uses.hpp"
 
 namespace nkisim::compiler {
 
@@ -29,6 +29,6 @@ inline constexpr std::array kDelays = {Delay::kNone, Delay::kSources, Delay::kAl
 /// `placed` as for Hazards. Programs with explicit semaphores are left as they are.
 [[nodiscard]] std::vector<std::uint32_t> thrifty_order(const isa::Program& program,
                                                        const std::vector<bool>& placed,
-                                                       Delay delay);
+                                                       const isa::Uses& uses, Delay delay);
 
 }  // namespace nkisim::compiler

@@ -1,15 +1,13 @@
 #include "compiler/passes/transfers.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "compiler/analysis/gather.hpp"
-#include "compiler/analysis/tile_moves.hpp"
-#include "compiler/placement/place.hpp"
+#include "compiler/analysis/grouping.hpp"
+#include "isa/program/footprint.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -28,50 +26,39 @@ using TransferGroup = std::vector<Transfer>;
 
 class TransferMerger {
  public:
-  TransferMerger(isa::Program& program, const std::vector<bool>& placed)
-      : program_(program), placed_(placed), moves_(program) {}
+  TransferMerger(isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed)
+      : program_(program), placed_(placed), grouping_(program, uses, placed) {}
 
   // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
   std::optional<std::size_t> run() {
-    const std::vector<std::vector<Transfer>> sites = transfers_by_site();
+    const std::vector<TransferGroup> sites = transfers_by_site();
     if (sites.empty()) return 0;
-    gather_.emplace(program_, placed_);
-    for (const std::vector<Transfer>& site : sites) divide(site);
-    if (groups_.empty()) return 0;
-    Gather::Groups members;
-    for (const TransferGroup& group : groups_) {
-      members.emplace_back();
-      for (const Transfer& t : group) members.back().push_back(t.inst);
+    grouping_.find_dependences();
+    for (const TransferGroup& site : sites) {
+      groups_of(
+          site, [this](const auto& group, const Transfer& t) { return continues(group, t); },
+          [this](const TransferGroup& group) { add(group); });
     }
-    const auto order = gather_->order(members);
-    if (!order) return std::nullopt;
-    moves_.apply();
-    for (const TransferGroup& group : groups_) append(group);
-    return put_groups(program_, *order, members);
+    return grouping_.finish_when_ready();
   }
 
  private:
   // In the kernel's order, by the lines that make them; those of one line that could be one DMA.
-  std::vector<std::vector<Transfer>> transfers_by_site() const {
+  std::vector<TransferGroup> transfers_by_site() const {
     using Site = std::tuple<std::uint32_t, std::uint32_t, bool>;
-    std::map<Site, std::vector<Transfer>> sites;
-    for (std::uint32_t i = 0; i < program_.insts().size(); ++i) {
-      const std::optional<Transfer> t = transfer(i);
-      if (!t) continue;
-      const isa::SourceLoc& loc = program_.insts()[i].loc;
-      sites[{loc.kernel_file, loc.kernel_line, t->load}].push_back(*t);
-    }
-    std::vector<std::vector<Transfer>> found;
-    for (auto& [site, all] : sites) {
-      for (std::size_t k = 1; k < all.size(); ++k) {
-        if (!adjoins(all[k - 1], all[k])) continue;
-        found.push_back(std::move(all));
-        break;
-      }
-    }
-    std::sort(found.begin(), found.end(),
-              [](const auto& a, const auto& b) { return a[0].inst < b[0].inst; });
-    return found;
+    auto sites = sites_of<Site, Transfer>(
+        program_, [this](std::uint32_t i) -> std::optional<std::pair<Site, Transfer>> {
+          const std::optional<Transfer> t = transfer(i);
+          if (!t) return std::nullopt;
+          const isa::SourceLoc& loc = program_.insts()[i].loc;
+          return std::pair{Site{loc.kernel_file, loc.kernel_line, t->load}, *t};
+        });
+    std::erase_if(sites, [this](const TransferGroup& site) {
+      return std::adjacent_find(site.begin(), site.end(), [this](const auto& a, const auto& b) {
+               return adjoins(a, b);
+             }) == site.end();
+    });
+    return sites;
   }
 
   [[nodiscard]] std::optional<Transfer> transfer(std::uint32_t i) const {
@@ -93,7 +80,7 @@ class TransferMerger {
     const bool own = !load || program_.tensor(memory).written;
     if (!rows || !own || std::min(row_bytes(memory), row_bytes(tile)) < kLeastRow ||
         memory.dynamic != nullptr || tile.dynamic != nullptr || placed_[tile.tensor] ||
-        !tile.pattern->contiguous || !moves_.can_move(tile.tensor)) {
+        !tile.pattern->contiguous || !grouping_.moves().can_move(tile.tensor)) {
       return std::nullopt;
     }
     return Transfer{i, &memory, &tile, load};
@@ -118,31 +105,18 @@ class TransferMerger {
            x.core == y.core && b.memory->offset == a.memory->offset + a.memory->bytes();
   }
 
-  // Cuts a site's transfers into groups of neighbours, none of which waits for another.
-  void divide(const std::vector<Transfer>& site) {
-    TransferGroup group;
-    const auto close = [&] {
-      if (group.size() > 1) add(group);
-      group.clear();
-    };
-    for (const Transfer& t : site) {
-      if (!group.empty() && !continues(group, t)) close();
-      group.push_back(t);
-    }
-    close();
-  }
-
+  // Neighbours, none of which waits for another.
   [[nodiscard]] bool continues(const TransferGroup& group, const Transfer& t) const {
     const auto size = static_cast<std::int64_t>(group.size()) + 1;
     const std::int64_t bytes = std::max(t.memory->bytes(), t.tile->bytes());
     return size * bytes <= kMostBytes && adjoins(group.back(), t) && follows(group, *t.tile) &&
-           std::none_of(group.begin(), group.end(),
-                        [&](const Transfer& m) { return gather_->reaches(m.inst, t.inst); });
+           !grouping_.waits(group, t.inst);
   }
 
   // Whether the next tile lies, or can be put, beside the group's.
   [[nodiscard]] bool follows(const TransferGroup& group, const isa::TensorRef& next) const {
-    const TileMoves::Place first = moves_.place(*group.front().tile), now = moves_.place(next);
+    const TileMoves::Place first = grouping_.moves().place(*group.front().tile),
+                           now = grouping_.moves().place(next);
     if (first.tile == now.tile) {
       return now.offset == first.offset + static_cast<std::int64_t>(group.size()) * row_bytes(next);
     }
@@ -153,32 +127,29 @@ class TransferMerger {
 
   // All of a tile that lies where it was.
   [[nodiscard]] bool moves(const isa::TensorRef& ref) const {
-    return moves_.find(ref.tensor) == nullptr && moves_.is_whole(ref);
+    return grouping_.moves().find(ref.tensor) == nullptr && isa::is_whole(ref, program_);
   }
 
   void add(const TransferGroup& group) {
     const isa::TensorRef& first = *group.front().tile;
-    if (moves_.place(*group[1].tile).tile != moves_.place(first).tile) {
+    if (grouping_.moves().place(*group[1].tile).tile != grouping_.moves().place(first).tile) {
       isa::Tensor all = program_.tensor(first);
       all.name += "~" + std::to_string(group.size());
       all.shape = {all.shape[0], static_cast<std::int64_t>(group.size()), first.columns()};
-      const std::uint32_t tile = program_.add_tensor(std::move(all));
-      std::int64_t offset = 0;
-      for (const Transfer& t : group) {
-        moves_.move(t.tile->tensor, {tile, offset});
-        offset += row_bytes(first);
-      }
+      Grouping::Numbers tiles;
+      for (const Transfer& t : group) tiles.push_back(t.tile->tensor);
+      grouping_.side_by_side(tiles, std::move(all));
     }
-    groups_.push_back(group);
+    grouping_.add(numbers_of(group), [this, group] { return made(group); });
   }
 
-  void append(const TransferGroup& group) {
+  Grouping::Made made(const TransferGroup& group) {
     const Transfer& first = group.front();
     isa::Inst inst = program_.insts()[first.inst];
     const auto count = static_cast<std::int64_t>(group.size());
     const isa::Dim rows = first.memory->pattern->dims[0];
     const std::int64_t columns = first.memory->columns();
-    isa::TensorRef memory = *first.memory, tile = *moves_.moved(first.tile);
+    isa::TensorRef memory = *first.memory, tile = *grouping_.moves().moved(first.tile);
     memory.pattern = program_.intern({rows, {rows.num * columns, count}, {1, columns}});
     tile.pattern = program_.intern({{1, count * columns}});
     std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
@@ -189,28 +160,23 @@ class TransferMerger {
     set(first.load ? "src" : "dst", memory);
     set(first.load ? "dst" : "src", tile);
     inst.engine = isa::Engine::kAny;
-    program_.append(inst, args);
+    return {inst, std::move(args)};
   }
 
   isa::Program& program_;
   const std::vector<bool>& placed_;
-  TileMoves moves_;
-  std::optional<Gather> gather_;
-  std::vector<TransferGroup> groups_;
+  Grouping grouping_;
 };
 
 }  // namespace
 
 Done transfers(Unit& unit) {
-  isa::Program& program = unit.program;
   if (unit.choices.transfers == Transfers::k_none || !unit.may_group()) return {};
-  if (unit.over_capacity || !can_be_placed(unit)) return {0, "the present order does not fit"};
-  isa::Program::Version own = program.version();
-  const std::vector<bool> placed = unit.final_addresses();
-  const auto saved = TransferMerger(program, placed).run();
-  if (saved && (*saved == 0 || can_be_placed(unit))) return {*saved};
-  program.exchange(own);
-  return {0, saved ? "would not fit" : "they wait for one another"};
+  if (unit.over_capacity) return {0, "the present order does not fit"};
+  return group_if_it_fits(unit, [&] {
+    const std::vector<bool> placed = unit.final_addresses();
+    return TransferMerger(unit.program, unit.uses(), placed).run();
+  });
 }
 
 }  // namespace nkisim::compiler

@@ -4,7 +4,6 @@
 #include <limits>
 #include <string>
 
-#include "compiler/analysis/lifetimes.hpp"
 #include "compiler/passes/order.hpp"
 #include "compiler/passes/share.hpp"
 #include "compiler/passes/spill.hpp"
@@ -30,12 +29,13 @@ bool fits(Unit& unit, std::optional<isa::Error>& problem) {
 }
 
 // A tile that is larger than its memory fits in no order, and spilling does not help.
-void refuse_too_large(const isa::Program& program) {
-  const std::vector<Lifetime> lives = lifetimes_of(program);
+void refuse_too_large(Unit& unit) {
+  const isa::Program& program = unit.program;
+  const isa::Uses& uses = unit.uses();
   const isa::Machine& machine = program.machine();
-  for (std::size_t i = 0; i < lives.size(); ++i) {
+  for (std::uint32_t i = 0; i < program.tensors().size(); ++i) {
     const isa::Tensor& t = program.tensors()[i];
-    if (t.space == isa::Space::kHbm || lives[i].first < 0) continue;
+    if (t.space == isa::Space::kHbm || !uses.any(i)) continue;
     const bool sbuf = t.space == isa::Space::kSbuf;
     const std::int64_t most = sbuf ? machine.sbuf_partition_bytes : machine.psum_partition_bytes;
     if (t.extent_bytes() <= most) continue;
@@ -60,17 +60,19 @@ std::optional<Done> spill(Unit& unit) {
   const std::vector<bool> placed = unit.final_addresses();
   const isa::Program::Version kernels = program.version();
   if (shares(unit)) {  // what it keeps alive too long comes back from memory as well
-    program.remove(share_tiles(program, placed, std::numeric_limits<std::int64_t>::max() / 2));
+    program.remove(share_tiles(program, placed, unit.uses(), unit.values(),
+                               std::numeric_limits<std::int64_t>::max() / 2));
   }
   const isa::Program::Version own = program.version();
   std::optional<isa::Program::Version> best;
   Spilled least;
   for (const Delay delay : kDelays) {
-    const std::vector<std::uint32_t> order = thrifty_order(program, placed, delay);
+    const std::vector<std::uint32_t> order = thrifty_order(program, placed, unit.uses(), delay);
     for (const double share : kSpillShares) {
       program.reorder(order);
       const auto bytes = static_cast<double>(program.machine().sbuf_partition_bytes);
-      const auto spilled = spill_tiles(program, placed, static_cast<std::int64_t>(share * bytes));
+      const auto spilled =
+          spill_tiles(program, placed, unit.uses(), static_cast<std::int64_t>(share * bytes));
       std::optional<isa::Error> problem;
       const bool fit = spilled && fits(unit, problem);
       if (fit && (!best || spilled->bytes() < least.bytes())) {
@@ -105,7 +107,7 @@ Done fit(Unit& unit) {
   for (const bool packed : {false, true}) {
     unit.packed = packed;
     for (const Delay delay : kDelays) {
-      const Order order(unit.program, thrifty_order(unit.program, placed, delay));
+      const Order order(unit.program, thrifty_order(unit.program, placed, unit.uses(), delay));
       ++tried;
       if (fits(unit, next)) {
         unit.delay = name(delay);
@@ -118,7 +120,7 @@ Done fit(Unit& unit) {
   unit.packed = false;
   if (const std::optional<Done> spilled = spill(unit)) return *spilled;
   if (!unit.origin.legacy && unit.choices.over_capacity != OverCapacity::k_warn) throw *problem;
-  if (unit.choices.over_capacity == OverCapacity::k_no) refuse_too_large(unit.program);
+  if (unit.choices.over_capacity == OverCapacity::k_no) refuse_too_large(unit);
   unit.overflow = problem;
   unit.over_capacity = true;
   place_tensors(unit, true);

@@ -4,7 +4,7 @@
 #include <array>
 #include <unordered_map>
 
-#include "compiler/analysis/lifetimes.hpp"
+#include "compiler/analysis/loops.hpp"
 #include "compiler/placement/allocator.hpp"
 #include "compiler/placement/packing.hpp"
 #include "compiler/placement/partitions.hpp"
@@ -135,33 +135,32 @@ class MemoryPlacer {
 
 // The tensor with its life; what is allocated before a loop and used inside must live through all
 // iterations.
-Item item_of(const isa::Tensor& tensor, std::uint32_t id, const Lifetime& life,
+Item item_of(const isa::Tensor& tensor, std::uint32_t id, const isa::Uses& uses,
              const std::vector<Loop>& loops) {
-  std::int64_t first = life.first, last = life.last;
+  std::int64_t first = uses.first(id), last = uses.last(id);
   for (const Loop& loop : loops) {
-    if (first < 0 || loop.core != tensor.core) continue;
+    if (!uses.any(id) || loop.core != tensor.core) continue;
     if (tensor.born <= loop.begin && first <= loop.end && last >= loop.begin) {
       first = std::min(first, loop.begin);
       last = std::max(last, loop.end);
     }
   }
-  return {id, tensor.extent_bytes(), std::max<std::int64_t>(first, 0),
-          std::max<std::int64_t>(last, 0), tensor.fixed ? tensor.address : -1};
+  return {id, tensor.extent_bytes(), first, last, tensor.fixed ? tensor.address : -1};
 }
 
 }  // namespace
 
 void place_tensors(Unit& unit, bool thorough) {
   isa::Program& program = unit.program;
-  const std::vector<Lifetime> lives = lifetimes_of(program);
+  const isa::Uses& uses = unit.uses();
   const std::vector<Loop> loops = loops_of(program);
   std::vector<std::int32_t> groups;
   if (unit.packed) groups = partition_groups(program, unit.final_addresses());
   std::vector<std::array<std::vector<Item>, 2>> items(static_cast<std::size_t>(program.cores()));
-  for (std::uint32_t id = 0; id < lives.size(); ++id) {
+  for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
     const isa::Tensor& t = program.tensor(id);
-    if (t.space == isa::Space::kHbm || (lives[id].first < 0 && !t.fixed)) continue;
-    items[t.core][t.space == isa::Space::kSbuf ? 0 : 1].push_back(item_of(t, id, lives[id], loops));
+    if (t.space == isa::Space::kHbm || (!uses.any(id) && !t.fixed)) continue;
+    items[t.core][t.space == isa::Space::kSbuf ? 0 : 1].push_back(item_of(t, id, uses, loops));
   }
   unit.peaks.clear();
   for (std::size_t core = 0; core < items.size(); ++core) {

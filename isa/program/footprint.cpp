@@ -94,6 +94,25 @@ Footprint static_footprint(const TensorRef& ref, const Program& program) {
   return f;
 }
 
+ReachedBytes reached_bytes(const TensorRef& ref, const Program& program) {
+  const Tensor& t = program.tensor(ref);
+  if (ref.dynamic != nullptr || ref.partition != t.partition || ref.partitions != t.shape[0]) {
+    return {};
+  }
+  const Footprint f = static_footprint(ref, program);
+  return f.dense() ? ReachedBytes{f.first - t.address, f.last - t.address} : ReachedBytes{};
+}
+
+bool reaches_all(const TensorRef& ref, const Program& program) {
+  const ReachedBytes reached = reached_bytes(ref, program);
+  return reached.last - reached.first == program.tensor(ref).extent_bytes();
+}
+
+bool is_whole(const TensorRef& ref, const Program& program) {
+  return ref.pattern->contiguous && ref.dtype == program.tensor(ref).dtype &&
+         reaches_all(ref, program);
+}
+
 bool may_overlap(const Footprint& a, const Footprint& b) {
   if (a.partition >= b.partition_end || b.partition >= a.partition_end) return false;
   if (a.first >= b.last || b.first >= a.last) return false;

@@ -36,6 +36,19 @@ void find_footprint(const TensorRef& ref, const Program& program, const CoreStat
 /// The same before anything has run: register offsets, too, widen it to the whole tensor.
 [[nodiscard]] Footprint static_footprint(const TensorRef& ref, const Program& program);
 
+/// The bytes [first, last) of its tensor that an on-chip operand certainly reaches in every
+/// partition of it; none if it has gaps, partitions of its own choice, or an address known at run
+/// time.
+struct ReachedBytes {
+  std::int64_t first = 0, last = 0;
+  [[nodiscard]] bool none() const { return first == last; }
+};
+[[nodiscard]] ReachedBytes reached_bytes(const TensorRef& ref, const Program& program);
+/// Whether that is all of its tensor, in whatever type.
+[[nodiscard]] bool reaches_all(const TensorRef& ref, const Program& program);
+/// Whether an operand is its tensor: all of it, in the tensor's own order and type.
+[[nodiscard]] bool is_whole(const TensorRef& ref, const Program& program);
+
 /// Which of `count` buckets of `pitch` bytes a footprint touches, first and last. Addresses beyond
 /// the capacity (where that is allowed) share the last bucket.
 struct BucketRange {

@@ -105,6 +105,7 @@ std::uint32_t Program::add_tensor(Tensor tensor) {
     fail(Rule::tensor_name_twice, "tensor name " + taken + " is used twice; names must be unique");
   }
   cores_ = std::max(cores_, added.core + 1);
+  ++edits_;
   return id;
 }
 
@@ -219,6 +220,7 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   }
   cores_ = std::max(cores_, inst.core + 1);
   track_use(op, inst);
+  ++edits_;
   return insts_.emplace_back(inst);
 }
 
@@ -257,12 +259,14 @@ void Program::set_engine(std::size_t i, Engine engine) {
   --uses_[changed.core].at(static_cast<std::size_t>(insts_[i].engine));
   ++uses_[changed.core].at(static_cast<std::size_t>(engine));
   insts_[i] = changed;
+  ++edits_;
 }
 
 void Program::set_args(std::size_t i, std::span<const Arg> args) {
   auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
   std::uninitialized_copy(args.begin(), args.end(), copy);
   insts_.at(i).args = {copy, args.size()};
+  ++edits_;
 }
 
 void Program::reorder(std::span<const std::uint32_t> order) {
@@ -270,10 +274,12 @@ void Program::reorder(std::span<const std::uint32_t> order) {
   std::deque<Inst> moved;
   for (const std::uint32_t from : order) moved.push_back(insts_[from]);
   insts_ = std::move(moved);
+  ++edits_;
 }
 
 void Program::remove(std::span<const std::uint32_t> numbers) {
   const std::deque<Inst> old = std::exchange(insts_, {});
+  ++edits_;
   control_flow_.clear();
   uses_.clear();
   auto next = numbers.begin();
@@ -296,6 +302,7 @@ void Program::exchange(Version& other) {
   tensor_ids_.clear();  // its keys are the tensors' own names
   for (std::uint32_t id = 0; id < tensors_.size(); ++id) tensor_ids_.emplace(tensors_[id].name, id);
   insts_.swap(other.insts);
+  ++edits_;
   uses_.swap(other.uses);
   control_flow_.swap(other.control_flow);
   std::swap(virtual_addresses_, other.virtual_addresses);

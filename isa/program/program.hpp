@@ -31,6 +31,9 @@ class Program {
   /// Indices of the loop and branch instructions, of all cores.
   [[nodiscard]] const std::vector<std::size_t>& control_flow() const { return control_flow_; }
   [[nodiscard]] int cores() const { return cores_; }
+  /// How often tensors or instructions were changed: what was found out about the program holds
+  /// while this stays the same. Addresses and roles do not count.
+  [[nodiscard]] std::uint64_t edits() const { return edits_; }
   /// True if `core` has an instruction other than control flow for `engine`.
   [[nodiscard]] bool uses(Engine engine, int core) const;
   /// True if the trace carries its own waits and posts; otherwise dependences are derived.
@@ -60,6 +63,7 @@ class Program {
   /// Lets an on-chip tensor start at another partition; its uses are the caller's to move.
   void set_partition(std::uint32_t id, std::uint16_t partition) {
     tensors_[id].partition = partition;
+    ++edits_;
   }
   /// What a tensor turned out to be (a kernel says what it returns when it ends).
   void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
@@ -167,6 +171,7 @@ class Program {
   // Per core and engine (kAny too): instructions other than control flow.
   std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;
   std::vector<std::size_t> control_flow_;
+  std::uint64_t edits_ = 0;
   int cores_ = 1, ranks_ = 1;
   bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;
   bool allow_over_capacity_ = false;

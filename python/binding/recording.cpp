@@ -1,7 +1,7 @@
 // Recording, as methods of Program: tensors, instructions and what is known of them.
 #include <pybind11/stl.h>
 
-#include "compiler/analysis/lifetimes.hpp"
+#include "isa/program/uses.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/instruction.hpp"
@@ -75,8 +75,10 @@ Place instruction_location(const Recorder& r, std::size_t i) {
 // whether any writes it.
 std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Recorder& r) {
   std::vector<std::tuple<std::int64_t, std::int64_t, bool>> out;
-  for (const auto& life : nkisim::compiler::lifetimes_of(r.program)) {
-    out.emplace_back(life.first, life.last, life.written);
+  const Uses uses(r.program);
+  for (std::uint32_t t = 0; t < r.program.tensors().size(); ++t) {
+    out.emplace_back(uses.any(t) ? std::int64_t{uses.first(t)} : -1,
+                     uses.any(t) ? std::int64_t{uses.last(t)} : -1, uses.writes(t) != 0);
   }
   return out;
 }

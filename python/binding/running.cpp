@@ -7,7 +7,8 @@
 #include <sstream>
 
 #include "checks/races.hpp"
-#include "compiler/analysis/lifetimes.hpp"
+#include "compiler/analysis/loops.hpp"
+#include "isa/program/uses.hpp"
 #include "python/binding/bind.hpp"
 #include "src/config/config.hpp"
 #include "src/report/report.hpp"
@@ -102,11 +103,11 @@ namespace {
 // (Instruction, tensor) of the last use of each; -1 for what a loop uses, whose body runs again.
 std::vector<std::pair<std::int64_t, std::uint32_t>> last_uses(
     const Program& program, const std::vector<std::uint32_t>& tensors) {
-  const auto lives = nkisim::compiler::lifetimes_of(program);
+  const Uses uses(program);
   const auto loops = nkisim::compiler::loops_of(program);
   std::vector<std::pair<std::int64_t, std::uint32_t>> out;
   for (const std::uint32_t id : tensors) {
-    std::int64_t last = lives.at(id).last;
+    std::int64_t last = uses.any(id) ? std::int64_t{uses.last(id)} : -1;
     for (const auto& loop : loops) {
       if (loop.begin <= last && last <= loop.end) last = -1;
     }

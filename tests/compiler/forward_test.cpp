@@ -50,7 +50,7 @@ struct Sample {
   // The copies dropped; and what the program then stores, everywhere the same.
   std::pair<Numbers, float> forwarded() {
     const Numbers copies = {1};
-    const Numbers dropped = forward_copies(b.program(), copies);
+    const Numbers dropped = forward_copies(b.program(), isa::Uses(b.program()), copies);
     b.program().remove(dropped);
     b.run();
     const auto values = b.get(out);

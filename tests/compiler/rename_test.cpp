@@ -40,7 +40,8 @@ struct Sample {
   std::tuple<std::size_t, float, float> renamed() {
     b.op("dma_copy", {{"dst", PB::arg(b.all(out))}, {"src", PB::arg(b.all(total))}});
     const auto made =
-        compiler::rename_tiles(b.program(), std::vector<bool>(b.program().tensors().size(), false));
+        compiler::rename_tiles(b.program(), std::vector<bool>(b.program().tensors().size(), false),
+                               isa::Uses(b.program()));
     std::int64_t next = 65536;
     for (const auto& [id, from] : made) b.program().set_address(id, next += 1024);
     b.set(x, std::vector<float>(32 * 16, 1.0F));

@@ -50,8 +50,9 @@ struct Sample {
   }
   // How many were dropped; and the values of both results.
   std::tuple<std::size_t, float, float> reused() {
-    const Numbers dropped = compiler::reuse_results(
-        b.program(), std::vector<bool>(b.program().tensors().size(), false));
+    const Numbers dropped =
+        compiler::reuse_results(b.program(), std::vector<bool>(b.program().tensors().size(), false),
+                                isa::Uses(b.program()));
     b.program().remove(dropped);
     b.run();
     const auto values = b.get(out);

@@ -44,7 +44,8 @@ struct Sample {
   }
   std::optional<compiler::Spilled> spilled(std::int64_t tiles_that_fit) {
     const std::vector<bool> placed(b.program().tensors().size(), false);
-    return compiler::spill_tiles(b.program(), placed, tiles_that_fit * kTile);
+    return compiler::spill_tiles(b.program(), placed, isa::Uses(b.program()),
+                                 tiles_that_fit * kTile);
   }
   // The last element of every block stored.
   std::vector<float> values() {

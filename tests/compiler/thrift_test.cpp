@@ -14,6 +14,7 @@ using compiler::Delay;
 using compiler::thrifty_order;
 using isa::Dtype;
 using isa::Engine;
+using isa::Uses;
 using PB = test::ProgramBuilder;
 
 namespace {
@@ -81,8 +82,9 @@ TEST_CASE("loads wait for their first use", "[thrift]") {
   b.add(s, s, tiles[2]);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 4 * 4096);
   const auto none = nothing_placed(b.program());
-  CHECK(thrifty_order(b.program(), none, Delay::kNone) == Order{0, 3, 1, 4, 2, 5});
-  const Order sunk = thrifty_order(b.program(), none, Delay::kSources);
+  CHECK(thrifty_order(b.program(), none, Uses(b.program()), Delay::kNone) ==
+        Order{0, 3, 1, 4, 2, 5});
+  const Order sunk = thrifty_order(b.program(), none, Uses(b.program()), Delay::kSources);
   CHECK(sunk == Order{0, 3, 1, 4, 2, 5});
   b.program().reorder(sunk);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 2 * 4096);
@@ -105,7 +107,8 @@ TEST_CASE("what frees memory goes first", "[thrift]") {
   b.store(out, q);
   b.store(out, r);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 4 * 4096);
-  const Order order = thrifty_order(b.program(), nothing_placed(b.program()), Delay::kNone);
+  const Order order =
+      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kNone);
   CHECK(order == Order{0, 1, 4, 3, 5, 2, 6});
   b.program().reorder(order);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 3 * 4096);
@@ -137,7 +140,8 @@ TEST_CASE("sums that share an operand spread over PSUM", "[thrift]") {
   }
   const std::int64_t rest = 2 * 128 + 4;  // rows, out
   CHECK(peak(b.program(), isa::Space::kSbuf) == 3 * 1024 + rest);
-  b.program().reorder(thrifty_order(b.program(), nothing_placed(b.program()), Delay::kSpread));
+  b.program().reorder(
+      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kSpread));
   CHECK(peak(b.program(), isa::Space::kSbuf) <= 1024 + rest);
   CHECK(peak(b.program(), isa::Space::kPsum) == 4 * 2048);
 }
@@ -167,7 +171,8 @@ TEST_CASE("a small load that lets a large tile end comes at once", "[thrift]") {
     }
   }
   // 0 1 load r, 2 3 4 load w, 5 6 7 the first sum, 8 9 10 the second.
-  const Order order = thrifty_order(b.program(), nothing_placed(b.program()), Delay::kSpread);
+  const Order order =
+      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kSpread);
   CHECK(order == Order{0, 2, 5, 1, 8, 3, 6, 9, 4, 7, 10});
   b.program().reorder(order);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 2 * 256 + 1024);
@@ -190,7 +195,8 @@ TEST_CASE("PSUM is not overfilled by sums that could begin", "[thrift]") {
     b.op("tensor_copy", {{"dst", PB::arg(b.all(out))}, {"src", PB::arg(b.view(sum, {{1, 1}}))}},
          Engine::kVector);
   }
-  b.program().reorder(thrifty_order(b.program(), nothing_placed(b.program()), Delay::kSpread));
+  b.program().reorder(
+      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kSpread));
   CHECK(peak(b.program(), isa::Space::kPsum) <= b.program().machine().psum_partition_bytes);
 }
 
@@ -276,7 +282,7 @@ TEST_CASE("a random program computes the same in every thrifty order", "[thrift]
       isa::Program& p = program.b.program();
       const auto expected = program.result();
       const std::int64_t before = peak(p, isa::Space::kSbuf);
-      Order order = thrifty_order(p, nothing_placed(p), delay);
+      Order order = thrifty_order(p, nothing_placed(p), Uses(p), delay);
       p.reorder(order);
       const bool same = program.result() == expected;  // not printed: thousands of bytes
       REQUIRE(same);
@@ -298,6 +304,7 @@ TEST_CASE("thrifty orders leave control flow and semaphores in place", "[thrift]
   b.op("loop_end", {});
   b.store(x, s);
   for (const Delay delay : kDelays) {
-    CHECK(thrifty_order(b.program(), nothing_placed(b.program()), delay) == Order{0, 1, 2, 3, 4});
+    CHECK(thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), delay) ==
+          Order{0, 1, 2, 3, 4});
   }
 }

@@ -1,21 +1,6 @@
-#include "compiler/analysis/lifetimes.hpp"
+#include "compiler/analysis/loops.hpp"
 
 namespace nkisim::compiler {
-
-std::vector<Lifetime> lifetimes_of(const isa::Program& program) {
-  std::vector<Lifetime> out(program.tensors().size());
-  std::int64_t at = 0;
-  for (const isa::Inst& inst : program.insts()) {
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-      Lifetime& life = out[ref.tensor];
-      if (life.first < 0) life.first = at;
-      life.last = at;
-      life.written |= write;
-    });
-    ++at;
-  }
-  return out;
-}
 
 std::vector<Loop> loops_of(const isa::Program& program) {
   using Control = isa::OpSpec::Control;

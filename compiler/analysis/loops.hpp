@@ -1,4 +1,4 @@
-// When the tensors of a program are used, and between which instructions its loops lie.
+// Between which instructions the loops of a program lie.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,6 @@
 #include "isa/program/program.hpp"
 
 namespace nkisim::compiler {
-
-/// Numbers of the first and last instruction that touches a tensor, index tensors included; -1:
-/// none.
-struct Lifetime {
-  std::int64_t first = -1, last = -1;
-  bool written = false;  // by some instruction
-};
-/// By tensor.
-[[nodiscard]] std::vector<Lifetime> lifetimes_of(const isa::Program& program);
 
 /// The instructions that open and close a loop.
 struct Loop {

@@ -1,10 +1,9 @@
-#include "compiler/analysis/gather.hpp"
+#include "compiler/analysis/grouping.hpp"
 
-#include <functional>
 #include <queue>
-#include <utility>
 
 #include "compiler/analysis/precedence.hpp"
+#include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -85,18 +84,71 @@ std::optional<std::vector<std::uint32_t>> Gather::order(const Groups& groups) co
   return order;
 }
 
-std::size_t put_groups(isa::Program& program, std::vector<std::uint32_t> order,
-                       const Gather::Groups& groups) {
-  std::vector<std::uint32_t> gone;
-  for (const std::vector<std::uint32_t>& group : groups) {
+std::uint32_t Grouping::side_by_side(const Numbers& tiles, isa::Tensor all) {
+  const std::int64_t bytes = program_.tensors()[tiles.front()].extent_bytes();
+  const std::uint32_t tile = program_.add_tensor(std::move(all));
+  std::int64_t offset = 0;
+  for (const std::uint32_t t : tiles) {
+    moves_.move(t, {tile, offset});
+    offset += bytes;
+  }
+  return tile;
+}
+
+void Grouping::add(Numbers group, Make make) {
+  groups_.push_back(std::move(group));
+  make_.push_back(std::move(make));
+}
+
+std::size_t Grouping::finish_at_last() {
+  const auto count = static_cast<std::uint32_t>(program_.insts().size());
+  Numbers last_of(count, kNoGroup), order;
+  std::vector<bool> grouped(count, false);
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    for (const std::uint32_t i : groups_[g]) grouped[i] = true;
+    last_of[groups_[g].back()] = g;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!grouped[i]) order.push_back(i);
+    if (last_of[i] != kNoGroup) order.push_back(count + last_of[i]);
+  }
+  return finish(std::move(order));
+}
+
+std::optional<std::size_t> Grouping::finish_when_ready() {
+  if (groups_.empty()) return 0;
+  auto order = gather_->order(groups_);
+  if (!order) return std::nullopt;
+  return finish(std::move(*order));
+}
+
+// The groups' new instructions come behind all others first, in their groups' order.
+std::size_t Grouping::finish(Numbers order) {
+  if (groups_.empty()) return 0;
+  moves_.apply();
+  for (const Make& make : make_) {
+    const Made made = make();
+    program_.append(made.inst, made.args);
+  }
+  Numbers gone;
+  for (const Numbers& group : groups_) {
     for (const std::uint32_t i : group) {
       gone.push_back(static_cast<std::uint32_t>(order.size()));
       order.push_back(i);
     }
   }
-  program.reorder(order);
-  program.remove(gone);
-  return gone.size() - groups.size();
+  program_.reorder(order);
+  program_.remove(gone);
+  return gone.size() - groups_.size();
+}
+
+Done group_if_it_fits(Unit& unit, const std::function<std::optional<std::size_t>()>& group) {
+  if (!can_be_placed(unit)) return {0, "the present order does not fit"};
+  isa::Program::Version own = unit.program.version();
+  const std::optional<std::size_t> saved = group();
+  if (saved && (*saved == 0 || can_be_placed(unit))) return {*saved};
+  unit.program.exchange(own);
+  return {0, saved ? "would not fit" : "they wait for one another"};
 }
 
 }  // namespace nkisim::compiler

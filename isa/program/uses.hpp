@@ -1,0 +1,58 @@
+// Where the tensors of a program are used: which instructions write each, and which read it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "isa/program/program.hpp"
+
+namespace nkisim::isa {
+
+/// The uses of all tensors as the program was when they were looked for, by the numbers of its
+/// instructions; index tensors of dynamic addresses count as read.
+class Uses {
+ public:
+  using Numbers = std::span<const std::uint32_t>;  // of instructions, each once
+
+  explicit Uses(const Program& program);
+
+  [[nodiscard]] bool any(std::uint32_t tensor) const { return of_[tensor].used; }
+  /// The first and the last that use it; they count only if there is any.
+  [[nodiscard]] std::uint32_t first(std::uint32_t tensor) const { return of_[tensor].first; }
+  [[nodiscard]] std::uint32_t last(std::uint32_t tensor) const { return of_[tensor].last; }
+  /// What reads it and does not write it as well; ascending until uses are redirected to it.
+  [[nodiscard]] Numbers readers(std::uint32_t tensor) const;
+  /// What writes it, ascending.
+  [[nodiscard]] Numbers writers(std::uint32_t tensor) const;
+  /// How many operands write it: an instruction may have several.
+  [[nodiscard]] std::uint32_t writes(std::uint32_t tensor) const { return of_[tensor].writes; }
+  /// Readers and writers, ascending.
+  [[nodiscard]] std::vector<std::uint32_t> users(std::uint32_t tensor) const;
+  /// Whether every use is an operand of its own: none in a list of operands, none as an index.
+  [[nodiscard]] bool direct(std::uint32_t tensor) const { return of_[tensor].direct; }
+  /// Whether none is at an address that is known at run time only.
+  [[nodiscard]] bool fixed(std::uint32_t tensor) const { return of_[tensor].fixed; }
+
+  /// What read `from` reads `to` now: keeps the uses true to a program that was changed so.
+  void redirect(std::uint32_t from, std::uint32_t to);
+
+ private:
+  struct Range {
+    std::uint32_t begin = 0, count = 0;
+  };
+  struct OfTensor {
+    std::uint32_t first = 0, last = 0, writes = 0;
+    Range readers, writers;
+    bool used = false, direct = true, fixed = true;
+    std::vector<std::uint32_t> redirected = {};  // all readers, if some came by redirect()
+  };
+  struct Found;  // while they are looked for
+  void note(Found& found, const TensorRef& ref, bool write, std::uint32_t inst);
+  void mark(const Inst& inst);
+
+  std::vector<OfTensor> of_;
+  std::vector<std::uint32_t> readers_, writers_;  // by tensor, each tensor's in a row
+};
+
+}  // namespace nkisim::isa
