@@ -1,5 +1,8 @@
 """Kernels as torch operators: nki_op, and calls while torch traces (fake, meta, compiled)."""
 
+import functools
+import inspect
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
@@ -13,7 +16,8 @@ from ..values.shape import Shape
 
 def nki_op(name, fn=None, *, mutates_args=(), **settings):
     """@nki_op("mylib::my_op", mutates_args={}): registers a function that calls kernels as a torch
-    operator, a torch.library.CustomOpDef with register_autograd and its like.
+    operator, a torch.library.CustomOpDef with register_autograd and its like. It may return what it writes,
+    of which the caller gets a copy.
 
     name: namespace::operator. mutates_args: the names of the arguments that it writes. The function
     needs type annotations, from which torch makes the operator's schema; `schema`, `device_types`
@@ -22,9 +26,47 @@ def nki_op(name, fn=None, *, mutates_args=(), **settings):
     """
     if fn is None:
         return lambda f: nki_op(name, f, mutates_args=mutates_args, **settings)
-    operator = torch.library.custom_op(name, fn, mutates_args=tuple(mutates_args), **settings)
-    operator.register_fake(fn)
-    return operator
+    inner, renamed = _as_operator(fn)
+    operator = torch.library.custom_op(name, inner, mutates_args=tuple(renamed.get(a, a) for a in mutates_args),
+                                       **settings)
+    operator.register_fake(inner)
+    return _by_names(fn, operator, renamed) if renamed else operator
+
+
+#: Names that torch's functions behind an operator have for arguments of their own.
+_TAKEN = ("mode",)
+_METHODS = ("register_autograd", "register_fake", "register_kernel", "register_vmap", "register_autocast",
+            "register_torch_dispatch", "set_kernel_enabled")
+
+
+def _as_operator(fn):
+    """(`fn` as torch takes an operator, its parameters' names there where they are others): what it returns
+    shares no memory with its arguments, so that a tensor that it writes and returns comes back as a copy."""
+    signature = inspect.signature(fn)
+    renamed = {name: f"{name}_" for name in signature.parameters if name in _TAKEN}
+    original = {new: name for name, new in renamed.items()}
+
+    @functools.wraps(fn)
+    def inner(*args, **kwargs):
+        given = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)]
+        leaves, tree = tree_flatten(fn(*args, **{original.get(k, k): v for k, v in kwargs.items()}))
+        return tree_unflatten([t.clone() if isinstance(t, torch.Tensor) and any(
+            torch._C._is_alias_of(t, g) for g in given) else t for t in leaves], tree)
+
+    inner.__signature__ = signature.replace(parameters=[
+        p.replace(name=renamed.get(name, name)) for name, p in signature.parameters.items()])
+    return inner, renamed
+
+
+def _by_names(fn, operator, renamed):
+    """The operator as a function that takes its arguments by the names that `fn` has for them."""
+    @functools.wraps(fn)
+    def call(*args, **kwargs):
+        return operator(*args, **{renamed.get(k, k): v for k, v in kwargs.items()})
+
+    for name in _METHODS:
+        setattr(call, name, getattr(operator, name))
+    return call
 
 
 class _Call:

@@ -13,8 +13,8 @@ from ..isa.help import describe as _describe
 from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
-from ..lowering import (apart, broadcast_shapes, copy, cut, in_sbuf, masked_product, operand, produce, promote,
-                        reduce_build, reduced_shape, same_partitions, transpose_into)
+from ..lowering import (affine, apart, broadcast_shapes, copy, cut, in_sbuf, masked_product, operand,
+                        produce, promote, reduce_build, reduced_shape, same_partitions, transpose_into)
 from ..record.recorder import current
 from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
@@ -78,16 +78,8 @@ def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, 
                  reduce_op=reduce_op, name=name)
 
 
-def _affine(expr, shape, mask):
-    """(pattern over the free axes, offset, channel multiplier) of an index expression's part."""
-    nd = len(shape)
-    box = [(0, n) for n in shape] if mask is None else box_of(mask, shape)
-    if box is None:  # the mask leaves nothing
-        return [], 0, 0
-    offset = expr.const + sum(c * box[nd - axis][0] for axis, c in expr.coefs.items() if axis <= nd)
-    pattern = [[expr.coefs.get(axis, 0), box[nd - axis][1] - box[nd - axis][0]]
-               for axis in range(nd - 1, 0, -1)]
-    return pattern, offset, expr.coefs.get(nd, 0)
+def _part(mask, shape):
+    return None if mask is None else box_of(mask, shape)
 
 
 def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, dst=None,
@@ -95,7 +87,8 @@ def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, 
     if not isinstance(pred, Mask):
         fail("mask", "pred must be a comparison of index tiles", "affine_select", KernelTypeError)
     Mask._anded = None
-    pattern, offset, multiplier = _affine(pred.single(), on_true_tile.shape, mask)
+    shape = on_true_tile.shape
+    pattern, offset, multiplier = affine(pred.single(), shape, _part(mask, shape))
     on_true_tile = in_sbuf(on_true_tile)  # GpSimd reads SBUF only; the compiler is assumed to copy
     return _call(isa.affine_select, dst, on_true_tile.shape, _dtype(dtype, on_true_tile.dtype),
                  mask, dict(on_true_tile=on_true_tile), spaces=(SBUF,), pattern=pattern, offset=offset,
@@ -111,7 +104,7 @@ def iota(expr, dtype, mask=None, *, dst=None, name=None, **_ignored):
     shape = expr.shape if expr.ndim > 1 else expr.shape + (1,)
     if expr.ndim == 1:
         expr = expr[:, None]
-    pattern, offset, multiplier = _affine(expr, shape, mask)
+    pattern, offset, multiplier = affine(expr, shape, _part(mask, shape))
     return _call(isa.iota, dst, shape, resolve(dtype), mask, {}, spaces=(SBUF,), pattern=pattern,
                  offset=offset, channel_multiplier=multiplier, name=name)
 

@@ -3,7 +3,7 @@
 from ..values.hooks import above
 from ..values.region import region
 from . import division  # noqa: F401  (adds to FUNCTIONS)
-from .elementwise import FUNCTIONS, update, where
+from .elementwise import FUNCTIONS, affine, update, where
 from .kept import copied_rows
 from .moves import (allocate, assign, broadcast_to, copy, copy_into, fill, gather_flattened, in_sbuf, load,
                     store)
@@ -13,7 +13,7 @@ from .reductions import (all, max, mean, min, prod, reduce_build, reduced_shape,
                          sum, var)
 from .tiles import apart, broadcast_shapes, cut, operand, produce, promote, same_partitions
 
-__all__ = ["FUNCTIONS", "all", "apart", "assign", "broadcast_shapes", "broadcast_to", "copy", "copied_rows",
+__all__ = ["FUNCTIONS", "affine", "all", "apart", "assign", "broadcast_shapes", "broadcast_to", "copy", "copied_rows",
            "copy_into", "cut", "dropout", "fill", "gather_flattened", "in_sbuf", "load", "load_transpose2d",
            "masked_product", "matmul", "max", "mean", "min", "operand", "prod", "produce",
            "promote", "random_fill",

@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, hint
 from ..values.optokens import ACT
 from ..values.storage import PSUM, product, sbuf
 from ..values.tensor import NkiTensor, require_tensor
@@ -126,6 +126,10 @@ def _tile_tile(name, x, y, dtype, mask, kind):
     for small, large, reverse in ((y, x, False), (x, y, True)):
         column = (small.shape[0] == shape[0] and product(small.shape[1:]) == 1 and
                   large.shape == shape and product(shape[1:]) > 1 and small.dtype is float32)
+        if column and small.st.vector and shape[0] == shape[-1]:
+            hint(f"{name}: {small!r} was loaded from a tensor of one dimension, along the partitions: element p "
+                 "goes with row p, where NumPy would take it along the last axis (x.reshape((1, "
+                 f"{shape[0]})) in HBM loads it as a row)")
         if column and name in _ARITHMETIC_SCALARS and mask is None:
             def build(dst, data, operand, reverse=reverse):
                 isa.tensor_scalar(dst, data, name, operand, reverse)
@@ -285,12 +289,46 @@ def trunc(x, dtype=None, mask=None):
     return FUNCTIONS["multiply"](down, sign, dtype=dtype or x.dtype, mask=mask)
 
 
+def affine(expr, shape, box=None):
+    """(pattern over the free axes, offset, channel multiplier) of an index expression over a shape, or
+    over a box of it."""
+    nd, box = len(shape), box or [(0, n) for n in shape]
+    offset = expr.const + sum(c * box[nd - axis][0] for axis, c in expr.coefs.items() if axis <= nd)
+    pattern = [[expr.coefs.get(axis, 0), box[nd - axis][1] - box[nd - axis][0]]
+               for axis in range(nd - 1, 0, -1)]
+    return pattern, offset, expr.coefs.get(nd, 0)
+
+
+def _truth(mask, tiles):
+    """A tile of 1 where a comparison of index tiles holds and 0 elsewhere: an affine_select a condition."""
+    if mask.either:
+        fail("mask", "where takes comparisons of index tiles joined with &, not |; one where for each is "
+             "required", "where", KernelTypeError)
+    shape = ()
+    for one in (*mask.terms, *tiles):
+        shape = broadcast_shapes(shape, one.shape, "where")
+    truth = current().ndarray(shape, float32, sbuf)
+    isa.memset(truth, 1.0)
+    for term in mask.terms:
+        pattern, offset, multiplier = affine(term, shape)
+        rest = current().ndarray(shape, float32, sbuf)
+        isa.affine_select(rest, pattern, multiplier, truth, 0.0, "greater_equal", offset)
+        truth = rest
+    which = current().ndarray(shape, uint8, sbuf)
+    isa.tensor_copy(which, truth)
+    return which
+
+
 def where(condition, x, y, dtype=None, mask=None):
     """x where `condition` is not zero, else y."""
     recorder = current()
-    require_tensor(condition, "condition", "where")
+    recorder.flush()
     _check_operands("where", x, y)
     tiles = [v for v in (x, y) if isinstance(v, NkiTensor)]
+    if isinstance(condition, index.Mask):
+        index.Mask._anded = None
+        condition = _truth(condition, tiles)
+    require_tensor(condition, "condition", "where")
     shape = condition.shape
     for t in tiles:
         shape = broadcast_shapes(shape, t.shape)

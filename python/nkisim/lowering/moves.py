@@ -110,10 +110,15 @@ def load(src, dtype=None, mask=None):
     if src.st.on_chip:
         return copy(src, dtype=dtype, mask=mask)
     shape = src.shape if len(src.shape) > 1 else src.shape + (1,)
+    if len(src.shape) == 1 and shape[0] > 128:
+        fail_on("tensor_partitions", repr(src), "of one dimension, which is loaded along the partitions",
+                f"at most 128 elements, or x.reshape((1, {shape[0]})), a row,", "load", KernelValueError, "are")
     view = src if len(src.shape) > 1 else NkiTensor(src.st, src.part, src.off, shape,
                                                      src.strides + (1,), src.dtype, src.dyn)
     view._ref = src._ref if isinstance(src._ref, subscripts.OutOfBounds) else view._ref
-    return produce(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
+    tile = produce(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
+    tile.st.vector = len(src.shape) == 1
+    return tile
 
 
 def store(dst, value, mask=None, dtype=None):
@@ -124,8 +129,7 @@ def store(dst, value, mask=None, dtype=None):
         fill(tile, value)
         value = tile
     if not isinstance(value, NkiTensor):
-        fail_on("tensor_required", "value", type(value).__name__, "a tile", "store",
-                KernelTypeError)
+        require_tensor(value, "value", "store")
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:

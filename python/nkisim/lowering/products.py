@@ -66,6 +66,8 @@ def load_transpose2d(src, dtype=None, mask=None):
     """A 2-D tensor in HBM, transposed on its way to SBUF; bytes by the tensor engine."""
     require_tensor(src, "src", "load_transpose2d")
     mask, out = index.as_mask(mask), src.dtype if dtype is None else resolve(dtype)
+    while src.ndim > 2 and src.shape[-1] == 1:  # rows of one element more
+        src = src.squeeze_dim(src.ndim - 1)
     if src.ndim != 2:
         fail_on("view_shape", "src", repr(src), "two dimensions", "load_transpose2d",
                 KernelValueError, verb="are")

@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 
+from ..values.errors import Error
+
 
 class nc:
     """nl.nc(n): distribute a grid dimension over n cores."""
@@ -68,6 +70,9 @@ class Launch:
     def __init__(self, grid, dialect):
         parts = _grid_parts(grid)
         self.grid = tuple(n for n, _ in parts)
+        if 0 in self.grid:
+            raise Error(f"the launch grid {self.grid} has no program instance; at least 1 along each axis is "
+                        "required", rule="launch_grid", code="usage")
         self.instances = []
         for ids in itertools.product(*(range(n) for n in self.grid)):
             core = 0

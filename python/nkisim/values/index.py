@@ -219,6 +219,13 @@ class Mask:
             self.either += Mask._anded.either
             Mask._anded = None
 
+    def __getitem__(self, key):
+        """The mask with other axes, as an index tile has them: mask[:, None]."""
+        if len({t.ndim for t in self.terms}) > 1 or self.either:
+            fail("mask", "a mask of index tiles of different dimensions is subscripted; the tiles themselves, "
+                 "i[:, None] < n, are required", kind=KernelTypeError)
+        return Mask([t[key] for t in self.terms])
+
     def __and__(self, other):
         if isinstance(other, (bool, np.bool_)):
             return self if other else Mask([Expr(-1, {}, {}, 0)])

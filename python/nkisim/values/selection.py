@@ -5,10 +5,10 @@ with index tiles or index tensors go on to subscripts.py.
 """
 
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
-from .index import Expr, MGrid
+from .index import Expr, Mask, MGrid
 from .register import VirtualRegister
 from .slices import ds
-from .subscripts import planned, subscript
+from .subscripts import apply_mask, planned, subscript
 from .views import Views, dynamic_entry, plain_int
 
 
@@ -80,6 +80,8 @@ def select(view, key):
         found = planned(view, key)
         if found is not None:
             return found
+    if any(isinstance(k, Mask) for k in key):
+        return _masked(view, key)
     found = _Selection(view)
     for k in key:
         if k is None:
@@ -109,6 +111,20 @@ def select(view, key):
         else:
             found.narrow(_index(view, found.d, k), 1, keep=False)
     return found.view()
+
+
+def _masked(view, key):
+    """The part of a tile where a mask holds: tile[i < n], as the operands of an instruction are masked."""
+    if len(key) != 1:
+        fail("mask", "a mask stands beside other indices; a mask alone, tile[i < n], cuts the tile",
+             kind=KernelTypeError)
+    if not view.st.recorder.dialect.masks:
+        fail("mask", "a tensor is subscripted by a mask, which neuronxcc.nki has alone; a slice, tile[0:n], "
+             "is required", kind=KernelTypeError)
+    box = key[0].box(view.shape)
+    if box is None:
+        fail("mask", f"the mask leaves nothing of {view!r}", kind=KernelIndexError)
+    return apply_mask(view, box, view.shape)
 
 
 def _bounds(found, k):

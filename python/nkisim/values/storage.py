@@ -64,7 +64,8 @@ class Storage:
 
     __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "_recorder",
                  "core", "address", "partition", "file", "line", "buffer", "born", "zeroed_at",
-                 "role", "array", "compared", "masked", "lent", "__weakref__")
+                 "role", "array", "compared", "masked", "lent", "vector",
+                 "__weakref__")
 
     def __init__(self, recorder, shape, dtype, buffer, name, address=None, partition=0):
         self.id = -1
@@ -81,6 +82,7 @@ class Storage:
         self.role = 0
         self.array = None
         self.compared = False
+        self.vector = False  # loaded from a tensor of one dimension, along the partitions
         self.masked = None  # partitions that a mask left of the last tile written here
         self.lent = None    # view of another storage that holds the values for now (record/lent)
         dims = shape[1:] if self.on_chip else shape

@@ -1,6 +1,6 @@
 """Tensors subscripted with index tiles: the view they select, and what a mask leaves of it."""
 
-from .errors import KernelIndexError, KernelValueError, fail
+from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .index import DynamicSum, Expr, MGrid, integer
 from .register import VirtualRegister
 from .slices import ds
@@ -130,7 +130,7 @@ def _remember(look, view, tiles):
 
 def subscript(tensor, key):
     """tensor[index tiles, integers, slices, index tensors] as a view."""
-    key = _expand(key, tensor.ndim)
+    key = _blocks(tensor, _expand(key, tensor.ndim))
     key, nd = _slices_to_exprs(key, tensor.shape)
     extents, exprs, dyn, vector = {}, [], [], None
     for d, k in enumerate(key):
@@ -153,6 +153,17 @@ def subscript(tensor, key):
             extents[axis] = max(mine, n)
     nd = max(nd, 2 if tensor.st.on_chip else 1)
     return _view(tensor, exprs, extents, nd, dyn, vector)
+
+
+def _blocks(tensor, key):
+    """The key with a one-element tensor that chooses a block of HBM as a run-time number, which leaves no
+    dimension: one before two or more others, or where index tiles have several rows."""
+    if tensor.st.on_chip or not isinstance(key[0], Views) or key[0].size != 1:
+        return key
+    tiles = [k for k in key if isinstance(k, Expr)]
+    several = any(t.extents.get(_axes(tiles), 1) > 1 for t in tiles)
+    plain = not tiles and len(key) > 2 and not any(isinstance(k, Views) for k in key[1:])
+    return [DynamicSum.of(key[0]), *key[1:]] if several or plain else key
 
 
 def _view(tensor, exprs, extents, nd, dyn, vector):
@@ -224,6 +235,9 @@ def _index_tensor(tensor, d, k, vector, dyn):
     if k.size == 1 and not (d == 0 and not tensor.st.on_chip):
         dyn.append(dynamic_entry(tensor, k, tensor.strides[d], tensor.shape[d]))
         return vector, Expr(0, {}, {}, 0)
+    if k.st.compared:
+        fail("mask", f"{tensor!r} is subscripted by a tile of truth values; nl.where(condition, x, y), or "
+             "nisa.tensor_copy_predicated, is required", kind=KernelTypeError)
     if tensor.st.on_chip or vector is not None:
         fail("operand_memory",
              "an index tensor may select rows of a tensor in HBM only, one dimension at a time",

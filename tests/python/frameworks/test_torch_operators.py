@@ -193,3 +193,35 @@ def test_what_the_packages_lack_they_say():
     with pytest.raises(AttributeError, match="torch_neuronx.trace is not part of nkisim"):
         torch_neuronx.trace()
     assert np.isfinite(sine(X).numpy()).all()
+
+
+@nki_op("nkisim_tests::add_and_return", mutates_args={"total"})
+def add_and_return(total: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    add_to(total, x)
+    return total
+
+
+@nki_op("nkisim_tests::add_by_mode", mutates_args={"total"})
+def add_by_mode(total: torch.Tensor, x: torch.Tensor, mode: str) -> None:
+    add_to(total, x, 2.0 if mode == "twice" else 1.0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_operator_that_returns_what_it_writes(compiled):
+    """As a cache that is updated and handed on; what comes back is its values."""
+    use = torch.compile(add_and_return, backend="neuron", fullgraph=True) if compiled else add_and_return
+    total = torch.ones_like(X)
+    back = use(total, X)
+    torch.testing.assert_close(total, 1 + X)
+    torch.testing.assert_close(back, 1 + X)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_an_operator_with_a_parameter_called_mode(compiled, by_name):
+    def use(total, x):
+        add_by_mode(total, x, mode="twice") if by_name else add_by_mode(total, x, "twice")
+
+    total = torch.ones_like(X)
+    (torch.compile(use, backend="neuron", fullgraph=True) if compiled else use)(total, X)
+    torch.testing.assert_close(total, 1 + 2 * X)
