@@ -19,12 +19,12 @@ from .run.worldresult import RankResult, WorldResult
 from .run.shapes import Recording, shapes
 from .tools.install import install
 from .tools.timeline import Timeline
-from .values.errors import Error, KernelIndexError, KernelTypeError, KernelValueError
+from .values.errors import Error, KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError
 from .values.shape import Shape
 
 __all__ = ["run", "per_rank", "WorldResult", "RankResult", "shapes", "install", "Result", "Recording", "Shape",
            "Timeline", "Options", "Kernel",
-           "Error", "KernelIndexError", "KernelTypeError", "KernelValueError"]
+           "Error", "KernelAttributeError", "KernelIndexError", "KernelTypeError", "KernelValueError"]
 
 
 def __getattr__(name):

@@ -58,8 +58,11 @@ def broadcast_shapes(a, b, name=""):
     out = []
     for x, y in zip(a, b):
         if x != y and 1 not in (x, y):
+            rows = [s for s, o in (given, given[::-1]) if len(s) == 2 and s[1] == 1 and o[-1] == s[0]]
+            said = (f"; a tensor of one dimension is loaded along the partitions: x.reshape((1, {rows[0][0]})) in HBM "
+                    "is a row" if rows else "")
             fail("broadcast",
-                 f"shapes {given[0]} and {given[1]} do not broadcast", name, KernelValueError)
+                 f"shapes {given[0]} and {given[1]} do not broadcast{said}", name, KernelValueError)
         out.append(builtins.max(x, y))
     return tuple(out)
 

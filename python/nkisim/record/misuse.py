@@ -1,6 +1,8 @@
 """Python exceptions that a kernel's argument causes inside the front end, as errors of the kernel."""
 
 import inspect
+import linecache
+import re
 
 from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, is_ours
 
@@ -52,6 +54,54 @@ def _operands(frame):
     return ", ".join(f"{n}={_text(v)}" for n, v in values)
 
 
+_CALLS = (
+    (re.compile(r"(?:\w+\.)*(\w+)\(\) missing \d+ required [\w-]+ arguments?: (.*)"), "argument_missing",
+     "{} is missing"),
+    (re.compile(r"(?:\w+\.)*(\w+)\(\) got an unexpected keyword argument '(\w+)'"), "argument_count",
+     "{} is none of its arguments"),
+    (re.compile(r"(?:\w+\.)*(\w+)\(\) got multiple values for argument '(\w+)'"), "argument_count",
+     "{} is given twice, by its place and by its name"),
+    (re.compile(r"(?:\w+\.)*(\w+)\(\) takes .* positional arguments? but (\d+)"), "argument_count",
+     "{} arguments are given"))
+
+
+def _misspelt(problem):
+    """An Error for a call in the kernel's own line whose arguments do not fit a function of nki; None for any
+    other exception."""
+    tb = problem.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    if tb is None or type(problem) is not TypeError or is_ours(tb.tb_frame.f_code):
+        return None
+    for pattern, rule, said in _CALLS:
+        found = pattern.match(str(problem))
+        function = found and _function(tb, found[1])
+        if function:
+            names = [n for n in inspect.signature(function).parameters if not n.startswith("_")]
+            given = found[2].replace("'", "")
+            text = f"{said.format(given)}; {found[1]}({', '.join(names)}) is required"
+            if names[0] == "dst":
+                text += " (it writes dst, a tile such as nl.ndarray(shape, dtype, buffer=nl.sbuf), and gives none back)"
+            return KernelTypeError(text, rule=rule, instruction=found[1],
+                                   kernel_file=tb.tb_frame.f_code.co_filename,
+                                   kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
+    return None
+
+
+def _function(tb, name):
+    """The function of nki that a traceback's line calls `name`, or as an attribute of a module; None if none."""
+    frame = tb.tb_frame
+    line = linecache.getline(frame.f_code.co_filename, tb.tb_lineno)
+    seen = {**frame.f_globals, **frame.f_locals}
+    modules = re.findall(rf"(\w+)\.{name}\(", line)
+    for value in (*[seen[m] for m in modules if m in seen], *seen.values()):
+        one = getattr(value, name, None) if inspect.ismodule(value) else value
+        one = getattr(one, "function", one)
+        if inspect.isfunction(one) and one.__name__ == name and is_ours(one.__code__):
+            return one
+    return None
+
+
 def as_error(problem, location=None):
     """An Error at the kernel's line for an exception out of the front end; None for any other.
 
@@ -63,7 +113,7 @@ def as_error(problem, location=None):
         return kind(str(problem), rule="python_exception", kernel_file=location[0],
                     kernel_line=location[1])
     if kernel is None or kind is None:
-        return None
+        return _misspelt(problem)
     name = called.f_code.co_name
     op = called.f_locals.get("self")
     if name == "__call__" and hasattr(op, "name"):  # nl.exp and its like

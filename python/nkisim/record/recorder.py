@@ -168,6 +168,10 @@ class Recorder:
         if st.on_chip:
             if not shape:
                 fail_on("tensor_shape", "shape", "()", "a partition dimension", "ndarray")
+            if shape[0] > 128:
+                fail_on("tensor_partitions", f"tensor {name}", f"placed on partitions 0..{shape[0] - 1}",
+                        f"a partition range within 0..127 (128 rows at a time, of i in range({-(-shape[0] // 128)}): "
+                        "x[i * 128:(i + 1) * 128])", "ndarray")
             if len(shape) == 1:  # partitions alone; their stride is a partition's elements
                 shape, strides = shape + (1,), (1, 1)
         return NkiTensor(st, 0, 0, shape, strides, dtype)

@@ -14,7 +14,7 @@ from ..values.tensor import NkiTensor
 from . import hostarrays, inspecting, neff
 from .compiling import compile_program
 from .execution import execute, restart
-from .recording import record
+from .recording import kernel_frames, record
 from .result import Result
 
 
@@ -27,7 +27,11 @@ SESSIONS = []
 def run_function(function, args, kwargs, grid, options, dialect=NKI):
     """Runs a plain kernel function as `options` say; arguments it writes are updated."""
     hostarrays.settle((args, kwargs))
-    result = _run(function, args, kwargs, grid, options, dialect)
+    try:
+        result = _run(function, args, kwargs, grid, options, dialect)
+    except Exception as problem:
+        problem.__traceback__ = kernel_frames(problem.__traceback__)
+        raise
     for listener in list(LISTENERS):
         listener(result)
     return result
@@ -98,13 +102,13 @@ def set_roles(function, recorder, returned, written):
     outputs = tensors_in(returned)
     if not outputs and not written:
         raise Error("the kernel neither returns a tensor nor writes one of its arguments; its "
-                    "result would be lost",
+                    "result would be lost (return the tensor in nl.shared_hbm that it stores to)",
                     rule="kernel_result", instruction=getattr(function, "__name__", "kernel"),
                     **_definition(function))
     for t in outputs:
         if t.st.on_chip:
-            raise _located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is "
-                           "required")
+            raise _located(recorder, t.st.id, f"the kernel returns {t!r}; a tensor in HBM is required "
+                           "(nl.ndarray with buffer=nl.shared_hbm, to which the tile is stored)")
         recorder.set_role(t.st, ROLE_INPUT_OUTPUT if t.st.role in _GIVEN else ROLE_OUTPUT)
     for t in written:
         recorder.set_role(t.st, ROLE_INPUT_OUTPUT)

@@ -8,6 +8,8 @@ import sys
 import threading
 import warnings
 
+import numpy as np
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Files of the front end, and of the threads it starts; frames in them are never the kernel's.
 PACKAGE_DIRS = tuple(
@@ -15,6 +17,9 @@ PACKAGE_DIRS = tuple(
     for name in ("nkisim", "nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes",
                  "torch_neuronx", "jax_neuronx")
 ) + (threading.__file__,)
+
+
+_NUMPY = os.path.dirname(np.__file__) + os.sep  # a kernel may call its functions with our tensors
 
 
 class Error(RuntimeError):
@@ -69,6 +74,10 @@ class KernelValueError(Error, ValueError):
     """An argument whose value is not allowed."""
 
 
+class KernelAttributeError(Error, AttributeError):
+    """A name that a tensor or a module of nki does not have."""
+
+
 #: Releases of the SDK whose notes say what NKI takes (docs/gate.md).
 SDKS = ("2.28", "2.29", "2.30", "2.31", "2.32")
 _file_is_ours = {}  # by name, whose hash strings keep; code objects compute theirs each time
@@ -83,17 +92,17 @@ def is_ours(code):
     return ours
 
 
-for _kind in (Error, KernelTypeError, KernelIndexError, KernelValueError):
+for _kind in (Error, KernelTypeError, KernelIndexError, KernelValueError, KernelAttributeError):
     _kind.__module__ = "nkisim"  # where users import them from, and what tracebacks say
 
 
 def kernel_frame():
-    """The innermost frame outside the front end."""
+    """The innermost frame outside the front end and NumPy."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         ours = _file_is_ours.get(code.co_filename)  # most calls end here
-        if not (is_ours(code) if ours is None else ours):
+        if not (is_ours(code) if ours is None else ours) and not code.co_filename.startswith(_NUMPY):
             return frame
         frame = frame.f_back
     return None

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .errors import KernelAttributeError, KernelTypeError, fail
 from .hooks import above
 
 
@@ -10,7 +11,29 @@ class Operators:
 
     __slots__ = ()
     __array_priority__ = 1000
-    __array_ufunc__ = None  # numpy scalars defer to our operators
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **_settings):
+        """NumPy's numbers take our operators; a function of NumPy is an Error that names ours."""
+        name = _UFUNCS.get(ufunc.__name__)
+        numbers = [x for x in inputs if isinstance(x, np.generic) or isinstance(x, np.ndarray) and x.ndim == 0]
+        if method == "__call__" and name is not None and numbers:
+            return above.functions[name](*[x[()] if isinstance(x, np.ndarray) else x for x in inputs])
+        own = {"absolute": "abs", "true_divide": "divide"}.get(ufunc.__name__, ufunc.__name__)
+        own = f"nl.{own}(...)" if own in above.functions else "a function of nki.language"
+        fail("tensor_required", f"np.{ufunc.__name__} is called with {self!r}; NumPy has no values of the device: "
+             f"{own} is required", kind=KernelTypeError)
+
+    def __float__(self):
+        fail("values_while_recording",
+             f"{self!r} is used as a Python number; its values exist only on the device, where a tile of one "
+             "element per partition is an operand (nl.multiply(x, tile), operand0=tile)", kind=KernelTypeError)
+
+    __int__ = __float__
+
+    def __matmul__(self, other):
+        fail("unsupported_call", f"@ of tensors; {_ELSEWHERE['matmul']} is required", kind=KernelTypeError)
+
+    __rmatmul__ = __matmul__
 
     def __eq__(self, other):
         if isinstance(other, _COMPARED) and self is not other:
@@ -34,6 +57,34 @@ class Operators:
         return above.functions["abs"](self)
 
 
+_UFUNCS = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "true_divide": "divide",
+           "power": "power", "remainder": "mod", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
+           "bitwise_xor": "bitwise_xor", "left_shift": "left_shift", "right_shift": "right_shift",
+           "equal": "equal", "not_equal": "not_equal", "less": "less", "less_equal": "less_equal",
+           "greater": "greater", "greater_equal": "greater_equal"}
+#: What NumPy's and torch's methods are called here.
+_ELSEWHERE = {
+    "T": "nl.transpose(tile), or nisa.nc_transpose(dst, tile),",
+    **{name: f"nl.{name}(tile, axis=1)" for name in ("sum", "max", "min", "mean", "prod", "var")},
+    "exp": "nl.exp(tile)", "sqrt": "nl.sqrt(tile)", "abs": "nl.abs(tile)",
+    "fill": "nisa.memset(tile, value)", "copy": "nl.copy(tile)", "flatten": "tile.reshape((partitions, elements))",
+    "ravel": "tile.reshape((partitions, elements))", "view_as": "tile.reshape(shape)",
+    "item": "an operand of one element per partition (values exist only on the device)",
+    "tolist": "an output of the kernel (values exist only on the device)",
+    "matmul": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving),",
+    "dot": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving),"}
+
+
+def _absent(name, said):
+    """A property that no tensor has. (A __getattr__ would make every attribute slower.)"""
+    def refuse(_tensor):
+        fail("unsupported_call", f"a tensor has no {name}; {said} is required", kind=KernelAttributeError)
+
+    return property(refuse)
+
+
+for _name, _said in _ELSEWHERE.items():
+    setattr(Operators, _name, _absent(_name, _said))
 _COMPARED = (Operators, int, float, np.number)
 
 

@@ -5,7 +5,7 @@ its stride is the storage's bytes per partition, so that .ap() patterns read as 
 write them. The extension module reads the slots named below when it turns a view into an operand.
 """
 
-from .errors import KernelTypeError, KernelValueError, fail, fail_on, strict
+from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict, strict
 from .hooks import above
 from .operators import Operators
 from .selection import select
@@ -144,8 +144,9 @@ class NkiTensor(Views, Operators):
     def __bool__(self):
         """`if tensor:` asks whether there is one; only comparisons are evaluated (for assert)."""
         if self.st.compared:
-            strict("the truth of a tile: its values exist only on the device; the NKI compiler "
-                   "refuses to decide on them")
+            (strict if is_strict() else hint)(
+                "the truth of a tile: its values exist only on the device; the NKI compiler refuses to decide on "
+                "them (nl.where(condition, x, y), or nisa.tensor_copy_predicated, is required)")
             return bool(self.numpy().all())
         return True
 
@@ -213,5 +214,18 @@ class NkiTensor(Views, Operators):
 def require_tensor(value, operand, instruction):
     """Fails unless `value` is a tensor."""
     if not isinstance(value, NkiTensor):
-        fail_on("tensor_required", operand, type(value).__name__, "a tensor", instruction,
-                KernelTypeError)
+        found, required = instead(value)
+        fail_on("tensor_required", operand, found, required, instruction, KernelTypeError)
+
+
+#: By the name of a type: what to write where a tensor is required.
+_INSTEAD = {
+    "NkiInstruction": "a tile (functions of nki.isa give none back: the dst that was written)",
+    "list": "a tensor (np.array of the list, as an argument of the kernel)",
+    "ndarray": "a tensor (an argument of the kernel, or nl.shared_constant of the array)",
+    "NoneType": "a tensor (the function that gave None writes its dst)"}
+
+
+def instead(value):
+    """(what it is, what is required) of a value that should be a tensor."""
+    return type(value).__name__, _INSTEAD.get(type(value).__name__, "a tensor")

@@ -117,9 +117,9 @@ def test_numpy_called_with_a_tile_names_the_kernels_line():
     def kernel(x):
         np.max(nl.load(x))
 
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(TypeError, match="np.maximum is called with .*nl.maximum") as caught:
         nkisim.run(kernel, np.ones((8, 4), np.float32))
-    assert f"in the kernel at {__file__}" in caught.value.__notes__[0]
+    assert caught.value.kernel_file == __file__
 
 
 def test_copies_of_what_holds_tensors_hold_the_same_ones():

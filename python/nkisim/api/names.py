@@ -1,0 +1,31 @@
+"""Names that a module of nki does not have."""
+
+import difflib
+import sys
+
+from ..values.errors import KernelAttributeError, fail
+
+#: What others call something, and what to write here.
+_OTHERS = {
+    "concat": "a tile whose slices are assigned", "concatenate": "a tile whose slices are assigned",
+    "cat": "a tile whose slices are assigned", "stack": "a tile whose slices are assigned",
+    "dot": "nl.matmul", "einsum": "nl.matmul", "sigmoid_": "nl.sigmoid", "layer_norm": "nl.rms_norm, or "
+    "nisa.bn_stats and nisa.bn_aggr", "relu6": "nl.minimum(nl.relu(x), 6.0)", "clip": "nl.minimum(nl.maximum(x, "
+    "low), high)", "clamp": "nl.minimum(nl.maximum(x, low), high)", "float64": "nl.float32 (the device has no "
+    "64-bit types)", "int64": "nl.int32 (the device has no 64-bit types)", "tensor_add": "nl.add, or "
+    "nisa.tensor_tensor", "matmul": "nisa.nc_matmul", "copy": "nisa.tensor_copy", "transpose": "nisa.nc_transpose",
+    "reshape": "tile.reshape(shape)", "mul": "nl.multiply", "sub": "nl.subtract", "div": "nl.divide", "pow":
+    "nl.power", "argmax": "nisa.max8 and nisa.nc_find_index8"}
+
+
+def missing(module):
+    """A module's __getattr__: an AttributeError that says what is nearest."""
+    def __getattr__(name):
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        known = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
+        near = _OTHERS.get(name) or ", ".join(difflib.get_close_matches(name, known, 3)) or (
+            "one of its names (dir() lists them)")
+        fail("unsupported_call", f"{module} has no {name}; {near} is required", kind=KernelAttributeError)
+
+    return __getattr__
