@@ -7,6 +7,7 @@ from nkisim.isa.instructions import NkiInstruction
 from nkisim.values.tensor import NkiTensor as Tensor
 
 NKIObject: Any
+NkiScalar: Any
 NkiTensor: Any
 NkiValidationError: Any
 VirtualRegister: Any
@@ -134,6 +135,12 @@ def register_store(dst: Tensor, src: Any) -> NkiInstruction:
 
 def rng(dst: Tensor, engine: Any = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """rng: Random bits."""
+
+def scalar_load(src: Any) -> Any:
+    """The integer in a 1x1 tensor of int32 as a scalar of the device."""
+
+def scalar_store(dst: Any, value: Any) -> Any:
+    """Writes a scalar of the device to a 1x1 tensor of its width."""
 
 def scalar_tensor_tensor(dst: Tensor, data: Tensor, op0: Any, operand0: Tensor | float, op1: Any, operand1: Tensor, reverse0: bool = ..., reverse1: bool = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """scalar_tensor_tensor: A scalar operation and then an element-wise one, in one pass."""

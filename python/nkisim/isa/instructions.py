@@ -19,7 +19,7 @@ from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail
 from ..values.errors import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject
-from ..values.register import VirtualRegister
+from ..values.register import NkiScalar, VirtualRegister  # noqa: F401 (importable from nki.isa)
 from ..values.storage import PSUM, SBUF
 from ..values.tensor import NkiTensor, require_tensor
 from ..values.views import plain_int
@@ -394,12 +394,44 @@ def register_store(dst, src):
     return current().call("register_store", dst=dst, src=src)
 
 
+# ---- scalars ---------------------------------------------------------------------------------
+def scalar_load(src):
+    """The integer in a 1x1 tensor of int32 as a scalar of the device."""
+    require_tensor(src, "src", "scalar_load")
+    _check_scalar_tile("src", src, "scalar_load")
+    recorder = current()
+    made = NkiScalar(recorder, recorder.register().id, src.dtype)
+    recorder.call("register_load", dst=made.register(), src=src)
+    return made
+
+
+def scalar_store(dst, value):
+    """Writes a scalar of the device to a 1x1 tensor of its width."""
+    require_tensor(dst, "dst", "scalar_store")
+    _check_scalar_tile("dst", dst, "scalar_store")
+    if not isinstance(value, NkiScalar):
+        fail_on("register_arithmetic", "value", f"{value!r}", "an NkiScalar (a constant: nisa.memset)",
+                "scalar_store", KernelTypeError)
+    if dst.dtype != value.usable("value").dtype:
+        fail_on("register_arithmetic", "value", f"a scalar of {value.dtype} and dst {dst.dtype}", "one width",
+                "scalar_store", KernelTypeError)
+    current().call("register_store", dst=dst, src=value.register())
+
+
+def _check_scalar_tile(operand, tile, call):
+    if tile.dtype != "int32":
+        fail_on("operand_dtype", operand, f"{tile.dtype}", "int32 (int64 is not simulated)", call, KernelTypeError)
+    if tile.size != 1:
+        fail_on("operand_size", operand, repr(tile), "a 1x1 tensor", call, KernelValueError)
+
+
 _describe(globals())
 __all__ = [
     *(_line.split("(")[0] for _line in _SIGNATURES.strip().splitlines()),
-    "NKIObject", "NkiInstruction", "NkiTensor", "NkiValidationError", "VirtualRegister",
+    "NKIObject", "NkiInstruction", "NkiScalar", "NkiTensor", "NkiValidationError", "VirtualRegister",
     "affine_select", "core_barrier", "dge_mode", "dma_compute", "dma_copy", "dma_engine",
     "dma_transpose", "engine", "get_nc_sub_version", "get_nc_version", "gpsimd_engine",
     "matmul_perf_mode", "memset", "nc_matmul", "nc_version", "oob_mode", "reduce_cmd",
-    "register_alloc", "register_load", "register_move", "register_store", "scalar_engine", "sendrecv",
+    "register_alloc", "register_load", "register_move", "register_store", "scalar_engine", "scalar_load",
+    "scalar_store", "sendrecv",
     "sync_engine", "tensor_engine", "tensor_reduce", "unknown_engine", "vector_engine"]

@@ -6,7 +6,7 @@ from .dtypes import resolve
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
 from .geometry import infer_shape, rescale, reshape_strides
 from .hooks import above
-from .register import VirtualRegister
+from .register import NkiScalar, VirtualRegister
 from .storage import product, row_major
 
 
@@ -290,6 +290,8 @@ def _groups(pattern):
 
 def dynamic_entry(view, index, stride, limit):
     """The dyn tuple for a register or a one-element tensor."""
+    if isinstance(index, NkiScalar):
+        index.usable("an offset")
     if isinstance(index, VirtualRegister):
         return ("register", index.id, stride, limit, 0)
     if not isinstance(index, Views):
