@@ -4,7 +4,7 @@ install(TARGETS nkisim_python LIBRARY DESTINATION nkisim)
 # Names of its own alone: whatever else is installed keeps its files, also when this is uninstalled.
 install(DIRECTORY nkisim nkisim_adapters nkisim_evaluate nkisim_kernels nkisim_profile nkisim_validation DESTINATION .
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "*.json" PATTERN "*.html"
-        PATTERN "*.js")
+        PATTERN "*.js" PATTERN "public_api.txt")
 # The validation table goes beside its command, in the folders in which the source tree has it.
 set(TABLE nkisim_validation/table)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/validation DESTINATION ${TABLE}

@@ -153,7 +153,7 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
     """The view of `x` with dimensions of size 1 at `axis`, an integer or several."""
 
 def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = ...) -> Any:
-    """Runs body_fun(i) on the device for i from lower to upper."""
+    """Runs body_fun(i) on the device for i from lower to upper. i is a scalar unless a bound is a virtual"""
 
 def full(shape: int | Sequence[int], fill_value: Any, dtype: Any = ..., buffer: Any = ..., name: str | None = ...) -> Tensor:
     """A tensor with every element `fill_value`; on chip by memset."""

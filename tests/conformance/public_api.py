@@ -1,11 +1,14 @@
 """Lists the public API of every release of NKI from the history of AWS's documentation.
 
-    python tests/conformance/public_api.py SDK > tests/python/nki/public_api.txt
+    python tests/conformance/public_api.py SDK > python/nkisim/record/public_api.txt
 
 SDK is a repository of aws-neuron/aws-neuron-sdk with its tags. A name is public where a page lists
 it (autosummary) or where the documentation's stub of the module declares it. One line each: module,
 first and last SDK release, name with parameters (without annotations) or value. Releases to 2.26 are
 `neuronxcc.nki`; 2.27 and 2.28 are NKI 0.2, then one minor version of NKI each.
+
+The tree of SDK 2.33 is not public. NEWER has what the rendered pages of v2.33.0 and v2.33.1 list anew;
+what 2.32 has and no page takes back counts as there (assumed).
 """
 
 import ast
@@ -16,6 +19,33 @@ import sys
 TAGS = ("v2.20.2 v2.21.0 v2.22.0 v2.23.0 v2.24.0 v2.25.0 v2.26.1 v2.27.1 v2.28.0 v2.29.1 v2.30.0 "
         "v2.31.1 v2.32.0").split()
 _LAST_LEGACY = 26
+NEWEST = "2.33"
+_GRID = ("buffer", "data", "dtype", "element_shape", "index_step_elements", "is_data_representable",
+         "is_remainder", "shape", "tile_shape")
+_SPLIT = ("(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, "
+          "priority=None, name=None)")
+_ALLOC = "element_shape, buffer, dtype, address=None, name='')"
+#: (module, name) -> signature, of SDK 2.33 (NKI 0.7.0).
+NEWER = {
+    ("nki.language", "tiles"): "(source, *, tile_shape=None)",
+    ("nki.language", "blocks"): "(source, *, tile_shape=None, block_shape)",
+    ("nki.language", "alloc_tiles"): f"(*, tile_shape, {_ALLOC}",
+    ("nki.language", "alloc_blocks"): f"(*, tile_shape, block_shape, {_ALLOC}",
+    ("nki.language", "empty_like"):
+        "(x, dtype=None, buffer=None, name='', *, transpose_axes=None, address=None)",
+    ("nki.language", "int64"): "",
+    **{("nki.language", grid): "" for grid in ("NkiGrid", "NkiTileGrid", "NkiBlockGrid")},
+    **{("nki.language", f"{grid}.{name}"): "" for grid in ("NkiGrid", "NkiTileGrid", "NkiBlockGrid")
+       for name in _GRID},
+    ("nki.language", "NkiBlockGrid.block_shape"): "",
+    ("nki.isa", "NkiScalar"): "",
+    ("nki.isa", "NkiScalar.dtype"): "",
+    ("nki.isa", "scalar_load"): "(src)",
+    ("nki.isa", "scalar_store"): "(dst, value)",
+    **{("nki.collectives", f"{name}_prepare"): _SPLIT for name in ("all_to_all_v", "all_gather_v")},
+    **{("nki.collectives", f"{name}_trigger"): "(prepare_instr, name=None)"
+       for name in ("all_to_all_v", "all_gather_v")},
+}
 
 
 def _git(root, *args):
@@ -113,6 +143,16 @@ def _release(root, tag):
     return found
 
 
+def _add_newest(spans):
+    """What the last tag has goes on, but for other signatures of what NEWER lists."""
+    last = len(TAGS) - 1
+    for (module, name, signature), runs in spans.items():
+        if runs[-1][1] == last and NEWER.get((module, name), signature) == signature:
+            runs[-1][1] += 1
+    for (module, name), signature in NEWER.items():
+        spans.setdefault((module, name, signature), [[last + 1, last + 1]])
+
+
 def main(root):
     spans = {}
     for number, tag in enumerate(TAGS):
@@ -122,9 +162,10 @@ def main(root):
                 runs[-1][1] = number
             else:
                 runs.append([number, number])
-    short = [t[1:].rsplit(".", 1)[0] for t in TAGS]
+    _add_newest(spans)
+    short = [t[1:].rsplit(".", 1)[0] for t in TAGS] + [NEWEST]
     print(f"# {__doc__.splitlines()[0]}\n# Written by tests/conformance/public_api.py; "
-          f"releases {TAGS[0]} to {TAGS[-1]} of aws-neuron-sdk.")
+          f"releases {TAGS[0]} to {TAGS[-1]} of aws-neuron-sdk, and its pages of {NEWEST}.")
     for (module, name, signature), runs in sorted(spans.items()):
         when = ",".join(f"{short[a]}-{short[b]}" for a, b in runs)
         print(module, when, name + signature)

@@ -19,12 +19,13 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
                              float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
                              uint16, uint32)
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, hint, kernel_frame, strict
+from ..values.errors import (KernelTypeError, KernelValueError, fail, fail_on, hint, kernel_frame,
+                             of_tracer, strict)
 from ..values.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, blocks, tiles
 from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject
 from ..values.optokens import TOKENS, token
-from ..values.register import VirtualRegister
+from ..values.register import NkiScalar, VirtualRegister
 from ..values.region import Region
 from ..values.storage import Buffer, buffer_of, hbm, private_hbm, psum, sbuf, shared_hbm
 from ..values.tensor import NkiTensor, ds, require_tensor
@@ -332,8 +333,14 @@ def dynamic_range(start, stop=None, step=1):
     """A loop of the device: bounds may be registers, the index is one; the body is recorded once."""
     if stop is None:
         start, stop = 0, start
+    of_tracer("nl.dynamic_range is a TypeError of the tracer of SDK 2.33 (documented); use nl.fori_loop, or "
+              "NKI_COMPILER_FRONTEND=custom until the next release")
+    return _dynamic_range(start, stop, step, "dynamic_range")
+
+
+def _dynamic_range(start, stop, step, call):
     if isinstance(step, VirtualRegister) or _bound(step) < 1:
-        fail_on("argument_value", "step", repr(step), "a positive integer", "dynamic_range",
+        fail_on("argument_value", "step", repr(step), "a positive integer", call,
                 KernelValueError)
     return _dynamic(start, stop, _bound(step))
 
@@ -360,9 +367,16 @@ def _refuse_break(recorder):
 
 
 def fori_loop(lower, upper, body_fun, step=1):
-    """Runs body_fun(i) on the device for i from lower to upper."""
-    for i in dynamic_range(lower, upper, step):
-        body_fun(i)
+    """Runs body_fun(i) on the device for i from lower to upper. i is a scalar unless a bound is a virtual
+    register, which i is then, too; a bound that is a scalar has 32 bits."""
+    for what, bound in (("lower", lower), ("upper", upper)):
+        if isinstance(bound, NkiScalar) and bound.usable(what).dtype != int32:
+            fail_on("register_arithmetic", what, f"a scalar of {bound.dtype}", "one of int32", "fori_loop",
+                    KernelTypeError)
+    scalars = VirtualRegister not in (type(lower), type(upper))
+    lower, upper = (b.register() if isinstance(b, NkiScalar) else b for b in (lower, upper))
+    for i in _dynamic_range(lower, upper, step, "fori_loop"):
+        body_fun(NkiScalar(current(), i.id, int32) if scalars else i)
 
 
 def while_loop(init, body_fun):

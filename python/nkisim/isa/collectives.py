@@ -5,10 +5,12 @@ data, so that the result is a copy, which one DMA per tensor makes.
 """
 
 import inspect
+import os
 
 from ..record.recorder import current
-from ..values.errors import KernelValueError, fail, fail_on
+from ..values.errors import KernelValueError, fail, fail_on, strict
 from ..values.nkiobject import NKIObject
+from ..values.storage import shared_hbm
 from . import instructions as isa
 from .help import TEXTS
 from .instructions import INSTRUCTION, NkiInstruction
@@ -102,6 +104,7 @@ def _forward(line):
                 given[parameter] = value.groups
             elif parameter.endswith("_by_channel"):
                 given[parameter] = _flat(name, parameter, value)
+        _check_one_core(recorder, given)
         if name in _GIVE_REGISTERS:
             given["dst"] = recorder.register()
         if recorder.ranks == 1:
@@ -113,6 +116,20 @@ def _forward(line):
     call.__name__, call.__signature__ = name, signature
     call.__doc__ = TEXTS.get(name) or f"{name.replace('_', ' ')} between the ranks of a group."
     return call
+
+
+def _check_one_core(recorder, given):
+    """Under strict: where operands may be at LNC 1 (SDK 2.33)."""
+    if recorder.instances.cores != 1:
+        return
+    for parameter, tensors in given.items():
+        shared = [t for t in tensors if getattr(getattr(t, "st", None), "buffer", None) is shared_hbm] \
+            if parameter.startswith(("srcs", "dsts")) else []
+        allowed = parameter.startswith("dsts") and os.environ.get("NKI_LNC1_SHARED_HBM", "0") == "1"
+        if shared and not allowed:
+            strict(f"{parameter} is in nl.shared_hbm; at LNC 1 nl.private_hbm is required of collectives"
+                   + ("" if parameter.startswith("srcs") else ", or NKI_LNC1_SHARED_HBM=1") +
+                   " (documented)", 33)
 
 
 for _line in _SIGNATURES.strip().splitlines():

@@ -6,7 +6,7 @@ import sys
 import weakref
 
 from ..values import dtypes
-from ..values.errors import KernelTypeError, fail, kernel_frame
+from ..values.errors import KernelTypeError, fail, kernel_frame, of_tracer
 from ..values.storage import PSUM, sbuf
 from ..values.tensor import NkiTensor
 
@@ -69,6 +69,8 @@ class Loops:
         if self.open and self.open[-1][0] == site and self.open[-1][1] is register:
             self.close(site, register)
             return False
+        of_tracer("`while` on a register is a TypeError of the tracer of SDK 2.33 (documented); use "
+                  "nl.while_loop, or NKI_COMPILER_FRONTEND=custom until the next release")
         self.enter("while")
         self.begin_while(site, register)
         return True

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from ..values import dtypes
-from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
+from ..values.errors import CORE_SDK, Error, KernelValueError, fail, fail_on, sdk
 from ..values.hostcast import fitted
 from ..values.register import VirtualRegister
 from ..values.storage import HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, row_major
@@ -61,7 +61,7 @@ class Recorder:
         self.generation = self.machine["generation"]
         self.program = _core.Program(target)
         self.program.stochastic_rounding = options and options.stochastic_rounding
-        self.program.sdk = sdk()
+        self.program.sdk = min(sdk(), CORE_SDK)
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self._append = self.program.append
         self.options = options

@@ -1,7 +1,8 @@
 """NKISIM_STRICT=1: finds Python in a kernel's source that runs here and that the NKI compiler refuses.
 
 The rules marked "documented" are in AWS's language guide and 0.3.0 update guide; the others are
-constructs that the guide's list of supported ones leaves out ("assumed").
+constructs that the guide's list of supported ones leaves out ("assumed"). From SDK 2.33 on kernels are
+traced, so that all of Python is allowed; NKI_COMPILER_FRONTEND=custom keeps the parser and its rules.
 """
 
 import ast
@@ -11,8 +12,9 @@ import sysconfig
 import textwrap
 import warnings
 
-from ..values.errors import PACKAGE_DIRS, is_strict, sdk
+from ..values.errors import CORE_SDK, PACKAGE_DIRS, is_strict, parser_frontend, sdk, sdk_chosen
 from ..values.storage import shared_hbm
+from . import names
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
 _STATEMENTS = {
@@ -40,7 +42,7 @@ def refuses(since):
 
 def check_release(program):
     """Warns of every recorded instruction that the compiler of NKISIM_SDK refuses."""
-    for file, line, message in dict.fromkeys(program.refusals(f"2.{sdk()}")):
+    for file, line, message in dict.fromkeys(program.refusals(f"2.{min(sdk(), CORE_SDK)}")):
         warnings.warn_explicit(message, SyntaxWarning, file or "nkisim", line)
 
 
@@ -48,8 +50,8 @@ def check_dialect(function, dialect):
     """Warns of a kernel of an API that the release no longer compiles."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     since = dialect.refused_since
-    if since and sdk() >= since and code is not None and code not in _scanned:
-        _scanned.add(code)
+    if since and sdk() >= since and code is not None and (_mode(), code) not in _scanned:
+        _scanned.add((_mode(), code))
         warnings.warn_explicit(f"{dialect.package} inside a kernel is a compilation error since SDK "
                                f"2.{since} (documented); nki is required", SyntaxWarning,
                                code.co_filename, code.co_firstlineno)
@@ -69,7 +71,8 @@ def _call(node):
     for keyword in node.keywords:
         value = keyword.value
         if keyword.arg is None:
-            yield value, f"**unpacking in a call is {_ASSUMED}"
+            if not _traced():
+                yield value, f"**unpacking in a call is {_ASSUMED}"
         elif isinstance(value, ast.Constant) and keyword.arg == "buffer" and (
                 value.value in _BUFFERS):
             yield value, (f"buffer={value.value!r}: names of buffers are no longer accepted "
@@ -87,9 +90,18 @@ def _class(node):
                      "(documented)")
 
 
+def _traced():
+    """Whether the release runs kernels as Python, so that the language is all of it."""
+    return sdk() >= 33 and not parser_frontend()
+
+
 def problems(tree):
     """(node, message) of everything in a function's syntax tree that would be refused."""
+    traced = _traced()
     for node in ast.walk(tree):
+        if traced:
+            yield from _call(node) if isinstance(node, ast.Call) else ()
+            continue
         name = _STATEMENTS.get(type(node))
         if name is not None:
             yield node, f"{name} is {_ASSUMED}"
@@ -134,30 +146,48 @@ def _callees(tree, function):
                 yield callee
 
 
-_scanned = set()
+_scanned = set()  # (what was looked for, code)
+
+
+def _mode():
+    return sdk(), parser_frontend(), is_strict()
 
 
 #: AWS's own library: it compiles, whatever the documents say of what it uses.
 _COMPILES = ("nkilib", "nkilib_src")
 
 
-def scan(function):
-    """Warns (SyntaxWarning at file:line), once per function, also of the functions it calls."""
-    todo = [inspect.unwrap(getattr(function, "func", function))]
+def _sources(function):
+    """(function, its tree, file, lines before it) of a kernel and the functions it calls, each once."""
+    todo, mode = [inspect.unwrap(getattr(function, "func", function))], _mode()
     while todo:
         current = todo.pop()
-        if not inspect.isfunction(current) or current.__code__ in _scanned:
+        if not inspect.isfunction(current) or (mode, current.__code__) in _scanned:
             continue
-        _scanned.add(current.__code__)
+        _scanned.add((mode, current.__code__))
         if (current.__module__ or "").split(".")[0] in _COMPILES:
             continue
         parsed = _parse(current)
         if parsed is None:
             continue
-        tree, file, before = parsed
-        for node, message in problems(tree):
+        yield current, *parsed
+        todo += _callees(parsed[0], current)
+
+
+def scan(function):
+    """Warns (SyntaxWarning at file:line), once per function, also of the functions it calls."""
+    for current, tree, file, before in _sources(function):
+        for node, message in [*problems(tree), *names.problems(tree, current, sdk())]:
             warnings.warn_explicit(message, SyntaxWarning, file, before + node.lineno)
-        todo += _callees(tree, current)
+
+
+def tell_names(function):
+    """The same, without strict, of names that a release lacks which somebody asked for."""
+    if not sdk_chosen():
+        return
+    for current, tree, file, before in _sources(function):
+        for node, message in names.problems(tree, current, sdk()):
+            warnings.warn_explicit(message, UserWarning, file, before + node.lineno)
 
 
 def check_arguments(function, args, kwargs):

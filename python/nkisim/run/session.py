@@ -54,6 +54,8 @@ def prepare(function, args, kwargs, grid, options, dialect=NKI):
     if checked:
         strict.scan(function)
         strict.check_arguments(function, args, kwargs)
+    elif dialect.reads_source:
+        strict.tell_names(function)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
     recorder.program.finish()
     spans = recorder.program.lifetimes()

@@ -138,7 +138,7 @@ def _parser():
                         help="result and errors as JSON on standard output")
     parser.add_argument("--strict", action="store_true",
                         help="warn of what the compiler of an SDK release refuses (docs/gate.md)")
-    parser.add_argument("--sdk", default=None, choices=SDKS, help="that release; default: 2.32")
+    parser.add_argument("--sdk", default=None, choices=SDKS, help=f"that release; default: {SDKS[-1]}")
     for name, choices in SWITCHES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
                             help=f"the compiler's switch (NKISIM_{name.upper()})")

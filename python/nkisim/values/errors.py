@@ -79,7 +79,9 @@ class KernelAttributeError(Error, AttributeError):
 
 
 #: Releases of the SDK whose notes say what NKI takes (docs/gate.md).
-SDKS = ("2.28", "2.29", "2.30", "2.31", "2.32")
+SDKS = ("2.28", "2.29", "2.30", "2.31", "2.32", "2.33")
+#: The newest whose values and rules of instructions the core knows; none of them changed in 2.33.
+CORE_SDK = 32
 _file_is_ours = {}  # by name, whose hash strings keep; code objects compute theirs each time
 
 
@@ -134,8 +136,8 @@ def is_strict():
 
 
 def sdk():
-    """The minor number of the SDK release that NKISIM_SDK names, 2.28 to 2.32, the newest."""
-    text = os.environ.get("NKISIM_SDK", "") or "2.32"
+    """The minor number of the SDK release that NKISIM_SDK names, 2.28 to 2.33, the newest."""
+    text = os.environ.get("NKISIM_SDK", "") or SDKS[-1]
     if text not in SDKS:
         raise Error(rule="sdk_release", operand="NKISIM_SDK", found=repr(text),
                     required=f"one of {', '.join(SDKS)}", code="usage")
@@ -150,3 +152,23 @@ def strict(message, since=0):
     frame = kernel_frame()
     file, line = (frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)
     warnings.warn_explicit(message, SyntaxWarning, file, line)
+
+
+def sdk_chosen():
+    """Whether somebody asked for a release, so that what it lacks is told without strict, too."""
+    return bool(os.environ.get("NKISIM_SDK", ""))
+
+
+def parser_frontend():
+    """Whether NKI_COMPILER_FRONTEND keeps the parser that SDK 2.33 no longer uses by default."""
+    return os.environ.get("NKI_COMPILER_FRONTEND", "") == "custom"
+
+
+def of_tracer(message):
+    """What the tracer of SDK 2.33 refuses and the parser took: a finding of --strict, and told where
+    that release was asked for."""
+    if sdk() < 33 or parser_frontend():
+        return
+    strict(message, 33)
+    if not is_strict() and sdk_chosen():
+        hint(message)

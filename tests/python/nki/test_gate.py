@@ -206,7 +206,7 @@ X = np.random.default_rng(1).random((128, 128), np.float32) + 1
     (broadcast, "broadcast"), (multiplied, "transpose_x"), (seeded, "random_seed"),
     (float_for_integers, "memset"), (zero_for_integers, None),
     (clean, None)], ids=lambda v: getattr(v, "__name__", ""))
-@pytest.mark.parametrize("sdk", ["", "2.28", "2.29", "2.32"])
+@pytest.mark.parametrize("sdk", ["", "2.28", "2.29", "2.32", "2.33"])
 def test_kernels(kernel, word, sdk, monkeypatch):
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", sdk)
@@ -214,6 +214,8 @@ def test_kernels(kernel, word, sdk, monkeypatch):
         warnings.simplefilter("always")
         nkisim.run(kernel, X)
     said = [str(w.message) for w in caught if w.category is SyntaxWarning]
+    if sdk == "2.28":  # which has no nl.load, for one: names are test_releases.py's matter
+        said = [s for s in said if "is none of SDK 2.28" not in s]
     if word is None or sdk == "2.28":
         assert not said
     else:

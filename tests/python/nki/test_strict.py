@@ -125,6 +125,7 @@ FLAGGED = [v for k, v in dict(globals()).items() if k.startswith("flagged_")]
 def warned(function, monkeypatch, on="1", **arguments):
     """The lines of this file that a run warns of."""
     monkeypatch.setenv("NKISIM_STRICT", on)
+    monkeypatch.setenv("NKISIM_SDK", "2.32")  # the last whose compiler reads the source
     strict._scanned.clear()
     x = np.ones((128, 8), np.float32)
     with warnings.catch_warnings(record=True) as seen:

@@ -1,0 +1,166 @@
+"""Which release has which public name, and what a kernel names that its release has not.
+
+public_api.txt, written from the history of AWS's documents, is the one table: module, releases, name and
+signature. `--sdk`, --strict and the tests ask it.
+"""
+
+import ast
+import functools
+import re
+import sys
+import types
+from pathlib import Path
+
+_MODULES = ("nki", "nki.language", "nki.isa", "nki.collectives")
+_LEGACY = "neuronxcc."
+
+
+@functools.cache
+def table():
+    """{(module, name): [(first, last, signature), ...]} with minor release numbers."""
+    found = {}
+    text = (Path(__file__).parent / "public_api.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        module, when, rest = line.split(" ", 2)
+        name = re.match(r"[\w.]+", rest)[0]
+        for span in when.split(","):
+            first, last = (int(release.split(".")[1]) for release in span.split("-"))
+            found.setdefault((module, name), []).append((first, last, rest[len(name):]))
+    return found
+
+
+def releases(module, name):
+    """The releases that list a name, "2.27 to 2.32"; empty where none does."""
+    spans = sorted((a, b) for a, b, _ in table().get((module, name), ()))
+    runs = []
+    for a, b in spans:
+        if runs and a <= runs[-1][1] + 1:
+            runs[-1][1] = max(runs[-1][1], b)
+        else:
+            runs.append([a, b])
+    return ", ".join(f"2.{a} to 2.{b}" if a != b else f"2.{a}" for a, b in runs)
+
+
+def lacks(module, name, release):
+    """Why SDK 2.`release` has no such name, or None if it has."""
+    spans = table().get((module, name), ())
+    if any(a <= release <= b for a, b, _ in spans):
+        return None
+    if spans:
+        return (f"{module}.{name} is none of SDK 2.{release}, whose pages do not list it; those of "
+                f"{releases(module, name)} do")
+    legacy = releases(_LEGACY + module, name)
+    if legacy:
+        return (f"{module}.{name} is none of SDK 2.{release}: only {_LEGACY}{module} had it "
+                f"({legacy})")
+    return f"{module}.{name} is none of SDK 2.{release}: no page of any release lists it"
+
+
+def keywords(module, name, release):
+    """The keywords that a function of a release takes; None where any, or none is known."""
+    known = set()
+    for a, b, signature in table().get((module, name), ()):
+        if not a <= release <= b:
+            continue
+        if "(" not in signature or "**" in signature or "(*args" in signature:
+            return None
+        known |= set(re.findall(r"[(,]\s*(\w+)\s*(?==|,|\)|:)", signature.replace("*, ", "")))
+    return known or None
+
+
+def _scope(function):
+    """Names that a function sees, with their values."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+    outer = {}
+    for name, cell in cells:
+        try:
+            outer[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return {**function.__globals__, **outer}
+
+
+def _known():
+    """{id of a value: (module, name)} of what the modules of nki give, for `from nki.language import ...`."""
+    found = {}
+    for module in _MODULES[1:]:
+        loaded = sys.modules.get(module)
+        for name, value in vars(loaded).items() if loaded else ():
+            if not name.startswith("_") and not isinstance(value, types.ModuleType):
+                found.setdefault(id(value), (module, name))
+    return found
+
+
+def _module_of(value):
+    return value.__name__ if isinstance(value, types.ModuleType) and value.__name__ in _MODULES else None
+
+
+def _resolve(node, scope, known):
+    """(module, name) that an expression means, or None."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        value = scope.get(node.id)
+        plain = value is None or type(value) in (int, float, bool, str)
+        return None if plain else known.get(id(value))
+    if not isinstance(node, ast.Attribute):
+        return None
+    parts = [node.attr]
+    base = node.value
+    while isinstance(base, ast.Attribute):
+        parts.append(base.attr)
+        base = base.value
+    if not isinstance(base, ast.Name):
+        return None
+    module = _module_of(scope.get(base.id))
+    while module and len(parts) > 1 and f"{module}.{parts[-1]}" in _MODULES:
+        module = f"{module}.{parts.pop()}"
+    return (module, parts[-1]) if module and len(parts) == 1 else None
+
+
+def problems(tree, function, release):
+    """(node, message) of every name and keyword in a kernel's syntax tree that a release lacks."""
+    scope = _scope(function)
+    known = _known()
+    for node in ast.walk(tree):
+        found = _resolve(node, scope, known)
+        if found is not None and not _is_module(scope, node, found):
+            why = lacks(*found, release)
+            if why:
+                yield node, why
+        if isinstance(node, ast.Call):
+            yield from _keywords(node, _resolve(node.func, scope, known), release)
+
+
+def _is_module(scope, node, found):
+    """Whether nki.isa or another package is named, not what is in it."""
+    base = node
+    while isinstance(base, ast.Attribute):
+        base = base.value
+    value = scope.get(base.id)
+    return isinstance(node, ast.Attribute) and isinstance(
+        getattr(value, node.attr, None), types.ModuleType)
+
+
+def _keywords(node, found, release):
+    known = keywords(*found, release) if found else None
+    for keyword in node.keywords if known else ():
+        if keyword.arg is not None and keyword.arg not in known:
+            yield keyword.value, (f"{found[0]}.{found[1]} has no keyword {keyword.arg} in SDK "
+                                  f"2.{release}")
+
+
+_SHORT = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}
+
+
+def spans(full):
+    """[(releases, signature)] of a name like nl.tiles or neuronxcc.nki.isa.iota, by release."""
+    head, _, rest = full.partition(".")
+    module, name = f"{_SHORT.get(head, head)}.{rest}", ""
+    while module:
+        module, _, last = module.rpartition(".")
+        name = f"{last}.{name}" if name else last
+        if (module, name) in table():
+            return [(f"2.{a}" if a == b else f"2.{a} to 2.{b}", f"{module}.{name}{signature}")
+                    for a, b, signature in sorted(table()[module, name])]
+    return []
