@@ -12,9 +12,10 @@ bool meets(const isa::Inst& inst) { return isa::spec(inst).rendezvous; }
 
 }  // namespace
 
-Order::Order(const isa::Program& program, const Stream& stream)
+Order::Order(const isa::Program& program, const Stream& stream, std::function<void()> goes_on)
     : program_(program),
       stream_(stream),
+      goes_on_(std::move(goes_on)),
       clocks_(stream, Components(static_cast<std::size_t>(program.cores()), stream.queues.size())),
       ids_(static_cast<std::size_t>(program.cores()) << 16U, kNone),
       lanes_(static_cast<std::size_t>(program.cores()) * kLanes),
@@ -49,6 +50,7 @@ const Semaphore& Order::semaphore(std::uint8_t core, std::uint16_t id) const {
 void Order::execute() {
   const auto& steps = stream_.steps;
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
+    goes_on_();
     const isa::Inst& inst = *steps[i].inst;
     if (inst.sync != nullptr) {
       for (const auto& w : inst.sync->waits) semaphore(inst.core, w.semaphore).waited = true;
@@ -241,6 +243,7 @@ bool Order::settle_meeting(std::size_t at) {
 bool Order::improve() {
   bool changed = false;
   for (std::size_t i = 0; i < order_.size(); ++i) {
+    goes_on_();
     const isa::Inst& inst = *stream_.steps[order_[i]].inst;
     if (meets(inst) && program_.cores() > 1) {
       changed |= settle_meeting(i);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 
 #include "checks/semaphores.hpp"
@@ -21,7 +22,8 @@ struct Stuck {
 /// start of every step.
 class Order {
  public:
-  Order(const isa::Program& program, const Stream& stream);
+  /// `goes_on` is called now and then, and may throw.
+  Order(const isa::Program& program, const Stream& stream, std::function<void()> goes_on);
 
   [[nodiscard]] const Clocks& clocks() const { return clocks_; }
   /// Steps in an order that the semaphores allow: program order where that is one.
@@ -59,6 +61,7 @@ class Order {
 
   const isa::Program& program_;
   const Stream& stream_;
+  std::function<void()> goes_on_;
   Clocks clocks_;
   std::vector<Semaphore> semaphores_;
   std::vector<std::uint32_t> ids_;  // by core and number: in semaphores_, or kNone

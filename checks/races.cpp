@@ -12,10 +12,12 @@ namespace {
 // Looks at every access in an order that the semaphores allow.
 class Search {
  public:
-  Search(const isa::Program& program, const Stream& stream, const Order* order)
+  Search(const isa::Program& program, const Stream& stream, const Order* order,
+         std::function<void()> goes_on)
       : program_(program),
         stream_(stream),
         order_(order),
+        goes_on_(std::move(goes_on)),
         components_(static_cast<std::size_t>(program.cores()), stream.queues.size()),
         shadow_(program) {
     if (order == nullptr) {
@@ -54,6 +56,7 @@ class Search {
   bool derives() const { return order_ == nullptr; }
 
   void collect(std::uint32_t step) {
+    goes_on_();
     accesses_.clear();
     const Step& s = step_at(step);
     std::uint32_t dynamic = s.dynamic;
@@ -265,6 +268,7 @@ class Search {
   const isa::Program& program_;
   const Stream& stream_;
   const Order* order_;  // null: semaphores are derived from the operands
+  std::function<void()> goes_on_;
   Components components_;
   std::optional<Clocks> derived_;
   std::vector<Clock> engines_;
@@ -279,10 +283,36 @@ class Search {
   RaceReport report_;
 };
 
-RaceReport check(const isa::Program& program, const Stream& stream) {
-  if (!program.explicit_semaphores()) return Search(program, stream, nullptr).run();
-  const Order order(program, stream);
-  return Search(program, stream, &order).run();
+RaceReport check(const isa::Program& program, const Stream& stream,
+                 const isa::InterpretOptions& options) {
+  constexpr std::uint64_t kEvery = 256;
+  std::uint64_t steps = 0;
+  const auto goes_on = [&] {
+    if (options.progress && ++steps % kEvery == 0 && !options.progress(0)) throw Stopped{};
+  };
+  if (!program.explicit_semaphores()) return Search(program, stream, nullptr, goes_on).run();
+  const Order order(program, stream, goes_on);
+  return Search(program, stream, &order, goes_on).run();
+}
+
+RaceReport look_for(const isa::Program& program, const MakeMemory& load,
+                    const isa::InterpretOptions& options) {
+  using Unknown = Stream::Unknown;
+  const bool values = load != nullptr && !program.timing_only();
+  const Needs needs = needs_values(program);
+  if (!needs.control) {
+    const Unknown unknown = !needs.addresses ? Unknown::kNothing
+                            : values         ? Unknown::kWholeTensor
+                                             : Unknown::kLeftOut;
+    RaceReport report = check(program, record(program, nullptr, unknown, options), options);
+    const bool sure = report.clean() || unknown != Unknown::kWholeTensor;
+    if ((sure && !report.unsure) || !values) return report;
+  }
+  if (!values)
+    isa::fail(isa::Rule::timing_only_values,
+              "control flow depends on values in memory, and the program has no data");
+  const std::unique_ptr<isa::Memory> memory = load();
+  return check(program, record(program, memory.get(), Unknown::kNothing, options), options);
 }
 
 }  // namespace
@@ -293,22 +323,13 @@ bool may_race(const isa::Program& program) {
 
 RaceReport find_races(const isa::Program& program, const MakeMemory& load,
                       const isa::InterpretOptions& options) {
-  using Unknown = Stream::Unknown;
-  const bool values = load != nullptr && !program.timing_only();
-  const Needs needs = needs_values(program);
-  if (!needs.control) {
-    const Unknown unknown = !needs.addresses ? Unknown::kNothing
-                            : values         ? Unknown::kWholeTensor
-                                             : Unknown::kLeftOut;
-    RaceReport report = check(program, record(program, nullptr, unknown, options));
-    const bool sure = report.clean() || unknown != Unknown::kWholeTensor;
-    if ((sure && !report.unsure) || !values) return report;
+  try {
+    return look_for(program, load, options);
+  } catch (const Stopped&) {
+    RaceReport report;
+    report.stopped = true;
+    return report;
   }
-  if (!values)
-    isa::fail(isa::Rule::timing_only_values,
-              "control flow depends on values in memory, and the program has no data");
-  const std::unique_ptr<isa::Memory> memory = load();
-  return check(program, record(program, memory.get(), Unknown::kNothing, options));
 }
 
 }  // namespace nkisim::checks

@@ -37,6 +37,7 @@ struct RaceReport {
   std::uint64_t pairs = 0;   // of instructions, also those not listed
   std::uint64_t steps = 0;   // instructions executed
   bool unsure = false;       // writes of two cores met: whether of different values, values tell
+  bool stopped = false;      // options.progress said so: nothing else is known
   bool cut = false;          // only the first kMostSteps instructions were looked at
   Stream::Unknown unknown = Stream::Unknown::kNothing;
   [[nodiscard]] bool clean() const { return races.empty() && stuck.empty(); }
@@ -50,6 +51,7 @@ inline constexpr std::size_t kMostRaces = 100;
 /// Checks a program as it stands. `load` makes its memory with inputs; it is called only where
 /// control flow depends on values, or an address that only memory knows decides. Without it (or if
 /// the program is timing_only) such operands are left out, and values that decide are an Error.
+/// options.progress is asked with instructions executed while they are, and with 0 afterwards.
 /// Throws Error as isa::interpret does.
 using MakeMemory = std::function<std::unique_ptr<isa::Memory>()>;
 [[nodiscard]] RaceReport find_races(const isa::Program& program, const MakeMemory& load,

@@ -255,7 +255,8 @@ Stream record(const isa::Program& program, isa::Memory* memory, Stream::Unknown 
   };
   options.after = [&](const isa::Inst&) { recorder.finish(); };
   options.progress = [&recorder, asked = std::move(options.progress)](std::uint64_t n) {
-    return !recorder.full() && (!asked || asked(n));
+    if (asked && !asked(n)) throw Stopped{};
+    return !recorder.full();
   };
   std::unique_ptr<isa::Memory> scratch;
   if (memory == nullptr) {

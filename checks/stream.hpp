@@ -50,6 +50,9 @@ struct Stream {
   std::set<std::uint32_t> alike;
   bool cut = false;  // at kMostSteps: what comes after was not executed
 };
+/// Thrown within a check whose caller wants no more of it (InterpretOptions::progress).
+struct Stopped {};
+
 inline constexpr std::size_t kMostSteps = 20'000'000;
 
 /// Whether control flow depends on values in memory, and whether addresses do.

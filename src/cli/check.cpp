@@ -5,6 +5,8 @@
 #include "checks/statics.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/compile_options.hpp"
+#include "src/cli/interrupt.hpp"
+#include "src/cli/limits.hpp"
 #include "src/cli/progress.hpp"
 #include "src/log/log.hpp"
 #include "src/report/report.hpp"
@@ -26,6 +28,7 @@ void options(po::options_description& named, po::positional_options_description&
       "sdk", po::value<std::string>()->default_value("2.32"), "that release, 2.28 to 2.32")(
       "races", "also execute it and look for accesses that nothing orders (docs/hazards.md)")(
       "inputs", po::value<std::string>(), "NPZ with input tensors, by name, for --races");
+  add_limit_options(named);
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
@@ -37,12 +40,22 @@ void check_release(const isa::Program& program, const std::string& sdk) {
   if (!found.empty()) throw found.back();
 }
 
-checks::RaceReport races(const Args& args, TraceFile& trace) {
+// Ends the command where a limit is reached: what was looked at by then says nothing of the rest.
+void go_on(Limits& limits) {
+  if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
+  if (limits.stop(0)) {
+    isa::fail(isa::Rule::limit_reached, limits.reached() + " is reached before all was checked");
+  }
+}
+
+checks::RaceReport races(const Args& args, TraceFile& trace, Limits& limits) {
   Progress progress("checking for races");
   if (trace.open) cli::compile(args, trace, true);
   const auto load = [&]() -> std::unique_ptr<isa::Memory> {
     auto memory = std::make_unique<isa::Memory>(*trace.program);
+    memory->limit(limits.memory_bytes());
     LoadOptions inputs;
+    for (const std::string& root : texts(args, "root")) inputs.roots.emplace_back(root);
     if (given(args, "inputs")) {
       inputs.inputs = read_npz(text(args, "inputs"), input_room(*trace.program));
     }
@@ -53,9 +66,12 @@ checks::RaceReport races(const Args& args, TraceFile& trace) {
   options.unwritten = isa::Unwritten::kAllow;
   options.progress = [&](std::uint64_t n) {
     progress.update(n, 0);
-    return true;
+    return !limits.stop(n);
   };
-  return checks::find_races(*trace.program, load, options);
+  checks::RaceReport found = checks::find_races(*trace.program, load, options);
+  progress.clear();
+  if (found.stopped) go_on(limits);
+  return found;
 }
 
 // What is wrong, a line each on standard error; with --json one object.
@@ -99,15 +115,18 @@ bool report(const isa::Program& program, const std::vector<checks::Remark>& rema
 }
 
 int run(const Args& args) {
+  const Interrupts interrupts;
+  Limits limits(args);
   Progress progress("checking");
   ReadOptions read{.target = args.count("target") != 0 ? args["target"].as<std::string>() : "",
                    .allow_over_capacity = args.count("allow-over-capacity") != 0,
-                   .progress = [&progress](std::uint64_t done, std::uint64_t total) {
+                   .progress = [&](std::uint64_t done, std::uint64_t total) {
+                     go_on(limits);
                      progress.update(done, total);
                    }};
   TraceFile trace = read_trace(required(args, "trace"), read);
   progress.clear();
-  if (given(args, "races")) return report_races(args, trace, races(args, trace));
+  if (given(args, "races")) return report_races(args, trace, races(args, trace, limits));
   nlohmann::ordered_json remarks = nlohmann::ordered_json::array();
   report(*trace.program, checks::written_remarks(*trace.program), remarks);
   if (trace.open) cli::compile(args, trace, true);  // whether all that is live at once fits

@@ -1,11 +1,17 @@
 #include "src/cli/interrupt.hpp"
 
+#include <unistd.h>
+
+#include "src/cli/command.hpp"
+
 namespace nkisim::cli {
 namespace {
 
 volatile std::sig_atomic_t noted = 0;
 
 void note(int signal) { noted = signal; }
+
+void end(int signal) { _exit(kSignalled + signal); }
 
 }  // namespace
 
@@ -25,5 +31,9 @@ Interrupts::~Interrupts() {
 }
 
 int Interrupts::signal() { return noted; }
+
+void end_on_interrupt() {
+  if (std::signal(SIGINT, end) == SIG_IGN) std::signal(SIGINT, SIG_IGN);
+}
 
 }  // namespace nkisim::cli

@@ -21,6 +21,10 @@ class Interrupts {
   }, terminate_{};  // what was there before
 };
 
+/// From here on SIGINT ends the program with code 128 + SIGINT, where nobody notes it; one that was
+/// ignored stays so.
+void end_on_interrupt();
+
 /// Thrown where there is nothing to report yet; the program ends with code 128 + signal.
 struct Interrupted {
   int signal = 0;

@@ -166,6 +166,7 @@ std::string required(const Args& args, const std::string& option) {
 }  // namespace nkisim::cli
 
 int main(int argc, char* argv[]) {
+  nkisim::cli::end_on_interrupt();
   setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
   const bool json = std::any_of(argv + 1, argv + std::max(argc, 1),
                                 [](const char* word) { return std::strcmp(word, "--json") == 0; });

@@ -1,9 +1,11 @@
 #include "src/cli/python_command.hpp"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -89,8 +91,7 @@ namespace {
   prepend_python_path(program);
   setenv("NKISIM_PROGRAM", program.c_str(), 1);
   std::vector<std::string> all = {interpreter(program)};
-  const bool runs_kernels = module == "nkisim" || module == "nkisim_evaluate";
-  if (runs_kernels) {  // kernels are programs, which may import their neighbours
+  if (module == "nkisim") {  // kernels are programs, which may import their neighbours
     all.insert(all.end(), {"-m", module});
   } else {
     all.insert(all.end(), {"-c", kStart, module});
@@ -116,6 +117,10 @@ void log_from_here(const std::string& level) {
 int call_python(const std::string& module, const std::vector<std::string>& words) {
   const pid_t child = fork();
   if (child == 0) {
+    // Ctrl-C reaches both: what is being written is finished, and this program ends with its own
+    // code.
+    std::signal(SIGINT, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     try {
       replace_process(module, words);
     } catch (const isa::Error&) {

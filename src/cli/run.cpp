@@ -39,6 +39,10 @@ void options(po::options_description& named, po::positional_options_description&
   add("confidence", po::value<std::string>(),
       "quick, or full: trust and --json also say which of the compiler's switches would change a "
       "recorded program's latency by more than 5 % (about 20 runs; default: NKISIM_CONFIDENCE)");
+  add("recorded", po::value<std::string>(),
+      "NPZ beside the trace: take nothing but a program as a kernel was recorded, with inputs "
+      "arg0, "
+      "arg1, ... of that archive; --json says what it is (docs/evaluate.md)");
   add("allow-races", "a race is a warning instead of an error (docs/hazards.md)");
   add("allow-unwritten", "what nobody wrote reads as zeros, and nothing is undefined");
   add_compiler_options(named);
@@ -150,16 +154,14 @@ checks::RaceReport check_races(const Args& args, Limits& limits, const Outcome& 
   isa::InterpretOptions options;
   options.unwritten = unwritten(args);
   options.stochastic_rounding = rounding_seed(args);
-  bool stopped = false;  // then the run ends at once and says so
   options.progress = [&](std::uint64_t n) {
     progress.update(n, 0);
-    stopped = limits.stop(0);
-    return !stopped;
+    return !limits.stop(n);
   };
-  checks::RaceReport found = checks::find_races(
+  const checks::RaceReport found = checks::find_races(
       program, [&] { return load_memory(args, out.trace, limits); }, options);
   progress.clear();
-  if (stopped) return {};
+  if (found.stopped) return {};  // the run ends at once and says so
   if (found.races.empty()) return found;
   if (!given(args, "allow-races")) {
     throw checks::race_error(program, found, out.trace.semaphore_names);
@@ -252,6 +254,7 @@ std::unique_ptr<Outcome> run_one(const Args& args, const std::string& target, Li
   const auto started = std::chrono::steady_clock::now();
   auto out = std::make_unique<Outcome>();
   out->trace = read(args, target, limits);
+  if (given(args, "recorded")) out->facts = recorded(out->trace, text(args, "recorded"));
   if (!given(args, "timing-only")) {  // without values none is lost
     warn(*out->trace.program, checks::written_remarks(*out->trace.program));
   }

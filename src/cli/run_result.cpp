@@ -72,6 +72,17 @@ std::string describe(const Args& args, const Comparison& row) {
   return text.str();
 }
 
+Json to_json(const Recorded& facts) {
+  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"},
+            {"instructions", facts.instructions},
+            {"constant_bytes", facts.constant_bytes},
+            {"inputs", Json::array()}};
+  for (const BoundInput& i : facts.inputs) {
+    j["inputs"].push_back({{"key", i.key}, {"tensor", i.tensor}, {"written", i.written}});
+  }
+  return j;
+}
+
 Json to_json(const Comparison& row) {
   return {{"output", row.tensor},
           {"equal", row.equal},
@@ -233,6 +244,7 @@ Json to_json(const Outcome& out) {
             {"target", out.trace.program->machine().target},
             {"instructions", out.result.instructions}};
   if (!out.stopped_by.empty()) j["stopped_by"] = out.stopped_by;
+  if (out.facts) j["recorded"] = to_json(*out.facts);
   if (out.timed) j["summary"] = out.summary.json();
   if (out.timed) Totals(out.summary).put(j);
   if (out.timed && !out.result.partial)

@@ -32,7 +32,8 @@ struct Outcome {
   std::vector<std::string> left_out = {};  // outputs that --expect has no array for
   bool subset = false;                     // which is no failure
   std::vector<BudgetResult> budgets = {};
-  double seconds = 0;     // of wall time
+  double seconds = 0;                  // of wall time
+  std::optional<Recorded> facts = {};  // --recorded
   std::size_t moved = 0;  // instructions that --schedule list issues before earlier ones
   std::vector<compiler::Peak> peaks = {};  // of memory that the compiler placed
 };

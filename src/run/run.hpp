@@ -5,12 +5,14 @@
 //   compile_trace(trace, options, ...) what the compiler makes of a trace's program
 //   compare, output_arrays             a run's outputs, also against reference arrays, and what
 //                                      it means that two numbers match
+//   recorded                           what a program recorded elsewhere is, by itself
 //   refusals                           what the compiler of an SDK release would not take
 #pragma once
 
 #include "src/run/compare.hpp"
 #include "src/run/compile_trace.hpp"
 #include "src/run/golden.hpp"
+#include "src/run/recorded.hpp"
 #include "src/run/release.hpp"
 #include "src/run/simulation.hpp"
 #include "src/run/world.hpp"

@@ -148,6 +148,9 @@ def nc_n_gather():
                                                  "c": out("float32", 4, 1030)}, args,
          parts=[{"elements": 512}, {"elements": 512}, {"elements": 6, "sbuf_write_bytes": 96}])
     case(op, "an index out of range", {**std, "i": T("uint32", index + 6)}, args, error="0 to 11")
+    edge = np.full_like(index, 11)
+    edge[-1, -1] = 12  # on the last partition: behind it is nothing of the buffer
+    case(op, "an index one past the end", {**std, "i": T("uint32", edge)}, args, error="0 to 11")
     case(op, "int32 indices", {**std, "i": out("int32", 4, 7)}, args, error="indices is int32")
     case(op, "dtypes differ", {**std, "c": out("bfloat16", 4, 7)}, args, error="data's dtype")
     case(op, "in PSUM", {**std, "s": out("float32", 4, 12, space="psum")}, args,

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from accounting import check
-from running import PROGRAM
+from running import PROGRAM, ROOT
 
 pytestmark = pytest.mark.process
 #: More iterations than anyone waits for.
@@ -165,3 +165,24 @@ def test_while_reading(tmp_path):
     assert run.returncode == 130 and "interrupted before" in err
     assert json.loads(said)["error"]["code"] == "interrupted"
     assert not out.exists()
+
+
+@pytest.mark.slow
+def test_at_any_time(tmp_path):
+    """To everybody in front of the terminal, from the first instruction of the program on: one exit code, no
+    traceback, and a page that is whole or not there."""
+    page = tmp_path / "page.html"
+    ended = []
+    for step in range(16):
+        page.unlink(missing_ok=True)
+        run = subprocess.Popen([PROGRAM, "run", ROOT / "traces" / "flash_attention.jsonl", "-q", "--html", page],
+                               start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.02 + 0.06 * step)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+        ended.append(run.returncode)
+        assert run.returncode in (0, 130) and "Traceback" not in err, (step, run.returncode, err)
+        assert [p.name for p in tmp_path.iterdir()] in ([], ["page.html"]), step
+        assert not page.exists() or page.read_text().rstrip().endswith("</html>"), step
+    assert 130 in ended

@@ -248,6 +248,69 @@ def test_memory_limits(folder):
             "tensor x")
 
 
+@pytest.mark.parametrize("limit, code", [("1G", 0), ("1024M", 0), ("64M", 3), ("65536K", 3)])
+def test_a_limit_on_memory_has_its_unit(folder, limit, code):
+    words = program(tensors=[hbm("x", [1 << 12, 1 << 12], "input", data={"generator": "ones"})])  # 64 MiB
+    assert bounded("run", write_trace(folder / "k.jsonl", words), "-q", "--max-memory", limit).returncode == code
+
+
+#: A program of 2^31 turns whose instructions nothing orders: what is looked for while it is executed.
+RACY = [
+    {"nisa": 1, "target": "trn2", "name": "k", "semaphores": "explicit"},
+    {"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [1, 1], "address": 0}},
+    {"i": "loop_begin", "register": "r1", "start": 0, "stop": 2147483647, "step": 1},
+    {"i": "memset", "dst": "t", "value": 1.0, "engine": "vector", "post": [[0, "++"]]},
+    {"i": "memset", "dst": "t", "value": 1.0, "engine": "gpsimd", "wait": [[0, ">=", 1]], "post": [[1, "++"]]},
+    {"i": "loop_end"}]
+
+
+@pytest.mark.parametrize("limit", [("--max-instructions", "1000"), ("--max-time", "1"), ("--max-memory", "150M")])
+@pytest.mark.parametrize("words", [("run", "-q"), ("check", "--races")])
+def test_races_are_looked_for_within_limits(folder, words, limit):
+    done = bounded(words[0], write_trace(folder / "k.jsonl", RACY), *words[1:], *limit)
+    assert done.returncode == 3 and " ".join(limit) in done.stderr, done.stderr
+    assert "RAW" not in done.stderr  # nothing is said of what was not looked at to its end
+
+
+def test_a_check_reads_within_limits(folder):
+    many = program(*[{"i": "memset", "dst": "t", "value": 1.0}] * 200_000)
+    done = bounded("check", write_trace(folder / "k.jsonl", many), "--max-time", "0.05")
+    assert done.returncode == 3 and "--max-time 0.05" in done.stderr
+
+
+# ---- programs that somebody else recorded ----------------------------------------------------
+def recorded(**more):
+    return [{"nisa": 1, "target": "trn2", "name": "k", "addresses": "open", **more},
+            {"tensor": {"name": "x", "space": "hbm", "dtype": "float32", "shape": [128, 64], "role": "inputoutput",
+                        "data": {"npz": "data.npz", "key": "arg0"}}},
+            {"tensor": {"name": "c", "space": "hbm", "dtype": "float32", "shape": [128, 64], "role": "constant",
+                        "data": {"npz": "data.npz", "key": "const1"}}},
+            {"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [128, 64]}},
+            {"i": "dma_copy", "dst": "t", "src": "c"}, {"i": "dma_copy", "dst": "x", "src": "t"}]
+
+
+def test_a_recorded_program_says_what_it_is(folder):
+    np.savez(folder / "data.npz", arg0=np.ones((128, 64), np.float32), const1=np.ones((128, 64), np.float32))
+    done = bounded("run", write_trace(folder / "k.jsonl", recorded()), "--json", "--recorded", "data.npz")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["recorded"] == {
+        "api": "nki", "instructions": 2, "constant_bytes": 128 * 64 * 4,
+        "inputs": [{"key": "arg0", "tensor": "x", "written": True}]}
+
+
+@pytest.mark.parametrize("at, change, text", [
+    (0, {"addresses": "virtual"}, "addresses"), (0, {"ranks": 2}, "ranks"), (0, {"timing_only": True}, "time only"),
+    (0, {"stream": "executed"}, "executed"), (2, {"data": {"npz": "mine.npz", "key": "T"}}, "mine.npz"),
+    (2, {"data": {"npy": "mine.npy"}}, "mine.npy"),
+    (4, {"dma": {"queue": "q", "packets": [[0, 0, 1]]}}, "packets")])
+def test_more_than_a_recording_is_refused(folder, at, change, text):
+    lines = json.loads(json.dumps(recorded()))
+    (lines[at].get("tensor") or lines[at]).update(change)
+    done = bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
+    assert done.returncode == 3 and text in done.stderr, done.stderr
+    assert json.loads(done.stdout)["error"]["rule"] in ("trace_not_recorded", "trace_header")
+
+
 @pytest.mark.parametrize("words", [("--max-time", "0"), ("--max-time", "-1"), ("--max-time", "inf"),
                                    ("--max-instructions", "many"), ("--max-memory", "1X"),
                                    ("--rtol", "inf"), ("--rtol", "nan"), ("--atol", "-1")])
