@@ -1,5 +1,11 @@
 """Judges candidate kernels (`nkisim evaluate`) and searches a kernel's parameters (`nkisim tune`)."""
 
+import sys
+
+if sys.argv[:1] == ["-m"] and __name__ in getattr(sys, "orig_argv", ()) and sys.path and not getattr(
+        sys.flags, "safe_path", False):
+    sys.path.pop(0)  # `python -m` looks for modules in the working folder, which holds candidates
+
 from .api import evaluate
 from .evaluator import Evaluator, Settings
 from .reference import BadReference, Reference

@@ -16,16 +16,20 @@ _CERTAIN = ("ok", "wrong", "illegal", "error")
 def normalised(source):
     """A text's identity: what Python makes of it, without layout, comments and docstrings."""
     try:
-        tree = ast.parse(source)
+        return hashlib.sha256(_without_words(ast.parse(source)).encode()).hexdigest()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _without_words(tree):
+    """A syntax tree as text, without docstrings."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and body and (
                 isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
                 and isinstance(body[0].value.value, str)):
             body.pop(0)
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return ast.dump(tree)
 
 
 def is_record(value):

@@ -17,8 +17,9 @@ from nkisim_profile.pools import Local
 from nkisim_profile.sweep.job import program
 
 from .cache import Cache, normalised
-from .judge import VERSION, Judge, Stop
+from .judge import VERSION, Judge, scratch_of
 from .reference import BadReference, Reference
+from .testimony import Stop
 
 MAX_SOURCE = 16 << 20
 #: What a candidate may say of itself besides its text (docs/evaluate.md).
@@ -103,24 +104,43 @@ def source_text(path):
     return text
 
 
-class Zygote:
-    """The process that forks candidates, started again if something ends it."""
+#: Starts the forking process without a look at the working folder, PYTHONPATH or what a user has set
+#: for all programs: it imports from where this process does, in the same order.
+_START = ("import sys; sys.path[:] = {path!r}; sys.argv[:] = ['nkisim_evaluate.zygote']; "
+          "from nkisim_evaluate.zygote import main; main({folder!r})")
+#: Variables that candidates see: none that a judge may have secrets in.
+_PASSED = frozenset(("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH"))
+_PASSED_PREFIXES = ("LC_", "NKISIM_", "NKI_", "NEURON_")
 
-    def __init__(self):
-        self._process = None
+
+_said = []  # what a system lacks is said once
+
+
+class Zygote:
+    """The process that forks candidates, started again if something ends it. `folder`: the only one
+    that they may write to."""
+
+    def __init__(self, folder):
+        self._process, self._folder = None, os.path.realpath(folder)
         self.missing = []
 
     def _start(self):
         # The packages this process has imported, ahead of whatever sys.path has come to name since.
         roots = dict.fromkeys(str(pathlib.Path(file).absolute().parent.parent)
                               for file in (nkisim.__file__, __file__))
+        path = [*roots, *(os.path.abspath(p) for p in sys.path if p)]
+        env = {k: v for k, v in os.environ.items() if k in _PASSED or k.startswith(_PASSED_PREFIXES)}
         # Threads of a BLAS do not survive a fork.
-        env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-               "PYTHONPATH": os.pathsep.join([*roots, *(p for p in sys.path if p)])}
-        self._process = subprocess.Popen([sys.executable, "-m", "nkisim_evaluate.zygote"], env=env,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                         start_new_session=True)
+        env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+        start = _START.format(path=path, folder=self._folder)
+        self._process = subprocess.Popen([sys.executable, "-I", "-c", start], env=env, text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         start_new_session=True, cwd=self._folder)
         self.missing = json.loads(self._process.stdout.readline() or "{}").get("missing", [])
+        if self.missing and not _said:
+            _said.append(True)
+            print("nkisim: this system keeps candidates from less than others do: it lacks "
+                  f"{', '.join(self.missing)} (docs/security.md)", file=sys.stderr)
 
     def __call__(self, job, seconds, memory_bytes):
         asked = json.dumps({"job": job, "seconds": seconds, "memory_bytes": memory_bytes})
@@ -133,7 +153,7 @@ class Zygote:
                 self._process.stdin.write(asked + "\n")
                 self._process.stdin.flush()
                 answer = self._process.stdout.readline()
-            except BrokenPipeError:
+            except (BrokenPipeError, ValueError):
                 answer = ""
             finally:
                 watch.cancel()
@@ -172,7 +192,9 @@ class Bench:
     def __init__(self, settings, reference, identity, cache=None):
         self.settings, self._identity, self._cache = settings, identity, cache
         self._folder = tempfile.TemporaryDirectory(prefix="nkisim-evaluate-")
-        self._zygote = Zygote()
+        self._zygote = Zygote(scratch_of(self._folder.name))
+        self._source = os.path.join(self._folder.name, "source")  # of which a candidate sees all
+        os.mkdir(self._source)
         s = settings
         self._judge = Judge(reference, self._zygote, program(), self._folder.name, s.target,
                             s.config, s.overrides, s.timeout, s.memory, s.values, s.baseline,
@@ -183,8 +205,7 @@ class Bench:
         record = {"id": candidate.get("id")}
         try:
             job, text = self._job(candidate)
-            job["digest"] = normalised(text)
-            key = self._cache and self._key(job)
+            key = self._cache and self._key({**job, "digest": normalised(text)})
             known = key and self._cache.get(key, text)
             if known:
                 return self._finished({**known, "id": candidate.get("id"), "cached": True})
@@ -218,7 +239,7 @@ class Bench:
                 path = os.path.realpath(candidate["path"])
                 text = source_text(path)
             else:
-                text, path = candidate["source"], os.path.join(self._folder.name, "kernel.py")
+                text, path = candidate["source"], os.path.join(self._source, "kernel.py")
                 pathlib.Path(path).write_text(text, encoding="utf-8")
         except (OSError, ValueError, TypeError) as problem:
             raise Stop("error", code="usage", message=str(problem)) from None

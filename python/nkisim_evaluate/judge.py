@@ -10,29 +10,25 @@ import os
 import resource
 import shutil
 import signal
-import stat
 import subprocess
 import time
 
-import ml_dtypes  # noqa: F401  (its dtypes by name)
 import numpy as np
 
+from nkisim.record.targets import default_target
 from nkisim.run.hostarrays import bits
 from nkisim.values.storage import row_major
 
+from .testimony import Outputs, Stop, error_of, forged, read_constants, taken, text_of
+
 VERSION = 1
-_DATA, _PROGRAM, _CONSTANTS = "data.npz", "program.nisa", "constants.npz"
+_DATA, _PROGRAM = "data.npz", "program.nisa"
 #: A kernel may bring tables along, but not what a program that computes needs not.
 _CONSTANT_BYTES = 64 << 10
+#: An output may be a view of what was expected times this.
+_OUTPUT_FACTOR = 4
+_PROGRAM_BYTES = 1 << 30
 _MEMORY_WORDS = ("bad_alloc", "out of memory", "Cannot allocate")
-
-
-class Stop(Exception):
-    """The evaluation ends here with a status and an error object."""
-
-    def __init__(self, status, **error):
-        super().__init__(error.get("message", status))
-        self.status, self.error = status, error
 
 
 def spec(value):
@@ -56,15 +52,6 @@ def write_data(path, case, constants=None):
     np.savez(path, **(constants or {}), **{f"arg{n}": bits(a) for n, a in enumerate(case.arrays)})
 
 
-def read_constants(folder):
-    """The arrays that a recorded kernel brings along, by their names in the archive."""
-    path = os.path.join(folder, _CONSTANTS)
-    if not _regular(path):
-        return {}
-    with np.load(path) as archive:
-        return {k: archive[k] for k in archive.files if k.startswith("const")}
-
-
 def machine_options(target=None, config=None, overrides=None, switches=None):
     """The machine and the compiler's switches as options of `nkisim run`."""
     words = [w for name, value in (("--target", target), ("--config", config)) if value
@@ -72,14 +59,6 @@ def machine_options(target=None, config=None, overrides=None, switches=None):
     words += [w for k, v in (overrides or {}).items() for w in ("--set", f"{k}={v}")]
     return words + [w for k, v in (switches or {}).items()
                     for w in (f"--{k.replace('_', '-')}", str(v))]
-
-
-def _regular(path):
-    """Whether a file that a candidate's process left is a plain file."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 class Run:
@@ -93,8 +72,9 @@ class Run:
         """The JSON that `nkisim run` prints, or Stop."""
         left = deadline - time.monotonic()
         words = [self.program, "run", trace, "--json", *self._options, *options]
+        # In the folder of the trace: a trace may name files of the working folder.
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   start_new_session=True)
+                                   start_new_session=True, cwd=os.path.dirname(trace))
         try:
             resource.prlimit(process.pid, resource.RLIMIT_AS, (self.memory_bytes,) * 2)
             out, err = process.communicate(timeout=max(left, 0.01))
@@ -144,30 +124,6 @@ def verdict(said):
             f"{_text(run['mbu_estimated_percent'])}"]
 
 
-class Outputs:
-    """Reads the outputs that a simulation wrote, as the kernel returned them."""
-
-    def __init__(self, described):
-        self.described = described
-
-    def read(self, path):
-        with np.load(path) as archive:
-            return [self._one(archive, o) for o in self.described]
-
-    @staticmethod
-    def _one(archive, o):
-        dtype = np.dtype(o["dtype"].removesuffix("_"))
-        flat = np.ascontiguousarray(archive[o["tensor"]]).reshape(-1).view(np.uint8)
-        last = o["offset"] + dtype.itemsize * (
-            1 + sum((n - 1) * s for n, s in zip(o["shape"], o["strides"])))
-        if min([o["offset"], *o["strides"], *o["shape"]], default=0) < 0 or last > flat.size:
-            raise Stop("error", code="bad_input", message=f"output {o['tensor']} is out of bounds")
-        words = flat[o["offset"]:last].view(f"u{dtype.itemsize}")
-        view = np.lib.stride_tricks.as_strided(
-            words, o["shape"], [s * dtype.itemsize for s in o["strides"]], writeable=False)
-        return view.copy().view(dtype)
-
-
 class Evaluation:
     """One candidate on its way through the stages; `record` is what is known of it."""
 
@@ -181,7 +137,7 @@ class Evaluation:
 
     def run(self):
         try:
-            self._stage("record", self._recorded)
+            self._stage("record", self.record_program)
             self._stage("time", self._timed)
             if self.judge.values:
                 self._stage("values", self._valued)
@@ -203,61 +159,66 @@ class Evaluation:
             self.record["stage_seconds"][name] = round(time.monotonic() - begin, 4)
 
     # ---- record --------------------------------------------------------------------------------
-    def _recorded(self):
+    def record_program(self):
         self.case = self.reference.case(self.reference.seeds[0])
-        job = recording_job(self.reference, self.case, self.job, self.folder)
+        job = recording_job(self.reference, self.case, self.job, self.judge.scratch)
         said = self.judge.recorder(job, self.deadline - time.monotonic(), self.judge.memory_bytes)
+        self.record["flags"] = {k: text_of(v) for k, v in said.get("flags", {}).items()}
+        self.record["beside"] = said.get("beside", False)
         if said.get("printed"):
             self.record["printed"] = said["printed"]
         if said["kind"] != "result":
             raise Stop(said["kind"], code=said["kind"], message=said["message"])
         try:
-            found = json.loads(said["result"])
-            self.record["flags"] = dict(found["flags"])
-            if not found["ok"]:
-                error = dict(found["error"])
-                raise Stop("error" if error.get("code") in ("exception", "usage") else "illegal",
-                           **error)
-            self.record["beside"] = bool(found["beside"])
-            self.outputs, self.changed = Outputs(found["outputs"]), found["changed"]
-            self.record["instructions"] = int(found["instructions"])
-            self.record["api"] = "neuronxcc" if found["legacy"] else "nki"
-        except (ValueError, KeyError, TypeError) as problem:
-            raise Stop("crashed", code="forged", message=f"no sense in what came of the recording "
-                                                         f"({problem})") from None
-        self.trace = os.path.join(self.folder, _PROGRAM)
-        if not _regular(self.trace):
-            raise Stop("crashed", code="forged", message="no program came of the recording")
-        self._constants()
-        self._arguments_written()
+            self._described(json.loads(said["result"], parse_constant=_no_number))
+        except (ValueError, KeyError, TypeError, RecursionError, MemoryError, OverflowError) as problem:
+            raise forged(type(problem).__name__) from None
 
-    def _constants(self):
-        self.constants = read_constants(self.folder)
-        held = sum(a.nbytes for a in self.constants.values())
+    def _described(self, found):
+        """Takes what the candidate's process says as what it is: the word of a stranger."""
+        if found["ok"] is not True:
+            error = error_of(found["error"])
+            raise Stop("error" if error["code"] in ("exception", "usage") else "illegal", **error)
+        expected = sum(a.nbytes for a in self.case.expected)
+        self.outputs = Outputs(found["outputs"], _OUTPUT_FACTOR * expected + (1 << 20))
+        program = taken(self.judge.scratch, _PROGRAM, _PROGRAM_BYTES)
+        if program is None:
+            raise forged("no program")
+        self.constants = read_constants(self.judge.scratch, found["constants"],
+                                        self.judge.memory_bytes // 4)
+        self.trace = os.path.join(self.folder, _PROGRAM)
+        with open(self.trace, "wb") as file:
+            file.write(program)
+
+    def _believed(self, facts):
+        """What the simulator found the program to be."""
+        self.record["instructions"], self.record["api"] = facts["instructions"], facts["api"]
+        held = facts["constant_bytes"]
         if held > _CONSTANT_BYTES and held > sum(a.nbytes for a in self.case.arrays):
             self.record["flags"]["constants"] = (
                 f"brings {held} bytes along, more than its inputs have")
+        self._arguments_written(facts["inputs"])
 
-    def _arguments_written(self):
+    def _arguments_written(self, inputs):
         """An argument that is written without being a result is a changed input."""
-        returned = {o["tensor"] for o in self.outputs.described}
+        arrays = self.case.arrays
+        values = (*self.case.args, *self.case.kwargs.values())
+        names = [n for n, v in zip([*range(len(self.case.args)), *self.case.kwargs], values)
+                 if isinstance(v, np.ndarray)]
+        changed = [(int(i["key"].removeprefix("arg")), i["tensor"]) for i in inputs if i["written"]
+                   and i["key"].removeprefix("arg").isdecimal()]
         if not self.outputs.described:  # a kernel that returns nothing gives back what it writes
-            arrays = self.case.arrays
             self.outputs.described = [
-                {"tensor": c["tensor"], "shape": list(arrays[c["argument"]].shape), "offset": 0,
-                 "dtype": arrays[c["argument"]].dtype.name,
-                 "strides": row_major(arrays[c["argument"]].shape)} for c in self.changed]
+                {"tensor": tensor, "shape": arrays[n].shape, "offset": 0, "dtype": arrays[n].dtype,
+                 "strides": row_major(arrays[n].shape)} for n, tensor in changed if n < len(arrays)]
             return
-        names = [*range(len(self.case.args)), *self.case.kwargs]
-        for c in self.changed:
-            arrays = [n for n, v in zip(names, (*self.case.args, *self.case.kwargs.values()))
-                      if isinstance(v, np.ndarray)]
-            name = arrays[c["argument"]]
-            if c["tensor"] not in returned and name not in self.reference.mutable:
-                self.record["flags"]["changes_inputs"] = f"writes its argument {c['tensor']}"
+        returned = {o["tensor"] for o in self.outputs.described}
+        for n, tensor in changed:
+            if tensor not in returned and (n >= len(names) or names[n] not in self.reference.mutable):
+                self.record["flags"]["changes_inputs"] = text_of(f"writes its argument {tensor}")
 
     # ---- simulate ------------------------------------------------------------------------------
-    def _data(self, seed):
+    def put_data(self, seed):
         """Puts the inputs of a seed where the program looks for them."""
         case = self.reference.case(seed)
         path = os.path.join(self.folder, _DATA)
@@ -272,27 +233,37 @@ class Evaluation:
     def _timed(self):
         """Time, and the values on the first seed, in one run unless time alone is asked for."""
         seed = self.reference.seeds[0]
-        case = self._data(seed)
+        case = self.put_data(seed)
         fast = self.judge.baseline and self.judge.stop_slower
         if not self.judge.values or fast:
             try:
-                self._note(self.judge.simulate(self.trace, self.deadline, "--timing-only"))
+                self._note(self._first("--timing-only"))
             except Stop as stop:
                 if "timing-only run does not have" not in stop.error.get("message", ""):
                     raise
-                self._note(self.judge.simulate(self.trace, self.deadline))
+                self._note(self._first())
             if not self.judge.values:
                 return
             if self.record["latency_us"] > self.judge.stop_slower * self.judge.baseline:
                 raise Stop("ok", code="slow", message="not compared: slower than the limit")
         out = os.path.join(self.folder, "out.npz")
-        self._note(self.judge.simulate(self.trace, self.deadline, "--outputs", out))
+        self._note(self._first("--outputs", out))
         try:
             self._compare(seed, case, out)
         except Stop as stop:
             self.wrong = stop
 
+    def _first(self, *options):
+        """What a simulation says of a program of which nothing is known yet."""
+        said = self.judge.simulate(self.trace, self.deadline, "--recorded", _DATA, *options)
+        self._believed(said["recorded"])
+        return said
+
     def _note(self, said):
+        """Time and what belongs to it, of the slowest run: where it depends on values, no one seed
+        decides."""
+        if said["latency_us"] <= (self.record["latency_us"] or 0):
+            return
         self.record["summary"], self.record["latency_us"] = said["summary"], said["latency_us"]
         if self.judge.baseline:
             self.record["speedup"] = self.judge.baseline / self.record["latency_us"]
@@ -325,22 +296,31 @@ class Evaluation:
             self.record["flags"]["constant_output"] = (
                 f"the outputs for seed {seed} are those for seed {before}")
 
-    def _values(self, seed):
-        case, out = self._data(seed), os.path.join(self.folder, "out.npz")
-        self.judge.simulate(self.trace, self.deadline, "--functional", "--outputs", out)
+    def _values(self, seed, timed=False):
+        case, out = self.put_data(seed), os.path.join(self.folder, "out.npz")
+        how = () if timed else ("--functional",)
+        said = self.judge.simulate(self.trace, self.deadline, *how, "--outputs", out)
+        if timed:
+            self._note(said)
         self._compare(seed, case, out)
 
     def _valued(self):
-        """The other seeds, and one that follows from the candidate's text."""
-        held_out = self.reference.held_out(self.job["digest"])
+        """The other seeds, and one that is drawn now that the program is fixed; in time as well, so
+        that nobody gains by telling known inputs from others."""
+        held_out = self.reference.held_out()
         if self.wrong is not None:  # does it look at its inputs at all?
             try:
                 self._values(held_out)
             except Stop:
                 pass
             raise self.wrong
-        for seed in (*self.reference.seeds[1:], held_out):
+        for seed in self.reference.seeds[1:]:
             self._values(seed)
+        self._values(held_out, timed=True)
+
+
+def _no_number(text):
+    raise ValueError(text)
 
 
 def _finite(value):
@@ -359,10 +339,12 @@ class Judge:
                  overrides=None, seconds=60.0, memory_bytes=4 << 30, values=True, baseline=None,
                  stop_slower=None, allow_flags=False, switches=None):
         self.reference, self.recorder, self.folder = reference, recorder, folder
+        self.scratch = scratch_of(folder)
         self.seconds, self.memory_bytes, self.values = seconds, memory_bytes, values
         self.baseline, self.stop_slower, self.allow_flags = baseline, stop_slower, allow_flags
-        self.simulate = Run(program, target or reference.target, config, overrides, seconds,
-                            memory_bytes, switches)
+        # A program does not decide which machine it is judged on.
+        target = target or reference.target or (None if config else default_target())
+        self.simulate = Run(program, target, config, overrides, seconds, memory_bytes, switches)
         self._written = {}
 
     def inputs(self, seed, case):
@@ -376,12 +358,38 @@ class Judge:
                 os.remove(self._written.pop(s))
         return self._written[seed]
 
+    def record(self, job, folder):
+        """Leaves the program of a candidate and the inputs of the first seed in a folder: the path of
+        the program, or Stop."""
+        evaluation = Evaluation(self, job, folder)
+        evaluation.record_program()
+        write_data(os.path.join(folder, _DATA), evaluation.case, evaluation.constants)
+        return evaluation.trace
+
     def evaluate(self, job):
         """The record of one candidate: {id, path, digest, and optionally kernel, grid, params}."""
-        folder = os.path.join(self.folder, "candidate")
+        folder = os.path.join(self.folder, "run")
         shutil.rmtree(folder, ignore_errors=True)
         os.mkdir(folder)
+        emptied(self.scratch)
         try:
             return Evaluation(self, job, folder).run()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            emptied(self.scratch)
+
+
+def scratch_of(folder):
+    """The only folder that candidates write to, within a judge's own."""
+    path = os.path.join(folder, "scratch")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def emptied(folder):
+    """Removes what is in a folder, which stays itself: a mount may be on it."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)

@@ -1,12 +1,13 @@
 """Keeps a candidate's program with the inputs of its first seed, for `nkisim run` and its reports."""
 
-import json
 import os
 import pathlib
+import tempfile
 
 from .evaluator import Zygote
-from .judge import machine_options, read_constants, recording_job, write_data
+from .judge import Judge, machine_options, scratch_of
 from .reference import BadReference
+from .testimony import Stop
 
 
 def options(settings, reference):
@@ -19,20 +20,16 @@ def save(reference, candidate, folder, settings):
     """Writes FOLDER/program.nisa and its data; the path of the program. Raises BadReference."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    case = reference.case(reference.seeds[0])
     job = {**candidate, "path": os.path.realpath(candidate["path"]),
            "target": settings.target or reference.target}
-    recorder = Zygote()
-    try:
-        said = recorder(recording_job(reference, case, job, str(folder.resolve())),
-                        settings.timeout, settings.memory)
-        found = json.loads(said["result"]) if said["kind"] == "result" else {"ok": False}
-    finally:
-        recorder.close()
-    if not found["ok"]:
-        raise BadReference(f"{candidate['path']}: not recorded a second time "
-                           f"({said.get('message') or found.get('error')})")
-    constants = read_constants(folder)
-    (folder / "constants.npz").unlink(missing_ok=True)
-    write_data(folder / "data.npz", case, constants)
-    return folder / "program.nisa"
+    with tempfile.TemporaryDirectory(prefix="nkisim-evaluate-") as own:
+        recorder = Zygote(scratch_of(own))
+        judge = Judge(reference, recorder, None, own, settings.target, settings.config,
+                      seconds=settings.timeout, memory_bytes=settings.memory)
+        try:
+            return pathlib.Path(judge.record(job, str(folder)))
+        except Stop as stop:
+            raise BadReference(f"{candidate['path']}: not recorded a second time "
+                               f"({stop.error['message']})") from None
+        finally:
+            recorder.close()

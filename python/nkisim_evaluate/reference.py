@@ -15,6 +15,7 @@ import collections
 import hashlib
 import importlib.util
 import os
+import secrets
 import sys
 
 import numpy as np
@@ -108,7 +109,7 @@ class Reference:
         except Exception as problem:
             raise BadReference(f"{self.path}: seed {seed}: {type(problem).__name__}: "
                                f"{problem}") from problem
-        if seed in self.seeds:  # one that follows from a candidate's text is asked for once
+        if seed in self.seeds:  # one that was drawn is asked for once
             self._cases[seed] = made
             while len(self._cases) > 1 and sum(
                     c.nbytes for c in self._cases.values()) > _CACHED_BYTES:
@@ -135,9 +136,9 @@ class Reference:
         return Case(list(args), {}, listed(wanted),
                     finish and (lambda found: finish(found, wanted)))
 
-    def held_out(self, text):
-        """A seed that the candidate's author cannot have aimed at: it follows from its text."""
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
+    def held_out(self):
+        """A seed that nobody can have aimed at: drawn when it is asked for."""
+        seed = secrets.randbits(32)
         return seed if seed not in self.seeds else seed + 1
 
     def errors(self, case, found):

@@ -1,23 +1,26 @@
-"""A process of its own for what nobody vouches for: limits on time and memory, no network, and an
-end that takes its children along.
+"""A process of its own for what nobody vouches for: limits on time and memory, no network, no files
+but the libraries and one folder, and an end that takes its children along.
 
 Linux only. The caller should be small and have one thread: children are forked from it.
 """
 
-import ctypes
+import array
 import os
-import resource
+import re
+import secrets
 import select
 import signal
+import socket
 import sys
 import time
 import traceback
 
-_CLONE_NEWNET, _CLONE_NEWUSER, _CLONE_NEWPID = 0x40000000, 0x10000000, 0x20000000
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_RESULT_BYTES, _PRINTED_BYTES = 16 << 20, 16 << 10
+from . import confine
+
+_CHANNEL, _CONTROL = 3, 4  # descriptors of a child
+_RESULT_BYTES, _PRINTED_BYTES, _FILE_BYTES = 16 << 20, 16 << 10, 1 << 30
 _MEMORY, _SIGNAL = 77, 128  # exit codes: memory ran out; 128 + the signal that ended it
-_libc = ctypes.CDLL(None, use_errno=True)
+_FRAME = re.compile(rb" (\w{1,16}) ([0-9a-f]*)\n")
 
 
 class Ended:
@@ -29,51 +32,60 @@ class Ended:
         self.printed, self.printed_bytes = printed, printed_bytes
 
 
-def isolate():
-    """Called once in the forking process: its children get no network and no sight of processes
-    that are not theirs, where the system allows that; orphans come to it. The kinds it could not
-    have, as a list."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def isolate(scratch):
+    """Called once in the forking process: its children get no network and no sight of processes that
+    are not theirs, write nowhere but in a folder, and come to it when they are orphans; where the
+    system allows that. The names of what it does not, as a list (docs/security.md)."""
+    confine.orphans_come_here()
     missing = []
-    flags = _CLONE_NEWNET if os.geteuid() == 0 else _CLONE_NEWUSER | _CLONE_NEWNET
-    if _libc.unshare(flags) != 0:
-        missing.append("network")
+    if not confine.apart(("network", "ipc")):
+        missing += ["network", "processes"]
+    if missing or not confine.apart(("mounts",)) or not confine.read_only(os.path.realpath(scratch)):
+        missing.append("mounts")
+    if confine.landlock_version() < 1:
+        missing.append("landlock")
+    if os.uname().machine not in confine.MACHINES:
+        missing.append("system calls")
     return missing
 
 
-def _memory():
-    """Address space of this process in bytes."""
-    with open("/proc/self/statm", encoding="ascii") as text:
-        return int(text.read().split()[0]) * resource.getpagesize()
+def _enter(seconds, memory_bytes, readable, scratch, alone):
+    """In the child: everything that it is to have no way to. Whether its system calls are watched."""
+    confine.limited(seconds, memory_bytes, _FILE_BYTES)
+    if alone and confine.apart(("mounts",)):
+        confine.hide("/proc")
+    os.chdir(scratch)
+    os.umask(0o077)
+    confine.powerless()
+    confine.only_files(readable, scratch)
+    control = socket.socket(fileno=_CONTROL)
+    listener = confine.filtered(_CHANNEL, alone)
+    watched = type(listener) is int
+    control.sendmsg([b"w" if watched else b"n"],
+                    [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))]
+                    if watched else [])
+    if watched:
+        os.close(listener)
+    control.close()
+    return watched
 
 
-def _limit(which, value):
-    hard = resource.getrlimit(which)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (value, value))
-
-
-def _enter(seconds, memory_bytes, output):
-    """In the child: limits, and standard streams that go nowhere else."""
-    _limit(resource.RLIMIT_AS, _memory() + memory_bytes)
-    _limit(resource.RLIMIT_CPU, int(seconds) + 2)
-    _limit(resource.RLIMIT_FSIZE, 4 << 30)
-    _limit(resource.RLIMIT_CORE, 0)
+def _streams(output, channel, control):
+    """In the child: standard streams that go nowhere else, the channel, and nothing besides."""
     null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
+    spare = max(null, output, channel, control, _CONTROL) + 1
+    for number, end in enumerate((null, output, output, channel, control)):
+        os.dup2(end, spare + number)  # first out of each other's way
+    for number in range(5):
+        os.dup2(spare + number, number)
+    os.closerange(_CONTROL + 1, max(spare + 6, os.sysconf("SC_OPEN_MAX")))
 
 
-def _work(function, result):
-    """In the child: runs the function, sends its bytes, never returns."""
+def _work(function, secret, watched):
+    """In the child: runs the function, which ends the process if all goes well; never returns."""
     code = 1
     try:
-        data = function()
-        sys.stdout.flush()
-        while data:
-            data = data[os.write(result, data):]
-        code = 0
+        function(secret, _CHANNEL, watched)
     except MemoryError:
         code = _MEMORY
     except BaseException:  # SystemExit and the like end a candidate as well
@@ -86,21 +98,23 @@ def _work(function, result):
             os._exit(code)
 
 
-def _child(function, seconds, memory_bytes, output, result):
+def _child(function, limits, ends, secret):
     """In the first child: a process group, and a second child that is the root of its own
     processes, so that killing it kills them all."""
     os.setsid()
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if _libc.unshare(_CLONE_NEWPID) == 0:
+    confine.die_with_parent(signal.SIGKILL)
+    alone = confine.apart(("processes",))
+    if alone:
         inner = os.fork()
         if inner:
-            os.close(result)
-            os.close(output)
+            for end in ends:
+                os.close(end)
             code = os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1])
             os._exit(code if code >= 0 else _SIGNAL - code)
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    _enter(seconds, memory_bytes, output)
-    _work(function, result)
+        confine.die_with_parent(signal.SIGKILL)
+    _streams(*ends)
+    watched = _enter(*limits, alone)
+    _work(function, secret, watched)
 
 
 def _reap(group):
@@ -133,57 +147,117 @@ def _children():
 
 
 class _Streams:
-    """Drains the pipes of a child, keeping no more than is wanted of each."""
+    """Drains the pipes of a child, keeping no more than is wanted of each, and answers its system
+    calls."""
 
-    def __init__(self, result, output):
-        self.kept = {result: bytearray(), output: bytearray()}
-        self.limit = {result: _RESULT_BYTES, output: _PRINTED_BYTES}
-        self.seen = {result: 0, output: 0}
-        self.open = {result, output}
+    def __init__(self, channel, output, control, overseer):
+        self.kept = {channel: bytearray(), output: bytearray()}
+        self.limit = {channel: _RESULT_BYTES, output: _PRINTED_BYTES}
+        self.seen = {channel: 0, output: 0}
+        self._control, self._overseer, self._listener = control, overseer, None
+        self._poll = select.poll()
+        for end in (channel, output, control.fileno()):
+            self._poll.register(end, select.POLLIN)
 
     def drain(self, seconds):
-        ready, _, _ = select.select(list(self.open), [], [], max(seconds, 0))
-        for pipe in ready:
-            data = os.read(pipe, 1 << 20)
-            if not data:
-                self.open.discard(pipe)
-            self.seen[pipe] += len(data)
-            room = self.limit[pipe] - len(self.kept[pipe])
-            self.kept[pipe] += data[:max(room, 0)]
+        """Whether anything came, or more may."""
+        ready = self._poll.poll(max(seconds, 0) * 1000)
+        for end, events in ready:
+            if end == self._listener:
+                if events & select.POLLIN:
+                    self._overseer.decide(end)
+                else:
+                    self._poll.unregister(end)
+            elif end == self._control.fileno():
+                self._take_listener()
+            else:
+                self._read(end)
         return bool(ready)
 
+    def _take_listener(self):
+        self._poll.unregister(self._control)
+        size = array.array("i").itemsize
+        _, sent, _, _ = self._control.recvmsg(1, socket.CMSG_SPACE(size))
+        for level, kind, data in sent:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self._listener = array.array("i", data[:size])[0]
+                self._poll.register(self._listener, select.POLLIN)
 
-def run(function, seconds, memory_bytes):
-    """Runs function() -> bytes in a child and says how it Ended. Nothing of it is left afterwards."""
-    result, result_end = os.pipe()
+    def _read(self, end):
+        data = os.read(end, 1 << 20)
+        if not data:
+            self._poll.unregister(end)
+        self.seen[end] += len(data)
+        room = self.limit[end] - len(self.kept[end])
+        self.kept[end] += data[:max(room, 0)]
+
+    def close(self):
+        if self._listener is not None:
+            os.close(self._listener)
+        self._control.close()
+        for end in self.kept:
+            os.close(end)
+
+
+def run(function, seconds, memory_bytes, overseer, readable, scratch):
+    """Runs function(secret, channel, watched) in a child and says how it Ended: with a result only if
+    the child's witness sent it. Nothing of it is left afterwards."""
+    channel, channel_end = os.pipe()
     output, output_end = os.pipe()
+    control, control_end = socket.socketpair()
+    nonce = secrets.token_hex(16).encode()
     child = os.fork()
     if child == 0:
-        os.close(result)
+        os.close(channel)
         os.close(output)
-        _child(function, seconds, memory_bytes, output_end, result_end)
-    os.close(result_end)
+        control.close()
+        secret, nonce = [nonce], None  # frames of this process keep it nowhere
+        _child(function, (seconds, memory_bytes, readable, scratch),
+               (output_end, channel_end, control_end.detach()), secret)
+    os.close(channel_end)
     os.close(output_end)
-    streams = _Streams(result, output)
+    control_end.close()
+    streams = _Streams(channel, output, control, overseer)
     deadline, status = time.monotonic() + seconds, None
     while status is None and time.monotonic() < deadline:
-        if streams.open:
-            streams.drain(min(0.05, deadline - time.monotonic()))
-        else:
-            time.sleep(0.002)
+        streams.drain(min(0.05, deadline - time.monotonic()))
         pid, ended = os.waitpid(child, os.WNOHANG)
         status = ended if pid else None
     _reap(child)
-    while streams.open and streams.drain(0):
+    while streams.drain(0):
         pass
-    os.close(result)
-    os.close(output)
+    streams.close()
+    result = None
+    if streams.seen[channel] <= _RESULT_BYTES:
+        result = read_channel(bytes(streams.kept[channel]), nonce, overseer)
     text = bytes(streams.kept[output]).decode("utf-8", "replace")
-    return _ended(status, bytes(streams.kept[result]), text, streams.seen[output], seconds,
-                  streams.seen[result])
+    return _ended(status, result, text, streams.seen[output], seconds)
 
 
-def _ended(status, result, printed, printed_bytes, seconds, result_bytes):
+def read_channel(data, nonce, overseer):
+    """The result that a witness sent, or None; what it told besides goes to the overseer. Whatever has
+    no nonce was written by the candidate."""
+    strange, *frames = data.split(nonce)
+    result = None
+    for number, frame in enumerate(frames):
+        match = _FRAME.match(frame)
+        end = re.match(rb" end (\d{1,9})\n", frame)
+        if end:
+            rest = nonce.join([frame[end.end():], *frames[number + 1:]])
+            if len(rest) >= int(end[1]):
+                result = rest[:int(end[1])]
+            break
+        if match is None or len(match[2]) % 2:
+            strange += frame
+            continue
+        overseer.heard(match[1].decode(), bytes.fromhex(match[2].decode()).decode("utf-8", "replace"))
+        strange += frame[match.end():]
+    if strange:
+        overseer.add("introspection", "wrote to the descriptor that is its judge's")
+    return result
+
+
+def _ended(status, result, printed, printed_bytes, seconds):
     code = None if status is None else os.waitstatus_to_exitcode(status)
     number = None if code is None else -code if code < 0 else code - _SIGNAL
     if code is None or number == signal.SIGXCPU:
@@ -192,8 +266,8 @@ def _ended(status, result, printed, printed_bytes, seconds, result_bytes):
         kind, message = "memory", "took more memory than it may"
     elif number in {int(s) for s in signal.Signals}:
         kind, message = "crashed", f"ended by {signal.Signals(number).name}"
-    elif code != 0 or not result or result_bytes > _RESULT_BYTES:
+    elif code != 0 or not result:
         kind, message = "crashed", f"ended without a result (exit code {code})"
     else:
         kind, message = "result", ""
-    return Ended(kind, result, printed, printed_bytes, message)
+    return Ended(kind, result or b"", printed, printed_bytes, message)

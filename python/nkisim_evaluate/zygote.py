@@ -1,50 +1,63 @@
-"""python -m nkisim_evaluate.zygote: forks a process for each candidate from one that has imported
-everything already.
+"""Forks a process for each candidate from one that has imported everything already.
 
-One JSON object a line comes in, {"job", "seconds", "memory_bytes"}, and one goes out, {"kind",
-"result", "printed", "printed_bytes", "message"} of sandbox.Ended. It knows no inputs, no reference
-and no other candidate.
+Started by evaluator.Zygote: main(FOLDER). One JSON object a line comes in, {"job", "seconds",
+"memory_bytes"}, and one goes out, {"kind", "result", "printed", "printed_bytes", "message", "flags",
+"beside"}: sandbox.Ended and what the overseer saw. It knows no inputs, no reference and no other
+candidate. FOLDER is the only one that candidates may write to.
 """
 
 import gc
 import importlib
 import json
+import os
 import sys
 
 from nkisim.tools.install import install
 
 from . import sandbox
 from .candidate import describe
+from .overseer import Overseer, library_folders
 
 _WARM = ("nki", "nki.isa", "nki.language", "neuronxcc.nki", "neuronxcc.nki.isa",
          "neuronxcc.nki.language", "ml_dtypes", "math", "functools", "numpy.testing")
 
 
-def serve(lines, out):
+def readable(job, roots):
+    """What a candidate may read: libraries, its own folder, what these look at by themselves."""
+    own = os.path.realpath(job["path"])
+    folder = os.path.dirname(own)
+    return [*roots, own if folder == os.sep else folder, "/etc/ld.so.cache", "/etc/localtime",
+            "/usr/share/zoneinfo", "/dev/urandom", "/sys/devices/system/cpu"]
+
+
+def serve(lines, out, roots):
     """Answers every line until there are no more."""
     for line in lines:
         asked = json.loads(line)
         job = asked["job"]
-        ended = sandbox.run(lambda: describe(job), asked["seconds"], asked["memory_bytes"])  # noqa: B023
-        said = {"kind": ended.kind, "message": ended.message,
-                "result": ended.result.decode("utf-8", "replace")}
+        overseer = Overseer(job["path"], job.pop("reference", None), job["folder"], roots)
+        ended = sandbox.run(lambda *ends: describe(job, roots, *ends),  # noqa: B023
+                            asked["seconds"], asked["memory_bytes"], overseer, readable(job, roots),
+                            job["folder"])
+        said = {"kind": ended.kind, "message": ended.message, "flags": overseer.flags,
+                "beside": overseer.beside, "result": ended.result.decode("utf-8", "replace")}
         if ended.printed:
             said.update(printed=ended.printed, printed_bytes=ended.printed_bytes)
         out.write(json.dumps(said) + "\n")
         out.flush()
 
 
-def main():
+def main(folder):
     install()
     for name in _WARM:
         importlib.import_module(name)
-    missing = sandbox.isolate()
+    roots = library_folders()
+    missing = sandbox.isolate(folder)
     gc.collect()
     gc.freeze()  # children share these pages
-    sys.stdout.write(json.dumps({"ready": True, "missing": missing}) + "\n")
-    sys.stdout.flush()
-    serve(sys.stdin, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
+    try:
+        sys.stdout.write(json.dumps({"ready": True, "missing": missing}) + "\n")
+        sys.stdout.flush()
+        serve(sys.stdin, sys.stdout, roots)
+    except (BrokenPipeError, KeyboardInterrupt):  # whoever asked is gone
+        os._exit(0)

@@ -1,0 +1,222 @@
+"""What a candidate does besides describing a kernel, told by the kernel of the system and by the
+witness within the candidate's process, and judged outside of it: its flags (docs/evaluate.md).
+
+System calls cannot be hidden by whatever the candidate does to its own memory; what only Python knows
+(witness.py) can be hidden by that alone.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+import sys
+
+from .syscalls import MACHINES
+
+_RECEIVE, _SEND, _STILL = 0xC0502100, 0xC0182101, 0x40082102
+_NOTICE, _CONTINUE = struct.Struct("=QIIiIQ6Q"), 1
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_CLONE_THREAD = 0x00010000
+_PATH_BYTES = 4096
+#: Flags that the witness may raise.
+KINDS = ("reads_values", "reference", "files", "processes", "network", "memory", "introspection",
+         "rebinds", "environment")
+#: What libraries look at by themselves: harmless, and the same for every candidate.
+_USUAL = ("/dev/null", "/dev/urandom", "/dev/random", "/dev/zero", "/etc/localtime", "/etc/ld.so.cache",
+          "/etc/ld.so.preload", "/proc/self/maps", "/proc/self/status", "/proc/self/statm", "/proc/cpuinfo",
+          "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/proc/self/cgroup", "/proc/mounts",
+          "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_USUAL_BELOW = ("/usr/share/zoneinfo/", "/usr/share/locale/", "/usr/lib/locale/",
+                "/sys/devices/system/cpu/", "/sys/devices/system/node/")
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
+#: Position of (folder's descriptor, path) among the arguments: of what opens, of what changes.
+_OPENS = {"open": (None, 0), "openat": (0, 1), "creat": (None, 0)}
+_CHANGES = {"unlink": [(None, 0)], "unlinkat": [(0, 1)], "rename": [(None, 0), (None, 1)],
+            "renameat": [(0, 1), (2, 3)], "renameat2": [(0, 1), (2, 3)]}
+_STARTS = {"fork", "vfork", "execve", "execveat"}
+_TALKS = {"socket", "socketpair"}
+
+
+def library_folders():
+    """Folders from which this interpreter imports and loads."""
+    folders = {os.path.dirname(os.__file__), sys.prefix, sys.base_prefix, sys.exec_prefix,
+               *(p for p in sys.path if p), *_mapped(), *_LIBRARIES}
+    return tuple(sorted({os.path.realpath(f) for f in folders if os.path.exists(f)} - {"/"}))
+
+
+def _mapped():
+    """Folders of the shared libraries of this process."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
+            return {os.path.dirname(words[5]) for words in map(str.split, lines)
+                    if len(words) == 6 and words[5].startswith("/") and ".so" in words[5]}
+    except OSError:
+        return set()
+
+
+class Overseer:
+    """Decides on a candidate's system calls and keeps its flags. `own`: the candidate's file;
+    `reference`: what it must not read, or None; `scratch`: the folder that it may write to."""
+
+    def __init__(self, own, reference, scratch, roots):
+        self.flags, self.beside = {}, False
+        self._own, self._scratch = os.path.realpath(own), os.path.realpath(scratch)
+        self._folder = os.path.dirname(self._own)
+        self._reference = reference and os.path.realpath(reference)
+        self._roots = tuple(r + os.sep for r in roots)
+        machine = MACHINES.get(os.uname().machine)
+        self._names = {number: name for name, number in machine[1].items()} if machine else {}
+
+    def add(self, kind, what):
+        text = str(what)[:200].encode("utf-8", "replace").decode()
+        self.flags.setdefault(kind, text)
+
+    # ---- what the system tells -------------------------------------------------------------------
+    def decide(self, listener):
+        """Answers one waiting system call."""
+        notice = bytearray(_NOTICE.size)
+        try:
+            fcntl.ioctl(listener, _RECEIVE, notice)
+        except OSError:  # the caller is gone
+            return
+        number, pid, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+        try:
+            refusal = self._judged(self._names.get(call, ""), pid, arguments, listener, number)
+        except (OSError, ValueError):
+            refusal = errno.EPERM
+        answer = struct.pack("=QqiI", number, 0, -refusal, 0 if refusal else _CONTINUE)
+        try:
+            fcntl.ioctl(listener, _SEND, bytearray(answer))
+        except OSError:
+            pass
+
+    def _judged(self, name, pid, arguments, listener, number):
+        """0: it may go on; else the error that it gets."""
+        if name in _OPENS:
+            path = self._path(pid, arguments, _OPENS[name])
+            fcntl.ioctl(listener, _STILL, bytearray(struct.pack("=Q", number)))  # it was that process
+            flags = _WRITES if name == "creat" else arguments[_OPENS[name][1] + 1]
+            return self.opened(path, bool(flags & _WRITES), bool(flags & os.O_DIRECTORY))
+        if name in _CHANGES:
+            paths = [self._path(pid, arguments, place) for place in _CHANGES[name]]
+            if all(os.path.dirname(p) == self._scratch for p in paths):
+                return 0
+            outside = next(p for p in paths if os.path.dirname(p) != self._scratch)
+            return self.changed(f"os.{name.removesuffix('at').removesuffix('at2')}", outside)
+        if name == "clone" and arguments[0] & _CLONE_THREAD:
+            self.add("processes", "a thread started")
+            return 0
+        if name == "clone" or name in _STARTS:
+            self.add("processes", "os.fork" if name == "clone" else f"os.{name}")
+            return errno.EPERM
+        if name in _TALKS:
+            self.add("network", f"socket.{name}")
+            return errno.EPERM
+        places = {"link": (None, 0), "linkat": (0, 1), "symlink": (None, 0), "symlinkat": (None, 0)}
+        place = places.get(name, (0, 1) if name.endswith("at") else (None, 0))
+        path = f"descriptor {arguments[0]}" if name.startswith("f") and not name.endswith("at") else (
+            self._path(pid, arguments, place))
+        return self.changed(f"os.{name}", path)
+
+    @staticmethod
+    def _path(pid, arguments, place):
+        """What a path among the arguments names, links resolved. Raises OSError."""
+        folder, at = place
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
+        try:
+            start, text = arguments[at], b""
+            while b"\0" not in text and len(text) < _PATH_BYTES:
+                here = start + len(text)  # no further than the page: the next may not be there
+                more = os.pread(memory, min(4096 - here % 4096, _PATH_BYTES), here)
+                if not more:
+                    break
+                text += more
+        finally:
+            os.close(memory)
+        path = os.fsdecode(text.split(b"\0")[0])
+        if path.startswith("/"):
+            return _resolved(path)
+        number = None if folder is None else ctypes.c_int(arguments[folder] & 0xFFFFFFFF).value
+        base = f"/proc/{pid}/cwd" if number in (None, -100) else f"/proc/{pid}/fd/{number}"
+        return _resolved(os.path.join(os.readlink(base), path))
+
+    # ---- what the witness tells ------------------------------------------------------------------
+    def heard(self, kind, text):
+        """A line of the witness: a flag, or where nobody else sees it a file and what is done to it."""
+        if kind in ("open", "write", "list", "change"):
+            where = os.path.realpath(os.path.join(self._scratch, text))
+            if kind == "change":
+                if os.path.dirname(where) != self._scratch:
+                    self.changed("changed", where)
+            elif kind == "list":
+                self.listed(where)
+            else:
+                self.opened(where, kind == "write")
+        else:
+            self.add(kind if kind in KINDS else "introspection", text)
+
+    # ---- what either tells -----------------------------------------------------------------------
+    def opened(self, where, writes, folder=False):
+        """Notes that a file is to be opened: 0, or the error that this should be."""
+        if self._is_reference(where):
+            self.add("reference", f"opened {where}")
+            return errno.EACCES
+        if os.path.dirname(where) == self._scratch or where == self._scratch or where == os.devnull:
+            return 0
+        if writes:
+            self.add("files", f"wrote {where}")
+            return errno.EROFS
+        if where in _USUAL or where.startswith(_USUAL_BELOW):
+            return 0
+        if folder or os.path.isdir(where):
+            return self.listed(where)
+        if self._importable(where):
+            if os.path.dirname(where).startswith(self._folder) and where != self._own:
+                self.beside = self.beside or not (where + os.sep).startswith(self._roots)
+            return 0
+        if not os.path.lexists(where):
+            return errno.ENOENT
+        self.add("files", f"opened {where}")
+        return errno.EACCES
+
+    def listed(self, where):
+        if (where + os.sep).startswith(self._roots) or where == self._folder:
+            return 0
+        self.add("files", f"os.listdir {where}")
+        if self._reference and where == os.path.dirname(self._reference):
+            self.add("reference", f"os.listdir {where}")  # as an import of it begins
+        return errno.EACCES
+
+    def changed(self, event, path):
+        self.add("reference" if self._is_reference(path) else "files", f"{event} {path!r}")
+        return errno.EROFS
+
+    def _is_reference(self, where):
+        """The file itself, under any name, or its bytecode, which Python reads in its place."""
+        if self._reference is None:
+            return False
+        folder, name = os.path.split(where)
+        parent, own = os.path.split(self._reference)
+        bytecode = name.endswith(".pyc") and name.split(".")[0] == own.rpartition(".")[0]
+        if bytecode and folder in (parent, os.path.join(parent, "__pycache__")):
+            return True
+        try:
+            return where == self._reference or os.path.samefile(where, self._reference)
+        except OSError:
+            return False
+
+    def _importable(self, where):
+        if where == self._own:
+            return True
+        code = where.endswith((".py", ".pyc", ".so", ".pth", ".zip"))
+        beside = os.path.dirname(where) in (self._folder, os.path.join(self._folder, "__pycache__"))
+        return (where.startswith(self._roots) and not beside) or (beside and code)
+
+
+def _resolved(path):
+    """A path without links; of this process's own ones (/proc/self) it keeps the name."""
+    return path if path in _USUAL else os.path.realpath(path)
+
+
+__all__ = ["Overseer", "library_folders"]

@@ -1,0 +1,144 @@
+"""What a candidate's process says of itself, parsed as the word of a stranger: whatever makes no sense
+is a Stop, and nothing is taken that is larger than it need be."""
+
+import math
+import os
+import re
+import stat
+
+import ml_dtypes
+import numpy as np
+
+_CONSTANTS = "constants.bin"
+#: Characters of a text, outputs, dimensions.
+_MOST_TEXT, _MOST_OUTPUTS, _MOST_DIMENSIONS = 4000, 4096, 32
+_CONSTANT_DTYPE = re.compile(r"[<|][biufV][1248]")
+
+
+class Stop(Exception):
+    """The evaluation ends here with a status and an error object."""
+
+    def __init__(self, status, **error):
+        super().__init__(error.get("message", status))
+        self.status, self.error = status, error
+
+
+def taken(folder, name, limit):
+    """The bytes of a file that a candidate's process left in a folder, None if there is none; Stop if
+    it is no plain file of its own, or too large."""
+    try:
+        file = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise forged(f"{name}: {problem.strerror}") from None
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(file)
+        raise forged(f"{name} is no plain file")
+    with open(file, "rb") as stream:
+        if found.st_size > limit:
+            raise Stop("memory", code="memory", message=f"{name} has {found.st_size} bytes; at most "
+                                                        f"{limit} are required")
+        return stream.read(limit)
+
+
+def forged(text):
+    """The end of an evaluation whose candidate's process did not say what recording says."""
+    return Stop("crashed", code="forged", message=f"no sense in what came of the recording ({text})")
+
+
+def read_constants(folder, described, limit):
+    """The arrays that a recorded kernel brings along, by their names in the archive: `described` by
+    the process that recorded it as {key, dtype, shape} each, one behind the other in a file."""
+    data, at, found = taken(folder, _CONSTANTS, limit) or b"", 0, {}
+    for one in _listed(described, 1 << 16):
+        key, shape = one["key"], _sizes(one["shape"])
+        if type(key) is not str or not re.fullmatch(r"const\d{1,9}", key):
+            raise forged("the name of a constant")
+        if type(one["dtype"]) is not str or not _CONSTANT_DTYPE.fullmatch(one["dtype"]):
+            raise forged("the dtype of a constant")
+        dtype = np.dtype(one["dtype"])
+        count = math.prod(shape)
+        if at + count * dtype.itemsize > len(data):
+            raise forged("a constant without its bytes")
+        found[key] = np.frombuffer(data, dtype, count, at).reshape(shape)
+        at += count * dtype.itemsize
+    return found
+
+
+def _listed(value, most):
+    """A list of JSON objects, or Stop."""
+    if type(value) is not list or len(value) > most or not all(type(v) is dict for v in value):
+        raise forged("a list of objects is required")
+    return value
+
+
+def _sizes(value, least=0):
+    """A list of whole numbers as a tuple, or Stop."""
+    if type(value) is not list or len(value) > _MOST_DIMENSIONS or not all(
+            type(n) is int and least <= n < 1 << 48 for n in value):
+        raise forged("sizes")
+    return tuple(value)
+
+
+def text_of(value):
+    """A text of a candidate's process, no longer than people read."""
+    return value[:_MOST_TEXT] if type(value) is str else repr(type(value))
+
+
+def error_of(value):
+    """An error object of a candidate's process with what an error has and nothing else."""
+    if type(value) is not dict:
+        raise forged("an error")
+    error = {k: text_of(value[k]) for k in ("code", "kind", "message", "text", "kernel_file",
+                                            "instruction") if k in value}
+    if type(value.get("kernel_line")) is int and 0 < value["kernel_line"] < 1 << 31:
+        error["kernel_line"] = value["kernel_line"]
+    return {"code": "exception", "message": "", **error}
+
+
+class Outputs:
+    """Reads the outputs that a simulation wrote, as the kernel returned them: `described` by the
+    process that recorded it, and checked here. `most_bytes`: no output may have more."""
+
+    def __init__(self, described, most_bytes):
+        self.described = [self._checked(o) for o in _listed(described, _MOST_OUTPUTS)]
+        self._most_bytes = most_bytes
+
+    @staticmethod
+    def _checked(o):
+        name, dtype = o["tensor"], o["dtype"]
+        if type(name) is not str or type(dtype) is not str:
+            raise forged("an output's name or dtype")
+        try:
+            known = np.dtype(dtype.removesuffix("_"))
+        except TypeError:
+            raise forged(f"dtype {dtype[:40]!r}") from None
+        if known.kind not in "biuf" and not hasattr(ml_dtypes, known.name):
+            raise forged(f"dtype {dtype[:40]!r}")
+        shape, strides = _sizes(o["shape"]), _sizes(o["strides"], -(1 << 48))
+        if type(o["offset"]) is not int or len(shape) != len(strides):
+            raise forged("an output's place")
+        return {"tensor": name, "dtype": known, "shape": shape, "strides": strides,
+                "offset": o["offset"]}
+
+    def read(self, path):
+        with np.load(path) as archive:
+            return [self._one(archive, o) for o in self.described]
+
+    def _one(self, archive, o):
+        if o["tensor"] not in archive.files:
+            raise forged(f"{o['tensor'][:80]} is no output")
+        dtype, count = o["dtype"], math.prod(o["shape"])
+        flat = np.ascontiguousarray(archive[o["tensor"]]).reshape(-1).view(np.uint8)
+        if count * dtype.itemsize > max(self._most_bytes, flat.size):
+            raise forged(f"an output of {count} elements")
+        last = o["offset"] + dtype.itemsize * (
+            1 + sum((n - 1) * s for n, s in zip(o["shape"], o["strides"])))
+        if min([o["offset"], *o["strides"], *o["shape"]], default=0) < 0 or last > flat.size:
+            raise Stop("error", code="bad_input", message=f"output {o['tensor'][:80]} is out of bounds")
+        words = flat[o["offset"]:last].view(f"u{dtype.itemsize}")
+        view = np.lib.stride_tricks.as_strided(
+            words, o["shape"], [s * dtype.itemsize for s in o["strides"]], writeable=False)
+        return view.copy().view(dtype)

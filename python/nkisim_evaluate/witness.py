@@ -1,0 +1,189 @@
+"""In a candidate's process: tells the process that watches it what only Python knows of it.
+
+Executed in a namespace of its own with builtins of its own (`source` in candidate.py), which no module
+leads to: nothing that a candidate rebinds changes what is told here. What leads to it (frames, the
+collector's lists) is told before it is given. Whoever changes this process's memory by other means
+can hide what is told here, and nothing else (docs/security.md).
+"""
+
+import os
+import sys
+import _thread
+
+FINISH = "nkisim_evaluate.finish"
+_FRAMES = frozenset(("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile",
+                     "sys._current_exceptions", "sys.monitoring.register_callback"))
+_HEAP = frozenset(("gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__",
+                   "sys.addaudithook"))
+_FRAMES_OF = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
+_STARTS = ("subprocess.", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "os.fork", "pty.",
+           "_posixsubprocess")
+_TALKS = ("socket.", "urllib.", "http.", "ftplib.", "smtplib.")
+_MEMORY = ("ctypes.", "mmap.")
+_CHANGES = frozenset(("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link",
+                      "os.symlink", "os.truncate", "shutil.rmtree", "shutil.copyfile"))
+_LISTS = frozenset(("os.listdir", "os.scandir", "glob.glob"))
+_OTHER = frozenset(("open", "object.__getattr__", "compile", "os.putenv", "os.unsetenv", FINISH,
+                    "nkisim_evaluate.flag", "nkisim.values_read"))
+_PREFIXES = (*_STARTS, *_TALKS, *_MEMORY)
+_EXACT = _FRAMES | _HEAP | _CHANGES | _LISTS | _OTHER
+_OURS = ("nkisim", "nki", "neuronxcc", "nkisim_evaluate", "nkisim_profile")
+_MOST = 2000  # different things told
+
+
+def _is_text(value):
+    return type(value) is str
+
+
+def _path_of(value):
+    if type(value) is bytes:
+        value = value.decode("utf-8", "replace")
+    return value if _is_text(value) else None
+
+
+def _telling(nonce, channel, leave, write=os.write):
+    """(send(bytes), tell(kind, text)): lines on the channel, each different one once."""
+    told = set()
+
+    def send(data):
+        try:
+            while data:
+                data = data[write(channel, data):]
+        except BaseException:
+            leave(1)
+
+    def tell(kind, text):
+        text = text[:1200]
+        if (kind, text) in told or len(told) > _MOST:
+            return
+        told.add((kind, text))
+        send(nonce + b" " + kind.encode() + b" " + text.encode("utf-8", "replace").hex().encode()
+             + b"\n")
+
+    return send, tell
+
+
+def _asking(own, roots, getframe=sys._getframe):
+    """(is_library(file's name), asked()): whether the candidate's own code is behind an event, and no
+    library that it uses."""
+    def is_library(name):
+        return _is_text(name) and (name.startswith(roots) and name != own
+                                   or name.startswith("<frozen "))
+
+    def passes_on(frame):
+        """Whether a library's frame gives its caller the frames that it asks for."""
+        name, function = frame.f_code.co_filename, frame.f_code.co_name
+        return is_library(name) and (name.endswith("inspect.py") or name.endswith("traceback.py")
+                                     and function in ("walk_tb", "walk_stack"))
+
+    def asked():
+        frame = getframe(3)  # above this one, judged and heard
+        while frame is not None and passes_on(frame):
+            frame = frame.f_back
+        return frame is not None and not is_library(frame.f_code.co_filename)
+
+    return is_library, asked
+
+
+def _finishing(nonce, held, modules, send, tell, leave):
+    """finish(payload): tells what was rebound or left behind, sends the payload, ends the process."""
+    loaded, variables, count, ident = sys.modules, os.environ._data, _thread._count, _thread.get_ident
+    were, threads, own_thread, module_type = dict(variables), count(), ident(), type(sys)
+
+    def rebound():
+        for space, name, value, label in held:
+            if space.get(name) is not value:
+                yield label
+        for name, module in modules.items():
+            if loaded.get(name) is not module:
+                yield f"sys.modules[{name!r}]"
+        for name, module in list(loaded.items()):
+            if _is_text(name) and name not in modules and name.split(".")[0] in _OURS and (
+                    type(module) is not module_type or module.__dict__.get("__spec__") is None):
+                yield f"sys.modules[{name!r}]"
+
+    def finish(payload):
+        for label in rebound():
+            tell("rebinds", label)
+        if count() > threads or ident() != own_thread:
+            tell("processes", "a thread started")
+        if variables != were:
+            tell("environment", "changed os.environ")
+        if type(payload) is not bytes:
+            leave(1)
+        send(nonce + b" end " + str(len(payload)).encode() + b"\n" + payload)
+        leave(0)
+
+    return finish
+
+
+def _told_of_files(event, arguments, tell):
+    path = _path_of(arguments[0]) if arguments else None
+    if path is None:
+        return
+    if event == "open":
+        mode, flags = arguments[1:3]
+        writes = _is_text(mode) and any(c in mode for c in "wax+") or (
+            type(flags) is int and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+        tell("write" if writes else "open", path)
+    else:
+        tell("list" if event in _LISTS else "change", path)
+
+
+def _told_by_name(event, arguments, tell):
+    """Events that are told whoever is behind them; whether this is one."""
+    kind = ("introspection" if event in _HEAP else
+            "environment" if event in ("os.putenv", "os.unsetenv") else
+            "processes" if event.startswith(_STARTS) else
+            "network" if event.startswith(_TALKS) else
+            "memory" if event.startswith(_MEMORY) else None)
+    if kind is not None:
+        tell(kind, event)
+    elif event == "nkisim_evaluate.flag":
+        if _is_text(arguments[0]) and _is_text(arguments[1]):
+            tell(arguments[0][:16], arguments[1])
+    elif event == "nkisim.values_read":
+        tell("reads_values", "looks at a tile's values while it is recorded")
+    else:
+        return False
+    return True
+
+
+def install(nonce, channel, own, roots, held, modules, alone):
+    """From here on events are told as lines on descriptor `channel`: nonce, kind, text in hex. `roots`:
+    where libraries are, ending in a separator; `held`: (namespace, name, value, label) that are to stay;
+    `modules`: a copy of sys.modules that is to stay as well. `alone`: nobody else sees files."""
+    leave = os._exit
+    send, tell = _telling(nonce, channel, leave)
+    is_library, asked = _asking(own, roots)
+    finish, state = _finishing(nonce, held, modules, send, tell, leave), {"busy": False}
+
+    def judged(event, arguments):
+        if event == FINISH:
+            state["busy"] = False  # a candidate's objects may have their say from here on
+            finish(arguments[0])
+        elif event in _FRAMES:
+            if asked():
+                tell("introspection", event)
+        elif event == "object.__getattr__":
+            if _is_text(arguments[1]) and arguments[1] in _FRAMES_OF and asked():
+                tell("introspection", arguments[1])
+        elif event == "compile":
+            name = _path_of(arguments[1])
+            if arguments[0] is not None and is_library(name) and asked():
+                tell("introspection", f"compile as {name}")
+        elif not _told_by_name(event, arguments, tell) and alone:
+            _told_of_files(event, arguments, tell)
+
+    def heard(event, arguments):
+        if event not in _EXACT and not event.startswith(_PREFIXES):
+            return
+        if state["busy"] and (event in _FRAMES or event == "object.__getattr__"):
+            return  # asked() asks, too
+        state["busy"] = True
+        try:
+            judged(event, arguments)
+        finally:
+            state["busy"] = False
+
+    sys.addaudithook(heard)
