@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "isa/program/op_spec.hpp"
+
 namespace nkisim::models {
 
 CollectiveKind kind_of(isa::Op op) {
@@ -59,6 +61,8 @@ CollectiveRequest request_of(const isa::Inst& inst, const isa::CollectiveWork& w
   const bool own = work.space != isa::Space::kHbm;
   const std::int64_t sources = inst.op == isa::Op::k_collective_permute_implicit_reduce ? 2 : 1;
   request.bytes = work.src_bytes / sources * static_cast<std::int64_t>(own ? cores : 1);
+  const int priority = isa::param_index(isa::spec(inst), "priority");
+  if (priority >= 0) request.priority = static_cast<int>(inst.integer(priority));
   if (request.kind == CollectiveKind::kPermute) {
     const int channels = std::max(1, work.tensors);
     request.bytes /= channels;

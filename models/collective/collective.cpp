@@ -16,6 +16,10 @@ auto& at(T& list, int i) {
   return list.at(static_cast<std::size_t>(i));
 }
 
+std::vector<double> rates_of(const Config& config, const Topology& topology) {
+  return topology.rates(config.hbm.bytes_per_ns, config.dma.engines * config.dma.bytes_per_ns);
+}
+
 void check(const CollectiveRequest& request, int ranks) {
   if (request.ranks.empty() || request.triggered.size() != request.ranks.size()) {
     isa::fail(isa::Rule::collective_model, "collective",
@@ -50,14 +54,13 @@ struct Collectives::Operation {
 Collectives::Collectives(const Config& config, int lnc, int ranks)
     : config_(config),
       topology_(config.topology, lnc, ranks),
-      planner_(config.collectives, topology_),
-      flows_(
-          topology_.rates(config.hbm.bytes_per_ns, config.dma.engines * config.dma.bytes_per_ns)) {}
+      planner_(config.collectives, topology_, rates_of(config, topology_)),
+      flows_(rates_of(config, topology_)) {}
 
 Collectives::Collectives(const Collectives& other)
     : config_(other.config_),
       topology_(other.topology_),
-      planner_(config_.collectives, topology_),
+      planner_(config_.collectives, topology_, rates_of(config_, topology_)),
       flows_(other.flows_),
       clock_(other.clock_),
       next_id_(other.next_id_),
@@ -96,10 +99,11 @@ void Collectives::add_group_leg(Operation& op) const {
   }
   leg.items.push_back({CollectivePhase::kHandshake, c.handshake});
   const double chunk = chunk_bytes(request);
-  Fs base = at(c.algorithms, static_cast<int>(op.timing.algorithm)).base;
-  for (const PlanPhase& p : planner_.plan(request, op.timing.algorithm).phases) {
+  const Choice choice = planner_.choose(request);
+  Fs base = at(c.algorithms, static_cast<int>(choice.algorithm)).base + choice.waiting;
+  for (const PlanPhase& p : planner_.plan(request, choice).phases) {
     const AlgorithmConfig& a = at(c.algorithms, static_cast<int>(p.algorithm));
-    Item item{CollectivePhase::kStep, base + p.steps * a.step + p.network_steps * c.network_step};
+    Item item{CollectivePhase::kStep, base + latency_of(p, c)};
     base = 0;
     item.loads = times(p.loads, chunk);
     item.least = flows_.alone(item.loads, p.reduces ? a.reduce_share : a.gather_share);
@@ -240,7 +244,7 @@ void Collectives::step(const Event& event) {
   if (item.least > 0) {
     note_moving(op, leg, item, event.time);
     flow_of_[next_flow_] = {event.id, event.leg};
-    flows_.start(event.time, next_flow_++, item.least, std::move(item.loads));
+    flows_.start(event.time, next_flow_++, item.least, std::move(item.loads), op.request.priority);
     return;
   }
   ++leg.item;

@@ -58,7 +58,7 @@ class Collectives {
   [[nodiscard]] CollectiveTiming alone(const CollectiveRequest& request) const;
   /// The algorithm that the config chooses.
   [[nodiscard]] Algorithm select(const CollectiveRequest& request) const {
-    return planner_.select(request);
+    return planner_.choose(request).algorithm;
   }
   [[nodiscard]] const Topology& topology() const { return topology_; }
 

@@ -57,6 +57,7 @@ struct TopologyConfig {
 struct AlgorithmConfig {
   Fs base = 0;
   Fs step = 0;
+  Fs peer = 0;                                // a mesh's, for each other chip
   double gather_share = 1, reduce_share = 1;  // of the rate of the server that bounds it
 };
 
@@ -69,6 +70,11 @@ struct SelectRule {
   bool whole_chips = false;                  // only groups with all ranks of each of their chips
   std::int64_t max_bytes = 0;                // of the larger of a rank's input and output; 0: any
   Algorithm algorithm{};
+  Algorithm or_else = Algorithm::kNone;  // taken where it is quicker
+  /// What smaller operations take, up to `above_bytes`: a larger one takes no less time than one of
+  /// so many bytes, which keeps the time from falling where the algorithm changes.
+  Algorithm after = Algorithm::kNone;
+  std::int64_t above_bytes = 0;
 };
 
 struct CollectiveConfig {

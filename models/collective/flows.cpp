@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace nkisim::models {
 namespace {
@@ -24,12 +25,13 @@ Fs Flows::alone(std::span<const ServerLoad> loads, double share) const {
   return from_ns(longest / share);
 }
 
-void Flows::start(Fs now, int id, Fs least, std::vector<ServerLoad> loads) {
+void Flows::start(Fs now, int id, Fs least, std::vector<ServerLoad> loads, int priority) {
   flows_.push_back({.id = id,
                     .least = static_cast<double>(std::max<Fs>(least, 1)),
                     .loads = std::move(loads),
                     .since = now,
-                    .end = kNever});
+                    .end = kNever,
+                    .priority = priority});
   share(now);
 }
 
@@ -51,21 +53,25 @@ void Flows::advance(Fs now, std::vector<Ended>& ended) {
   }
 }
 
-// All speeds grow together until a server is full; those that use it keep that speed, the others go
-// on growing, at most to 1.
-void Flows::share(Fs now) {
+// All speeds of one priority grow together until a server is full; those that use it keep that
+// speed, the others go on growing, at most to 1. `left`: of the servers' rates, by those that are
+// more urgent.
+void Flows::hand_out(int priority, std::map<ServerId, double>& left,
+                     std::vector<double>& speeds) const {
   std::map<ServerId, Room> rooms;
   const auto demand = [](const Flow& f, const ServerLoad& l) {
     return l.bytes / (f.least / kFsPerNs);
   };
+  std::size_t open = 0;
   for (const Flow& f : flows_) {
+    if (f.priority != priority) continue;
+    ++open;
     for (const ServerLoad& l : f.loads) {
-      Room& room = rooms.try_emplace(l.server, Room{.left = rate(l.server)}).first->second;
-      room.wanted += demand(f, l);
+      const double free = left.try_emplace(l.server, rate(l.server)).first->second;
+      rooms.try_emplace(l.server, Room{.left = free}).first->second.wanted += demand(f, l);
     }
   }
-  std::vector<double> speeds(flows_.size(), -1);
-  for (std::size_t open = flows_.size(); open > 0;) {
+  while (open > 0) {
     double speed = 1;
     for (const auto& [server, room] : rooms) {
       if (room.wanted > 0) speed = std::min(speed, room.left / room.wanted);
@@ -76,7 +82,7 @@ void Flows::share(Fs now) {
     };
     std::vector<std::size_t> settled;
     for (std::size_t i = 0; i < flows_.size(); ++i) {
-      if (speeds[i] >= 0) continue;
+      if (flows_[i].priority != priority || speeds[i] >= 0) continue;
       const std::vector<ServerLoad>& loads = flows_[i].loads;
       if (speed >= 1 || std::any_of(loads.begin(), loads.end(), full)) settled.push_back(i);
     }
@@ -92,13 +98,23 @@ void Flows::share(Fs now) {
       }
     }
   }
+  for (const auto& [server, room] : rooms) left[server] = room.left;
+}
+
+void Flows::share(Fs now) {
+  std::set<int> priorities;
+  for (const Flow& f : flows_) priorities.insert(f.priority);
+  std::map<ServerId, double> left;
+  std::vector<double> speeds(flows_.size(), -1);
+  for (const int priority : priorities) hand_out(priority, left, speeds);
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     Flow& f = flows_[i];
     if (std::abs(f.speed - speeds[i]) <= kSame) continue;  // its end stays what it was
     f.left -= f.speed * static_cast<double>(now - f.since) / f.least;
     f.since = now;
     f.speed = speeds[i];
-    f.end = now + static_cast<Fs>(std::llround(std::max(0.0, f.left) * f.least / f.speed));
+    const double rest = std::max(0.0, f.left) * f.least;
+    f.end = f.speed > kSame ? now + static_cast<Fs>(std::llround(rest / f.speed)) : kNever;
   }
 }
 

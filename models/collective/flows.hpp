@@ -1,6 +1,7 @@
 // Bandwidths that several transfers share over time.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct ServerLoad {
 
 /// Transfers under way. Each moves its loads evenly and together; where a server cannot serve all
 /// that want it, they slow down alike, and one that is held up elsewhere leaves its room to others.
+/// What is more urgent (a lower priority) takes what it can before anything less urgent does.
 class Flows {
  public:
   /// Rates of the servers in bytes per ns.
@@ -29,7 +31,7 @@ class Flows {
   [[nodiscard]] Fs alone(std::span<const ServerLoad> loads, double share) const;
   /// Begins a transfer at `now`, not before the last advance(), that takes `least` (alone()) if
   /// nobody else needs its servers.
-  void start(Fs now, int id, Fs least, std::vector<ServerLoad> loads);
+  void start(Fs now, int id, Fs least, std::vector<ServerLoad> loads, int priority = 0);
   /// When the next one ends if none is started before; kNever without any.
   [[nodiscard]] Fs next() const;
   /// Appends those that have ended, in the order of their ends.
@@ -44,8 +46,10 @@ class Flows {
     double left = 1;   // of the transfer, at `since`
     double speed = 0;  // 1: as if alone
     Fs since, end;
+    int priority = 0;
   };
   void share(Fs now);
+  void hand_out(int priority, std::map<ServerId, double>& left, std::vector<double>& speeds) const;
   [[nodiscard]] double rate(ServerId server) const {
     return rates_.at(static_cast<std::size_t>(server));
   }

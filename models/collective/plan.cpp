@@ -121,6 +121,44 @@ void add_doubling(const GroupShape& group, LoadSum& sum) {
   }
 }
 
+// Links of each of the group's chips to others of it: empty unless all have as many and reach each
+// other over them, as those of a rectangle of a torus.
+std::vector<std::vector<ServerId>> links_within(const Topology& topology, const GroupShape& group) {
+  const std::size_t n = group.chips.size();
+  std::vector<std::vector<ServerId>> links(n);
+  std::vector<std::size_t> reached = {0};
+  std::vector<bool> seen(n);
+  seen[0] = true;
+  for (std::size_t next = 0; next < reached.size(); ++next) {
+    const std::size_t a = reached[next];
+    for (std::size_t b = 0; b < n; ++b) {
+      const std::vector<ServerId> way = topology.route(group.chips[a], group.chips[b]);
+      if (way.size() != 1) continue;
+      links[a].push_back(way.front());
+      if (!seen[b]) reached.push_back(b);
+      seen[b] = true;
+    }
+  }
+  const bool alike = std::all_of(links.begin(), links.end(), [&](const auto& own) {
+    return !own.empty() && own.size() == links.front().size();
+  });
+  if (reached.size() != n || !alike) links.clear();
+  return links;
+}
+
+// Doubling in an order of its own for each rank of a chip, so that all links are in use alike.
+bool add_balanced_doubling(const Topology& topology, const GroupShape& group, LoadSum& sum) {
+  if (!std::has_single_bit(group.chips.size())) return false;
+  const std::vector<std::vector<ServerId>> links = links_within(topology, group);
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const double bytes = ranks_of(group) - group.on_chip[i];
+    for (const ServerId link : links[i]) {
+      sum.add(link, bytes / static_cast<double>(links[i].size()));
+    }
+  }
+  return !links.empty();
+}
+
 void add_links(const Topology& topology, const GroupShape& group, Algorithm algorithm,
                LoadSum& sum) {
   const bool balanced = group.whole_instances && group.instances == 1;
@@ -128,7 +166,7 @@ void add_links(const Topology& topology, const GroupShape& group, Algorithm algo
   if (algorithm == Algorithm::kMesh) {
     add_mesh(group, sum);
   } else if (algorithm == Algorithm::kRdh && !balanced) {
-    add_doubling(group, sum);
+    if (!add_balanced_doubling(topology, group, sum)) add_doubling(group, sum);
   } else {
     add_ring(topology, group, sum);
   }
@@ -139,7 +177,10 @@ PlanPhase phase(const Topology& topology, const GroupShape& group, Algorithm alg
   LoadSum sum(topology);
   add_touches(topology, group, touches, hbm, sum);
   add_links(topology, group, algorithm, sum);
-  return {.algorithm = algorithm, .steps = steps_of(group, algorithm), .loads = sum.loads()};
+  return {.algorithm = algorithm,
+          .steps = steps_of(group, algorithm),
+          .peers = algorithm == Algorithm::kMesh ? chips_of(group) - 1 : 0,
+          .loads = sum.loads()};
 }
 
 }  // namespace
@@ -202,7 +243,8 @@ std::vector<PlanPhase> reduce_phases(const Topology& topology, const GroupShape&
   return phases;
 }
 
-PlanPhase exchange_phase(const Topology& topology, const GroupShape& group, bool hbm) {
+PlanPhase exchange_phase(const Topology& topology, const GroupShape& group, Algorithm algorithm,
+                         bool hbm) {
   LoadSum sum(topology);
   const double others = ranks_of(group) - 1;
   add_touches(topology, group, {2 * others, others}, hbm, sum);
@@ -211,7 +253,13 @@ PlanPhase exchange_phase(const Topology& topology, const GroupShape& group, bool
       if (a != b) sum.send(group.chips[a], group.chips[b], group.on_chip[a] * group.on_chip[b]);
     }
   }
-  return {.algorithm = Algorithm::kMesh, .steps = 1, .loads = sum.loads()};
+  if (algorithm != Algorithm::kRdh) {
+    return {.algorithm = algorithm, .steps = 1, .loads = sum.loads()};
+  }
+  const bool on_chip = chips_of(group) == 1;
+  return {.algorithm = on_chip ? Algorithm::kOnChip : algorithm,
+          .steps = on_chip ? 1 : steps_of(group, algorithm) + 1,
+          .loads = sum.loads()};
 }
 
 }  // namespace nkisim::models

@@ -12,6 +12,7 @@ namespace nkisim::models {
 struct PlanPhase {
   Algorithm algorithm{};  // whose constants it has
   int steps = 0, network_steps = 0;
+  int peers = 0;  // chips that each one writes to, in a mesh
   bool reduces = false;
   std::vector<ServerLoad> loads;
 };
@@ -48,7 +49,8 @@ std::vector<PlanPhase> gather_phases(const Topology& topology, const GroupShape&
                                      Algorithm algorithm, bool hbm);
 std::vector<PlanPhase> reduce_phases(const Topology& topology, const GroupShape& group,
                                      Algorithm algorithm, bool hbm);
-/// Every rank sends one byte to every other.
-PlanPhase exchange_phase(const Topology& topology, const GroupShape& group, bool hbm);
+/// Every rank sends one byte to every other: as a mesh, or with the steps and shares of kRdh.
+PlanPhase exchange_phase(const Topology& topology, const GroupShape& group, Algorithm algorithm,
+                         bool hbm);
 
 }  // namespace nkisim::models

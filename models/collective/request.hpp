@@ -18,6 +18,7 @@ struct CollectiveRequest {
   isa::Dtype dtype{};
   isa::Space memory = isa::Space::kHbm;  // of sources and destinations
   int stream = 0;
+  int priority = 0;  // of its data: 0 goes first, 3 last
   /// When each rank's trigger instruction ended; its sources are ready and its destinations free.
   std::vector<Fs> triggered{};
   /// kPermute: (source, target) positions; of an implicit one, the ring's neighbours.

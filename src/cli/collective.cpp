@@ -31,6 +31,8 @@ void options(po::options_description& named, po::positional_options_description&
       "sbuf", "sources and destinations in SBUF instead of HBM")(
       "repeat", po::value<int>()->default_value(1),
       "operations, all triggered at once: times are the mean of one")(
+      "in-graph",
+      "as an operation of a compiled graph, whose buffers are known to be free: no handshake")(
       "skew", po::value<double>()->default_value(0), "ns by which the last rank comes late")(
       "set", po::value<std::vector<std::string>>(), "path=value: override one number");
   hidden.add_options()("words", po::value<std::vector<std::string>>());
@@ -183,7 +185,8 @@ void print(const nlohmann::ordered_json& r) {
 int run(const Args& args) {
   const std::vector<std::string> words = texts(args, "words");
   if (words.size() != 2) usage(isa::Rule::option_value, "collective takes an operation and a size");
-  const models::Config config = load_config(args["target"].as<std::string>(), texts(args, "set"));
+  models::Config config = load_config(args["target"].as<std::string>(), texts(args, "set"));
+  if (given(args, "in-graph")) config.collectives.handshake = 0;
   const int ranks = args["ranks"].as<int>();
   const int lnc =
       given(args, "lnc") ? args["lnc"].as<int>() : std::min(2, config.topology.cores_per_stack);

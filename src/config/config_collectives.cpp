@@ -26,15 +26,15 @@ double share(ConfigReader& in, const std::string& key) {
   return s;
 }
 
-models::Algorithm algorithm(const ConfigReader& in, const std::string& text) {
+models::Algorithm algorithm(const ConfigReader& in, const std::string& text,
+                            const std::string& key = "algorithm") {
   for (int a = 0; a < models::kAlgorithms; ++a) {
     const auto known = static_cast<models::Algorithm>(a);
     if (models::name(known) == text && known < models::Algorithm::kNone &&
         known != models::Algorithm::kOnChip)
       return known;
   }
-  in.fail("algorithm",
-          "\"" + text + "\" is not one of mesh, rdh, kangaring, ring, direct, hierarchical");
+  in.fail(key, "\"" + text + "\" is not one of mesh, rdh, kangaring, ring, direct, hierarchical");
 }
 
 std::uint32_t kinds(ConfigReader& in) {
@@ -52,6 +52,13 @@ std::uint32_t kinds(ConfigReader& in) {
   return mask == 0 ? ~0U : mask;
 }
 
+// Another algorithm of a row; "none" takes back what a config inherits.
+models::Algorithm other_algorithm(ConfigReader& in, const std::string& key) {
+  if (!in.has(key)) return models::Algorithm::kNone;
+  const std::string text = in.choice(key);
+  return text == "none" ? models::Algorithm::kNone : algorithm(in, text, key);
+}
+
 models::SelectRule select_rule(ConfigReader in) {
   models::SelectRule r;
   r.id = in.text("id");
@@ -64,6 +71,10 @@ models::SelectRule select_rule(ConfigReader in) {
   r.max_bytes = static_cast<std::int64_t>(in.number_or("max_bytes", 0));
   if (r.max_bytes < 0) in.fail("max_bytes/value", "at least 0 is required");
   r.algorithm = algorithm(in, in.choice("algorithm"));
+  r.or_else = other_algorithm(in, "or_else");
+  r.after = other_algorithm(in, "after");
+  r.above_bytes = static_cast<std::int64_t>(in.number_or("above_bytes", 0));
+  if (r.above_bytes < 0) in.fail("above_bytes/value", "at least 0 is required");
   in.finish();
   return r;
 }
@@ -72,6 +83,7 @@ models::AlgorithmConfig algorithm_config(ConfigReader in) {
   models::AlgorithmConfig a;
   a.base = in.time("base");
   a.step = in.time("step");
+  a.peer = in.time_or_zero("peer");
   a.gather_share = share(in, "gather_share");
   a.reduce_share = share(in, "reduce_share");
   in.finish();

@@ -244,6 +244,93 @@ TEST_CASE("a permute waits only for the ranks it exchanges with") {
   CHECK(late.ranks[0].end == from_ns(3000 + 500 + 1000 + 2000 + 4000 + 1000));
 }
 
+TEST_CASE("what is more urgent goes first") {
+  const Config c = config();
+  CollectiveRequest other = gather({0, 1, 2, 3}, 7'000'000);  // 60 us of data, as the first one
+  other.stream = 1;
+  for (const int priority : {0, 3}) {
+    other.priority = priority;
+    const auto two = all(c, 4, {gather({0, 1, 2, 3}, 7'000'000), other});
+    CHECK(two[0].ranks[0].end == from_ns(7500 + (priority == 0 ? 120'000 : 60'000)));
+    CHECK(two[1].ranks[0].end == from_ns(7500 + 120'000));
+  }
+}
+
+TEST_CASE("of two algorithms the quicker one is taken") {
+  Config c = config();
+  SelectRule& rule = c.collectives.select.front();
+  rule.algorithm = Algorithm::kMesh;
+  rule.or_else = Algorithm::kRing;  // of 4 ranks: 3 steps instead of 1, and the same bytes
+  c.collectives.algorithms[static_cast<std::size_t>(Algorithm::kMesh)].gather_share = 0.5;
+  const Collectives world(c, 2, 4);
+  // 3 chunks of n bytes read and written at 700 B/ns, or at half of it: 4 us more in steps are made
+  // good from 6 n / 700 = 4000 on.
+  CHECK(world.select(gather({0, 1, 2, 3}, 466'000)) == Algorithm::kMesh);
+  CHECK(world.select(gather({0, 1, 2, 3}, 467'000)) == Algorithm::kRing);
+}
+
+TEST_CASE("no operation is quicker than a smaller one by another algorithm") {
+  Config c = config();
+  SelectRule later = c.collectives.select.front();
+  c.collectives.select.front().max_bytes = 4 * 7'000'000;  // of output
+  later.id = "later";
+  later.algorithm = Algorithm::kKangaRing;
+  later.after = Algorithm::kRing;
+  later.above_bytes = 4 * 7'000'000;
+  c.collectives.select.push_back(later);
+  const Collectives world(c, 2, 4);
+  const Fs most = from_ns(500 + 1000 + 6000 + 60'000);
+  CHECK(world.alone(gather({0, 1, 2, 3}, 7'000'000)).ranks[0].end == most);
+  // KangaRing: one step, and 3/4 of the bytes: 2 us and 45 us of 7 MB, 60 us of 28/3 MB.
+  CHECK(world.alone(gather({0, 1, 2, 3}, 7'000'001)).ranks[0].end == most);
+  CHECK(world.alone(gather({0, 1, 2, 3}, 9'800'000)).ranks[0].end == most);
+  CHECK(world.alone(gather({0, 1, 2, 3}, 14'000'000)).ranks[0].end ==
+        from_ns(500 + 1000 + 2000 + 90'000));
+}
+
+TEST_CASE("ranks of part of a torus double over all links that they have among them") {
+  Config c = config();
+  c.collectives.select.front().algorithm = Algorithm::kRdh;
+  const auto most_of_links = [&](int ranks) {
+    std::vector<int> group;
+    for (int r = 0; r < ranks; ++r) group.push_back(r);
+    const Collectives world(c, 2, 64);
+    double most = 0;
+    for (const ServerLoad& l : world.alone(gather(group, 1)).loads) {
+      if (world.topology().server_name(l.server).find("link") == std::string::npos) continue;
+      most = std::max(most, l.bytes);
+    }
+    return most;
+  };
+  // Each chip gets the chunks of all others.
+  CHECK(most_of_links(8) == Approx(4));          // two chips, one link
+  CHECK(most_of_links(16) == Approx(12.0 / 2));  // a ring of four
+  CHECK(most_of_links(32) == Approx(28.0 / 3));  // two rings, joined
+  CHECK(most_of_links(64) == Approx(63.0 / 4));
+}
+
+TEST_CASE("two levels lie between the instances of several servers") {
+  Config c = config();
+  c.topology.instances_per_server = 2;
+  SelectRule between = c.collectives.select.front();
+  between.id = "between";
+  between.min_instances = 2;
+  between.algorithm = Algorithm::kHierarchical;
+  c.collectives.select.insert(c.collectives.select.begin(), between);
+  std::vector<int> group;
+  for (int r = 0; r < 256; r += 64) group.push_back(r);  // a rank of each of four instances
+  const Collectives world(c, 2, 256);
+  const CollectiveTiming t = world.alone(gather(group, 1'000'000));
+  REQUIRE(t.parts.size() == 3);
+  // Between the servers a step of 15 us and 1 MB at 10 B/ns, then between the instances of each a
+  // step of 2 us and 2 MB at 50; within an instance the rank is alone.
+  CHECK(t.parts[0].latency == from_ns(15'000));
+  CHECK(t.parts[0].data == from_ns(100'000));
+  CHECK(t.parts[1].latency == from_ns(2000));
+  CHECK(t.parts[1].data == from_ns(40'000));
+  CHECK(t.ranks[0].end == from_ns(500 + 1000 + 15'000 + 100'000 + 2000 + 40'000));
+}
+
 TEST_CASE("transfers that want the same server slow down alike") {
   Flows flows({100, 100});
   const std::vector<ServerLoad> half = {{0, 50'000}};  // at 50 B/ns for 1000 ns
