@@ -15,6 +15,12 @@ def all_gather(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: An
 def all_gather_v(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, metadata_tensor: Tensor, recv_counts_known: bool = ..., has_rdispls: bool = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """all_gather_v: Every rank of a group gets a block of elements from all of them, each of its own length."""
 
+def all_gather_v_prepare(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = ..., has_rdispls: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
+    """Sets up an all_gather_v ahead of its data; all_gather_v_trigger carries it out."""
+
+def all_gather_v_trigger(prepare_instr: Any, name: str | None = ...) -> Any:
+    """Carries out the all_gather_v that the prepare before it has set up."""
+
 def all_reduce(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, op: Any, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """all_reduce: Reduces tensors over the ranks of a group; every rank gets the result."""
 
@@ -23,6 +29,12 @@ def all_to_all(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: An
 
 def all_to_all_v(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, metadata_tensor: Tensor, recv_counts_known: bool = ..., has_rdispls: bool = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """all_to_all_v: Every rank of a group sends a block of elements of its own length to each of them."""
+
+def all_to_all_v_prepare(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = ..., has_rdispls: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
+    """Sets up an all_to_all_v ahead of its data; all_to_all_v_trigger carries it out."""
+
+def all_to_all_v_trigger(prepare_instr: Any, name: str | None = ...) -> Any:
+    """Carries out the all_to_all_v that the prepare before it has set up."""
 
 def collective_permute(srcs: Sequence[Tensor], dsts: Sequence[Tensor], source_target_pairs: Any, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """collective_permute: Sends tensors from ranks to ranks that the program names."""

@@ -8,7 +8,7 @@ import inspect
 import os
 
 from ..record.recorder import current
-from ..values.errors import KernelValueError, fail, fail_on, strict
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, strict
 from ..values.nkiobject import NKIObject
 from ..values.storage import shared_hbm
 from . import instructions as isa
@@ -132,6 +132,50 @@ def _check_one_core(recorder, given):
                    " (documented)", 33)
 
 
+# ---- in two parts --------------------------------------------------------------------------------
+def _prepare(name):
+    """The function that sets up `name` ahead of its data. The whole operation is recorded at the trigger:
+    values are those of the device, and no time is saved."""
+    signature = inspect.signature(globals()[name])
+
+    def call(*args, **kwargs):
+        recorder = current()
+        given = dict(signature.bind(*args, **kwargs).arguments)
+        given.pop("name", None)
+        open_one = recorder.prepared.get(recorder.core)
+        if open_one is not None:
+            fail("block_structure", f"{open_one[0]}_prepare has no trigger yet; its trigger before another "
+                 "prepare is required", f"{name}_prepare", KernelValueError)
+        recorder.prepared[recorder.core] = (name, given)
+        return INSTRUCTION
+
+    call.__name__, call.__signature__ = f"{name}_prepare", signature
+    call.__doc__ = f"Sets up an {name} ahead of its data; {name}_trigger carries it out."
+    return call
+
+
+def _trigger(whole):
+    """The function that carries out what its prepare has set up, with that one's arguments."""
+    def call(prepare_instr, name=None):
+        recorder = current()
+        if not isinstance(prepare_instr, NkiInstruction):
+            fail_on("tensor_required", "prepare_instr", type(prepare_instr).__name__,
+                    f"what {whole}_prepare returned", f"{whole}_trigger", KernelTypeError)
+        kind, given = recorder.prepared.pop(recorder.core, (None, None))
+        if kind != whole:
+            fail("block_structure", f"prepare_instr is not what the last {whole}_prepare returned, or it is "
+                 "triggered already; one trigger after each prepare is required", f"{whole}_trigger",
+                 KernelValueError)
+        return globals()[whole](**given, name=name)
+
+    call.__name__ = f"{whole}_trigger"
+    call.__doc__ = f"Carries out the {whole} that the prepare before it has set up."
+    return call
+
+
 for _line in _SIGNATURES.strip().splitlines():
     globals()[_line.split("(")[0]] = _forward(_line)
-__all__ = ["NKIObject", "NkiInstruction", "ReplicaGroup", *(s.split("(")[0] for s in _SIGNATURES.split("\n") if s)]
+_SPLIT = [f"{_name}_{_part}" for _name in _COUNTED for _part in ("prepare", "trigger")]
+for _name in _COUNTED:
+    globals()[f"{_name}_prepare"], globals()[f"{_name}_trigger"] = _prepare(_name), _trigger(_name)
+__all__ = [*_SPLIT, "NKIObject", "NkiInstruction", "ReplicaGroup", *(s.split("(")[0] for s in _SIGNATURES.split("\n") if s)]

@@ -86,6 +86,7 @@ class Recorder:
         self.printed = []
         self.placed = False
         self.instances = None     # of the launch
+        self.prepared = {}        # core -> (name, arguments) of a collective that waits for its trigger
         self._kept = {}           # class -> what a room above keeps of this recording
 
     def of(self, kind):

@@ -14,7 +14,7 @@ import warnings
 
 from ..values.errors import CORE_SDK, PACKAGE_DIRS, is_strict, parser_frontend, sdk, sdk_chosen
 from ..values.storage import shared_hbm
-from . import names
+from . import defects, names
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
 _STATEMENTS = {
@@ -44,6 +44,12 @@ def check_release(program):
     """Warns of every recorded instruction that the compiler of NKISIM_SDK refuses."""
     for file, line, message in dict.fromkeys(program.refusals(f"2.{min(sdk(), CORE_SDK)}")):
         warnings.warn_explicit(message, SyntaxWarning, file or "nkisim", line)
+
+
+def check_defects(program):
+    """Warns where a compiled program meets what the release is known to get wrong."""
+    for file, line, message in defects.found(program, sdk()):
+        warnings.warn_explicit(message, SyntaxWarning, file, line)
 
 
 def check_dialect(function, dialect):

@@ -57,6 +57,9 @@ def prepare(function, args, kwargs, grid, options, dialect=NKI):
     elif dialect.reads_source:
         strict.tell_names(function)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
+    for name, _ in recorder.prepared.values():
+        raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="block_structure",
+                    instruction=f"{name}_prepare", **_definition(function))
     recorder.program.finish()
     spans = recorder.program.lifetimes()
     written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
@@ -71,6 +74,8 @@ def prepare(function, args, kwargs, grid, options, dialect=NKI):
     inspecting.begin(options)
     result = Result(recorder, options, getattr(function, "__name__", "kernel"))
     result.compiled = compile_program(recorder, options)
+    if checked:
+        strict.check_defects(recorder.program)
     result.peak = result.compiled.peak
     recorder.placed = True
     return Prepared(recorder, returned, arguments, written, result)

@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+import re
 import warnings
 
 import numpy as np
 import pytest
 
 import nkisim
+from nkisim.record import defects
 from running import ROOT, cli
 
 nkisim.install()
@@ -305,3 +307,70 @@ def test_an_unknown_release_is_an_error(monkeypatch):
     monkeypatch.setenv("NKISIM_SDK", "3.0")
     with pytest.raises(nkisim.Error, match="NKISIM_SDK"):
         nkisim.run(clean, X)
+
+
+# ---- known defects (record/defects.json) -----------------------------------------------------------
+def nested(outer=1, inner=1):
+    def body(i):
+        nl.fori_loop(0, inner, lambda j: nisa.memset(nl.ndarray((1, 1), nl.float32, nl.sbuf), 0))
+
+    def kernel(x):
+        nl.fori_loop(0, outer, body)
+        return clean(x)
+
+    return kernel
+
+
+def biased(function, bias=None):
+    def kernel(x):
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.dma_copy(tile, x)
+        column = nl.ndarray((x.shape[0], 1), nl.float32, nl.sbuf)
+        nisa.memset(column, 1)
+        nisa.activation(tile, function, tile, bias=column if bias is None else bias)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    return kernel
+
+
+def far_from_chip(x):
+    tile, at = nl.ndarray((8, 8), nl.float32, nl.sbuf), nl.ndarray((1, 1), nl.int32, nl.sbuf)
+    nisa.memset(tile, 0)
+    nisa.memset(at, 2)
+    out = nl.ndarray((4, 4), nl.float32, nl.shared_hbm)
+    nisa.dma_copy(out, tile.ap([[8, 4], [1, 4]], scalar_offset=at, indirect_dim=1))
+    return out
+
+
+@pytest.mark.parametrize("kernel, options, issue, releases", [
+    (nested(), {"target": "trn2"}, "sdk#1388", ["2.32"]),
+    (nested(), {"target": "trn2", "grid": 2}, "sdk#1388", []),
+    (nested(), {"target": "trn1"}, "sdk#1388", []),
+    (nested(), {"target": "trn1"}, "sdk#1346", SDKS[:4]),
+    (biased(nl.copy), {}, "sdk#1296", SDKS),
+    (biased(nl.relu), {}, "sdk#1296", []),
+    (far_from_chip, {}, "sdk#1373", ["2.31"])],
+    ids=["no grid", "a grid", "one core", "nested", "bias of copy", "bias of relu", "dynamic tile"])
+def test_known_defects_are_named_with_what_avoids_them(kernel, options, issue, releases, monkeypatch):
+    for sdk in SDKS:
+        found = [s for s in strictly(monkeypatch, sdk, kernel, X, **options) if issue in s]
+        assert bool(found) == (sdk in releases), (sdk, found)
+        assert all("avoids it" in s for s in found)
+
+
+def test_every_row_of_the_table_of_defects_has_a_test():
+    tested = set(re.findall(r'"(sdk#\d+)"', pathlib.Path(__file__).read_text()))
+    assert {row["issue"] for row in defects.table()} == tested
+
+
+def test_a_defect_is_told_at_the_kernels_line(monkeypatch):
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", "2.31")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        nkisim.run(far_from_chip, X)
+    [found] = [w for w in caught if "sdk#1373" in str(w.message)]
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    assert "dma_copy(out, tile.ap(" in lines[found.lineno - 1]

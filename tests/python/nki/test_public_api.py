@@ -25,10 +25,6 @@ LINES = [line.split(" ", 2) for line in
 
 ABSENT = {
     "nki.language int64": "64-bit scalars are not simulated",
-    "nki.collectives all_gather_v_prepare": "collectives in two parts are not simulated",
-    "nki.collectives all_gather_v_trigger": "collectives in two parts are not simulated",
-    "nki.collectives all_to_all_v_prepare": "collectives in two parts are not simulated",
-    "nki.collectives all_to_all_v_trigger": "collectives in two parts are not simulated",
     "neuronxcc.nki FrameworkKernel": "makes the compiler's input for an XLA custom call",
     "neuronxcc.nki.isa attention_kernel": "a kernel inside AWS's compiler, without public source",
     "neuronxcc.nki.kernels add_kernel_nx8x128x512": "2.21 listed it without a word",

@@ -33,7 +33,8 @@ def said(monkeypatch, kernel, sdk, on="1", kind=SyntaxWarning):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         nkisim.run(kernel, X)
-    return [str(w.message) for w in caught if w.category is kind]
+    return [str(w.message) for w in caught
+            if w.category is kind and "known defect" not in str(w.message)]  # test_gate.py's matter
 
 
 def _arange(x):

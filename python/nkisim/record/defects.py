@@ -1,0 +1,90 @@
+"""Known defects of AWS's compiler and device by release (defects.json), looked for in a recorded program."""
+
+import functools
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+
+@functools.cache
+def table():
+    """The rows of defects.json."""
+    text = (Path(__file__).parent / "defects.json").read_text(encoding="utf-8")
+    return json.loads(text)["defects"]
+
+
+class _Seen:
+    """What a pattern looks at: an instruction's line of the trace, and the program around it."""
+
+    def __init__(self, header, spaces):
+        self.cores, self.target = header.get("cores", 1), header["target"]
+        self.spaces = spaces  # of the tensors
+        self.loops = {}       # core -> open ones
+        self.inst = {}
+
+    @property
+    def begins_loop(self):
+        return self.inst["i"] in ("loop_begin", "while_begin")
+
+    def step(self):
+        core = self.inst.get("core", 0)
+        change = self.begins_loop - (self.inst["i"] in ("loop_end", "while_end"))
+        self.loops[core] = self.loops.get(core, 0) + change
+
+
+def loop_without_grid(seen):
+    """Chips whose cores work in pairs by default (LNC 2) compile a kernel without a grid for the pair."""
+    return seen.begins_loop and seen.cores == 1 and seen.target in ("trn2", "trn3")
+
+
+def nested_loop(seen):
+    return seen.begins_loop and seen.loops.get(seen.inst.get("core", 0), 0) > 0
+
+
+def biased_copy(seen):
+    return seen.inst["i"] == "activation" and seen.inst.get("op") == "copy" and (
+        seen.inst.get("bias") not in (None, 0, 0.0))
+
+
+def dynamic_dma_on_chip(seen):
+    if seen.inst["i"] != "dma_copy":
+        return False
+    operands = [seen.inst[p] for p in ("dst", "src") if isinstance(seen.inst.get(p), dict)]
+    return any(o.get("dynamic") and seen.spaces.get(re.split(r"\[", o["tensor"])[0]) != "hbm"
+               for o in operands)
+
+
+_PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip)}
+
+
+def _lines(program):
+    """The program as it was recorded, line by line of its trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.jsonl")
+        program.save(path, "kernel", "", {}, False)
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
+
+
+def found(program, release):
+    """(file, line, message) of each defect that SDK 2.`release` has and the program meets, at the first
+    instruction that does."""
+    rows = [row for row in table() if row["first"] <= release and (release <= row["last"] or not row["last"])]
+    seen, spaces = None, {}
+    for line in _lines(program) if rows else ():
+        if "tensor" in line and "i" not in line:
+            spaces[line["tensor"]["name"]] = line["tensor"]["space"]
+        elif "i" not in line:
+            seen = seen or _Seen(line, spaces)
+        else:
+            seen.inst = line
+            for row in [r for r in rows if _PATTERNS[r["pattern"]](seen)]:
+                rows.remove(row)
+                file, _, number = line.get("loc", "nkisim:0").rpartition(":")
+                yield file, int(number or 0), (
+                    f"{line['i']}: the compiler of SDK 2.{release} {row['says']} (known defect: "
+                    f"{row['issue']}); {row['instead']} avoids it")
+            seen.step()
