@@ -1,6 +1,7 @@
 #include "models/collective/collective.hpp"
 
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 
 #include "models/collective/plan.hpp"
@@ -291,9 +292,11 @@ TEST_CASE("no operation is quicker than a smaller one by another algorithm") {
 TEST_CASE("ranks of part of a torus double over all links that they have among them") {
   Config c = config();
   c.collectives.select.front().algorithm = Algorithm::kRdh;
-  const auto most_of_links = [&](int ranks) {
+  const auto most_of_links = [&](const std::vector<int>& chips) {
     std::vector<int> group;
-    for (int r = 0; r < ranks; ++r) group.push_back(r);
+    for (const int chip : chips) {
+      for (int r = 0; r < 4; ++r) group.push_back(4 * chip + r);
+    }
     const Collectives world(c, 2, 64);
     double most = 0;
     for (const ServerLoad& l : world.alone(gather(group, 1)).loads) {
@@ -303,10 +306,14 @@ TEST_CASE("ranks of part of a torus double over all links that they have among t
     return most;
   };
   // Each chip gets the chunks of all others.
-  CHECK(most_of_links(8) == Approx(4));          // two chips, one link
-  CHECK(most_of_links(16) == Approx(12.0 / 2));  // a ring of four
-  CHECK(most_of_links(32) == Approx(28.0 / 3));  // two rings, joined
-  CHECK(most_of_links(64) == Approx(63.0 / 4));
+  CHECK(most_of_links({0, 1}) == Approx(4));                           // one link
+  CHECK(most_of_links({0, 1, 2, 3}) == Approx(12.0 / 2));              // a ring of four
+  CHECK(most_of_links({0, 1, 2, 3, 4, 5, 6, 7}) == Approx(28.0 / 3));  // two rings, joined
+  std::vector<int> all(16);
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(most_of_links(all) == Approx(63.0 / 4));
+  // No rectangle: 1 to 2 carries what 0 sends to 2 and 1 to 6, 8 chunks each.
+  CHECK(most_of_links({0, 1, 2, 6}) == Approx(16));
 }
 
 TEST_CASE("two levels lie between the instances of several servers") {
