@@ -155,13 +155,13 @@ class _Streams:
         self.limit = {channel: _RESULT_BYTES, output: _PRINTED_BYTES}
         self.seen = {channel: 0, output: 0}
         self._control, self._overseer, self._listener = control, overseer, None
-        self._poll = select.poll()
+        self._poll, self._open = select.poll(), 2
         for end in (channel, output, control.fileno()):
             self._poll.register(end, select.POLLIN)
 
     def drain(self, seconds):
-        """Whether anything came, or more may."""
-        ready = self._poll.poll(max(seconds, 0) * 1000)
+        """Whether anything came. Where nothing can come any more it waits as long as an end takes."""
+        ready = self._poll.poll(max(seconds if self._open else min(seconds, 0.002), 0) * 1000)
         for end, events in ready:
             if end == self._listener:
                 if events & select.POLLIN:
@@ -187,6 +187,7 @@ class _Streams:
         data = os.read(end, 1 << 20)
         if not data:
             self._poll.unregister(end)
+            self._open -= 1
         self.seen[end] += len(data)
         room = self.limit[end] - len(self.kept[end])
         self.kept[end] += data[:max(room, 0)]
