@@ -210,6 +210,8 @@ def test_the_table_says_what_the_pages_list():
     assert "2.33" in names.lacks("nki.language", "tiles", 32)
     assert names.releases("nki.isa", "topk") == "2.32 to 2.33"
     assert "neuronxcc.nki.language" in names.lacks("nki.language", "arange", 33)
+    assert names.lacks("nki.isa", "tensor_copy_dynamic_src", 27) is None
+    assert "those of 2.27 do" in names.lacks("nki.isa", "tensor_copy_dynamic_src", 30)
     assert "no page" in names.lacks("nki.language", "arith_shift_right", 33)
     assert "precise_schedule" not in (names.keywords("nki.language", "affine_range", 33) or ())
 
