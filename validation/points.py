@@ -13,6 +13,7 @@ from programs import laws, matmul, single, vector
 # (docs/evidence.md): both trn2 values are from the two device profiles in profiles/.
 BENCHMARK = 7.8         # nki.benchmark latency less the kernel body: 7.0 and 8.6
 PROFILE = {"trn2": 15.35,  # total_time before the body (13.66) and after it (1.69)
+           "trn3": 15.35,  # as trn2 (assumed)
            "trn1": 17.0}   # "about 13 us start, 4 us teardown" in the Mamba profiles
 PEAK = {"trn2": 78.6432e6}  # bf16 flop per us: 128 x 128 x 2 x 2.4 GHz
 

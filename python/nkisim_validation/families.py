@@ -22,6 +22,10 @@ FAMILIES = (
     ("attention", "trn2-fusion-attn-", r"(fp32|bf16)-s\d+"),
     ("attention", "trn2-fusion-trace-", r"(fp32|bf16)_s\d+"),
     ("fused MLP", "trn2-fusion-mlp-", r".*"),
+    ("decode MoE in FP8, trn3", "trn3-decode-moe-fp8-", r""),
+    ("decode MoE in FP8, trn2", "trn2-decode-moe-fp8-", r""),
+    ("decode MoE in BF16, trn2", "trn2-decode-moe-bf16-", r""),
+    ("decode attention, trn2", "trn2-decode-attn-", r""),
 )
 _SAME_TASK = {"v1-4096": "seq512"}  # Mamba v1 is measured with 512 steps only
 
@@ -53,12 +57,17 @@ def spearman(a, b):
 APART = 0.03
 
 
+def apart(a, b):
+    """Whether two measured latencies have an order."""
+    return abs(a - b) > APART * min(a, b)
+
+
 def ordered(rows):
     """rows: (task, measured, simulated). (pairs of one task that are ordered as measured, all such
     pairs); pairs measured alike have no order."""
     right = pairs = 0
     for (a, ma, sa), (b, mb, sb) in combinations(rows, 2):
-        if a == b and abs(ma - mb) > APART * min(ma, mb):
+        if a == b and apart(ma, mb):
             pairs += 1
             right += (ma < mb) == (sa < sb) and sa != sb
     return right, pairs
@@ -126,7 +135,8 @@ def markdown(rows):
 
 
 def lines(rows):
-    """The rows for a terminal."""
-    return [f"{r['family']:22} {r['kernels']:3} kernels  mean {r['now']['mean']:5.1f} %  Spearman "
+    """The rows for a terminal; all are stored."""
+    return ["kernels from source, stored:"] + [
+            f"{r['family']:22} {r['kernels']:3} kernels  mean {r['now']['mean']:5.1f} %  Spearman "
             f"{_rank(r['before'])} before, {_rank(r['after'])} now; versions of one task ordered right "
             f"{_pairs(r['before'])}, {_pairs(r['after'])}" for r in rows]

@@ -116,21 +116,35 @@ def summary(rows):
         groups.setdefault((name, hardware, part), []).append((row, error))
     keys = sorted(groups, key=lambda key: [o.index(k) if k in o else len(o)
                                            for o, k in zip(order, key)])
-    return [{"set": k[0], "hardware": k[1], "part": k[2], **spread(groups[k])} for k in keys]
+    return [{"set": k[0], "hardware": k[1], "part": k[2], "stored": stored(k[0], k[2]),
+             **spread(groups[k])} for k in keys]
 
 
-HEAD = ("| | generation | | points | mean | median | worst | |\n|---|---|---|--:|--:|--:|--:|---|")
+def stored(name, part):
+    """Whether a row is read from the table's files instead of simulated by this run: kernels from
+    source (validation/public), and replays with numbers found without them."""
+    return name in SOURCE.values() or (name == REPLAY and part != CALIBRATED)
+
+
+HEAD = ("| | generation | | points | mean | median | worst | | |\n|---|---|---|--:|--:|--:|--:|---|---|")
+STORED = ("stored: read from the table's files, not simulated by this run (validation/public and "
+          "`--replay --leave-one-out` write them)")
 
 
 def markdown(found):
     """The summary as a table."""
     return "\n".join([HEAD, *(
         f"| {s['set']} | {s['hardware']} | {s['part']} | {s['points']} | {s['mean']:.1f} % | "
-        f"{s['median']:.1f} % | {s['worst']:+.1f} % | `{s['worst_id']}` |" for s in found)])
+        f"{s['median']:.1f} % | {s['worst']:+.1f} % | `{s['worst_id']}` | {_mark(s)} |"
+        for s in found), "", STORED[0].upper() + STORED[1:] + "."])
+
+
+def _mark(row):
+    return "stored" if row["stored"] else ""
 
 
 def lines(found):
     """The summary for a terminal."""
     return [f"{s['set']:20} {s['hardware']}  {s['part']:19} {s['points']:3} points  mean "
             f"{s['mean']:5.1f} %  median {s['median']:5.1f} %  worst {s['worst']:+6.1f} % "
-            f"({s['worst_id']})" for s in found]
+            f"({s['worst_id']}){'  ' + _mark(s) if s['stored'] else ''}" for s in found] + [STORED]

@@ -62,7 +62,7 @@ def test_every_number_of_the_configs_is_tied():
 
 #: What was chosen with whom, said a second time: a label of held_out.json that is lost fails here.
 CALIBRATED = ("trn1-nkibench-", "trn1-doc-matmul-", "trn1-doc-mamba-", "trn2-doc-matmul-",
-              "trn2-autotune-", "trn2-fusion-")
+              "trn2-autotune-", "trn2-fusion-", "trn3-decode-moe-", "trn2-decode-moe-fp8-")
 LABELS = {  # id: as kernel from source, as own program
     "trn1-nkibench-bmm-total_time": (sets.CALIBRATED, sets.CALIBRATED),
     "trn2-fusion-mlp-fused_pwl-bf16-256x512x1024-p50_us": (sets.CALIBRATED, sets.CALIBRATED),
@@ -97,15 +97,30 @@ def test_source_and_replay_are_reported_apart():
         (sets.REPLAY, "trn2", sets.HELD_OUT): 4, (sets.REPLAY, "trn2", sets.BY_FAMILY): 4,
         (sets.REPLAY, "trn2", sets.CALIBRATED): 4,
         (new, "trn1", sets.BY_FAMILY): 4, (new, "trn1", sets.CALIBRATED): 20 + 4,
-        (new, "trn2", sets.HELD_OUT): 45, (new, "trn2", sets.CALIBRATED): 4 + 4,
+        (new, "trn2", sets.HELD_OUT): 45 + 8 + 4, (new, "trn2", sets.BY_FAMILY): 4,
+        (new, "trn2", sets.CALIBRATED): 4 + 4 + 4,
+        (new, "trn3", sets.BY_FAMILY): 4, (new, "trn3", sets.CALIBRATED): 4,
         (legacy, "trn1", sets.BY_FAMILY): 7, (legacy, "trn1", sets.CALIBRATED): 7,
-        (legacy, "trn2", sets.BY_FAMILY): 12 + 3, (legacy, "trn2", sets.CALIBRATED): 12 + 3}
+        (legacy, "trn2", sets.BY_FAMILY): 12, (legacy, "trn2", sets.CALIBRATED): 12 + 3}
     parts = [s["part"] for s in sets.summary(rows) if s["set"] == new]
-    assert parts == [sets.BY_FAMILY, sets.CALIBRATED, sets.HELD_OUT, sets.CALIBRATED]
+    assert parts == [sets.BY_FAMILY, sets.CALIBRATED, sets.HELD_OUT, sets.BY_FAMILY, sets.CALIBRATED,
+                     sets.BY_FAMILY, sets.CALIBRATED]
+
+
+def test_what_is_not_simulated_says_so():
+    """Rows that a run of `nkisim validate` reads from files instead of simulating them."""
+    rows = [(name, "trn2", part, "x", 1.0) for name in (sets.REPLAY, sets.OWN, *sets.SOURCE.values())
+            for part in (sets.CALIBRATED, sets.HELD_OUT)]
+    found = sets.summary(rows)
+    assert {(s["set"], s["part"]) for s in found if not s["stored"]} == {
+        (sets.REPLAY, sets.CALIBRATED), (sets.OWN, sets.CALIBRATED), (sets.OWN, sets.HELD_OUT)}
+    text = sets.lines(found)
+    assert sum(line.endswith("  stored") for line in text) == 5 and text[-1] == sets.STORED
 
 
 def test_the_table_names_measurements():
-    known = [m["id"] for m in stored("measurements.json")["single_core"]]
+    table = stored("measurements.json")
+    known = [m["id"] for m in (*table["single_core"], *table["decode"])]
     table = stored("held_out.json")
     starts = [s for row in (*table["sources"], *table["rules"]) for s in row["measurements"]]
     for start in [*starts, *(s for f in table["families"] for s in f["measurements"])]:
@@ -113,8 +128,10 @@ def test_the_table_names_measurements():
 
 
 def test_kernels_from_source_are_reported_whole():
-    known = {m["id"]: m for m in stored("measurements.json")["single_core"]}
+    table = stored("measurements.json")
+    known = {m["id"]: m for m in (*table["single_core"], *table["decode"])}
     rows = {r["id"]: r for r in stored("public.json")["kernels"]}
+    assert {m["id"] for m in table["decode"]} <= set(rows)
     wanted = [i for i in known if i.startswith("trn1-nkibench-") and i.endswith("-total_time")]
     wanted += [i for i in known if i.startswith(("trn2-fusion-attn-", "trn2-fusion-mlp-"))
                and i.endswith("-p50_us")]

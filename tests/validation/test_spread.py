@@ -21,42 +21,66 @@ def test_quantiles_by_weight():
     assert spread.quantile(range(1, 11), [1] * 10, 0.9) == 9
 
 
+def ends(data, widening=1.0):
+    return tuple(math.exp(x) for x in spread.tails(data, widening))
+
+
 def test_an_interval_from_a_tenth_to_a_tenth():
-    found = spread.fit(rows([0.5, 0.8, 0.9, 1, 1, 1, 1.1, 1.2, 1.3, 3.0]))
-    assert found == pytest.approx((0.8, 1.3))
+    data = rows([0.5, 0.8, 0.9, 1, 1, 1, 1.1, 1.2, 1.3, 3.0])
+    assert ends(data) == pytest.approx((0.8, 1.3))
+    assert spread.Fit(data, 1.0).interval((1, 1)) == pytest.approx((0.8, 1.3), abs=0.011)
 
 
-def test_families_weigh_the_same():
+def test_sources_weigh_the_same():
     """45 settings of one kernel do not outvote two others."""
     many = rows([1.0] * 45, "many") + rows([2.0], "a") + rows([0.5], "b")
-    assert spread.fit(many) == pytest.approx((0.5, 2.0))
+    assert ends(many) == pytest.approx((0.5, 2.0))
 
 
 def test_unmeasured_rates_widen():
     one = ("nki", "f", "trn2", 4.0, 1.0)
-    assert spread.fit([one]) == pytest.approx((1.0, 2.0))  # the root: its logarithm over 1 + 1
-    assert spread.inside(one, (1.0, 2.0)) and not spread.inside(one, (1.0, 1.99))
-    assert spread.inside(("nki", "f", "trn2", 2.0, 0.0), (1.0, 2.0))
+    assert ends([one]) == pytest.approx((1.0, 2.0))  # the root: its logarithm over 1 + 1
+    assert ends([one], widening=0.0) == pytest.approx((1.0, 4.0))
 
 
 def test_the_interval_of_the_others():
-    data = rows([0.9, 1.0, 1.1, 2.0])
-    assert spread.left_out(data, 1.0, False) == 0.5  # the least and the most are beyond the others
-    twins = rows([2.0, 2.0], "twin") + rows([1.0], "a")
-    assert spread.left_out(twins, 1.0, False) == 1
-    assert spread.left_out(twins, 1.0, True) == pytest.approx(1 / 3)
+    fit = spread.Fit(rows([0.9, 1.0, 1.1, 2.0]), 1.0)
+    assert fit.left_one_out((1, 1)) == 0.5  # the least and the most are beyond the others
+    twins = spread.Fit(rows([2.0, 2.0], "twin") + rows([1.0], "a"), 1.0)
+    assert twins.left_one_out((1, 1)) == 1
+    assert twins.left_source_out((1, 1)) == {"twin": 0, "a": 1}
+    assert not twins.holds((1, 1))
 
 
-def test_it_is_widened_until_four_of_five_are_within():
+def test_it_is_widened_until_four_of_five_of_each_source_are_within():
     data = rows([math.exp(x / 10) for x in (-3, -2, -1, 0, 0, 0, 1, 2, 4)])
+    data += rows([0.95, 1.05, 1.3], "twin")
     found = spread.found(data)["nki"]
-    assert found["coverage_left_family_out"] >= 0.8 and found["factor"] > 1
-    assert found["low"] < spread.fit(data)[0] and found["high"] > spread.fit(data)[1]
+    assert min(found["coverage_left_source_out"].values()) >= 0.8 <= found["coverage"]
+    assert found["high"] / found["low"] > ends(data)[1] / ends(data)[0]
 
 
-def test_families():
-    assert spread.family("trn2-nkilib-mlp_cte-L230") == spread.family("trn2-nkilib-mlp_cte-L363")
-    assert spread.family("trn1-nkibench-silu-total_time") != spread.family("trn1-nkibench-bmm-total_time")
-    assert spread.family("trn2-fusion-trace-fused_fp32_s1024-total_time") == spread.family(
+def test_the_median_width_counts_unmeasured_rates():
+    fit = spread.Fit(rows([0.5, 1.0], "a", uncertain=1.0) + rows([1.0], "b"), 1.0)
+    low, high = fit.interval((1, 1))
+    assert fit.width((1, 1)) == pytest.approx((high / low) ** 2)
+
+
+def test_versions_by_hand():
+    assert spread.versions([("a", 0.1), ("a", -0.1), ("b", 0.3)]) == pytest.approx(
+        math.sqrt((0.01 + 0.09) / 2))
+    assert spread.versions([]) is None
+    stored = {"kernels": [{"id": f"trn2-autotune-{i}", "api": "new", "measured_us": m,
+                           "error_percent": e} for i, m, e in (("a", 100, 0), ("b", 110, 10),
+                                                               ("c", 101, 50))]}
+    pairs = spread.pairs_of(stored)["nki"]  # a and c are measured alike
+    assert pairs == [("nki-autotune", pytest.approx(math.log(1.1))),
+                     ("nki-autotune", pytest.approx(math.log(1.5 / 1.1)))]
+
+
+def test_sources():
+    assert spread.source("trn2-nkilib-mlp_cte-L230") == "nki-library"
+    assert spread.source("trn2-fusion-trace-fused_fp32_s1024-total_time") == spread.source(
         "trn2-fusion-attn-fused-fp32-s1024-p50_us")
-    assert spread.family("trn1-doc-mamba-v1-256") == spread.family("trn1-doc-mamba-v2-seq512")
+    assert spread.source("trn3-decode-moe-fp8-v14a") == spread.source("trn2-decode-attn-v10a")
+    assert spread.source("trn1-doc-mamba-v1-256") != spread.source("trn1-doc-matmul-tiled")

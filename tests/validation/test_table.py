@@ -57,15 +57,17 @@ def test_the_sets_are_reported_apart(rows):
 
 @pytest.mark.parametrize("kind", ["trace", "nki", "neuronxcc"])
 def test_the_interval_has_four_of_five(rows, kind):
-    """Also without the row, and without its family, in what the interval is found from; and the
-    config has the interval that is found."""
+    """Also without the row, and in every source without that source, in what the interval is found
+    from; and the config has the interval that is found."""
     found = rows["summary"]["spread"][kind]
-    for way in ("coverage", "coverage_left_one_out", "coverage_left_family_out"):
+    for way in ("coverage", "coverage_left_one_out"):
         assert found[way] >= 0.8, way
+    assert min(found["coverage_left_source_out"].values()) >= 0.8
     number = program.Program(PROGRAM).config("trn2")["spread"][kind]
     assert [number[end]["value"] for end in ("low", "high")] == pytest.approx(
         [found["low"], found["high"]], abs=0.02)
     assert number["targets"] == found["targets"]
+    assert number["widening"]["value"] == found["widening"]
 
 
 def test_variants_are_ordered_as_measured(rows):
