@@ -5,15 +5,17 @@ passes on what they tell each other, and takes the results.
 """
 
 import atexit
+import contextlib
 import os
 import queue
 import secrets
+import select
 import socket
 import subprocess
 import sys
 import threading
 from multiprocessing import Pipe
-from multiprocessing.connection import Listener, wait
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
 
 from ..values.errors import Error
 from .shard import build, serve_at
@@ -98,16 +100,14 @@ class DaskShards:
                         f"{client.scheduler.address} has {len(workers)} workers",
                         rule="dask_workers", code="usage")
         key = secrets.token_bytes(32)
-        self._listener = Listener((_own_address(client), 0), authkey=key, backlog=count)
-        calls = queue.Queue()
-        threading.Thread(target=_accept, args=(self._listener, count, calls), daemon=True).start()
+        self._calls = Calls(_own_address(client), key)
         self._client = client
         self.shards = []
-        self._tasks = [client.submit(serve_at, self._listener.address, key, workers=[worker],
+        self._tasks = [client.submit(serve_at, self._calls.address, key, workers=[worker],
                                      allow_other_workers=False, pure=False, retries=0)
                        for worker in workers[:count]]
         try:
-            self._take(count, calls)
+            self._take(count, self._calls.queue)
         except BaseException:
             self.close(False)
             raise
@@ -136,14 +136,14 @@ class DaskShards:
             seen.add((host, pid))
             self.shards.append(Shard(connection, f"the Dask worker in process {pid} of {host}"))
         raise Error(f"{len(self.shards)} of {count} Dask workers have called "
-                    f"{self._listener.address} within {CALL_SECONDS} s; all are required at once",
+                    f"{self._calls.address} within {CALL_SECONDS} s; all are required at once",
                     rule="dask_workers", code="usage")
 
     def close(self, whole):
         """Ends the tasks."""
         for shard in self.shards:
             shard.end()
-        self._listener.close()
+        self._calls.close()
         if not whole:
             self._client.cancel(self._tasks)
 
@@ -158,13 +158,44 @@ def _own_address(client):
         return s.getsockname()[0]
 
 
-def _accept(listener, count, calls):
-    for _ in range(count):
+class Calls:
+    """A port that workers with a key call: `queue` has (connection, what it says first) of each. Whoever
+    else connects, says nothing or something else is dropped, and keeps nobody waiting."""
+
+    def __init__(self, host, key):
+        self._server = socket.create_server((host, 0), backlog=128)
+        self.address = self._server.getsockname()[:2]
+        self.queue, self._key, self._greeted = queue.Queue(), key, []
+        self._done = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with self._server:
+            while not self._done.is_set():
+                if not select.select([self._server], [], [], 0.2)[0]:
+                    continue
+                try:
+                    connection = Connection(self._server.accept()[0].detach())
+                except OSError:  # it is gone already
+                    continue
+                self._greeted.append(connection)
+                threading.Thread(target=self._greet, args=(connection,), daemon=True).start()
+
+    def _greet(self, connection):
         try:
-            connection = listener.accept()
-            calls.put((connection, connection.recv()))
-        except (OSError, EOFError):
-            return
+            deliver_challenge(connection, self._key)
+            answer_challenge(connection, self._key)
+            self.queue.put((connection, connection.recv()))
+        except Exception:  # of a stranger's making, whatever it is
+            connection.close()
+        self._greeted.remove(connection)
+
+    def close(self):
+        """Takes no more calls; who has not proved to have the key is dropped."""
+        self._done.set()
+        for connection in list(self._greeted):
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as its:
+                its.shutdown(socket.SHUT_RDWR)  # its thread waits for what it says
 
 
 class Run:
