@@ -1,8 +1,10 @@
 """One process of a world that runs in several, with its shard of the ranks: main() in a process of this machine, or
-serve_at() as a task of a Dask worker. It does what it is sent and talks to nobody but the process that sent it.
+serve_at() as a task of a Dask worker. It does what it is sent and talks to nobody but the process that sent it
+and, on one machine, those that this one has given it a way to.
 
-Messages here are tuples, the first item their kind: ("meet", all, each) is answered with [(all, mine)] by
-shard; ("print", rank, line), ("done", result) and ("failed", the parts of an Error) are not.
+Messages here are tuples, the first item their kind: ("meet", all, each), of Dask workers, is answered with
+[(all, mine)] by shard; ("print", rank, line), ("done", result), ("failed", the parts of an Error) and ("lost", the
+shard that is gone or has given up) are not.
 """
 
 import hashlib
@@ -11,6 +13,7 @@ import signal
 import sys
 import tempfile
 from multiprocessing.connection import Client, Connection
+from multiprocessing.reduction import recv_handle
 
 from .. import _core
 from ..values.errors import Error
@@ -41,6 +44,8 @@ def serve(connection):
             return
         try:
             answer = "done", _run(job, connection)
+        except _Lost as lost:
+            answer = "lost", lost.shard
         except Error as problem:
             answer = "failed", {name: getattr(problem, name) for name in ERROR_PARTS}
         except (EOFError, OSError):  # nobody is there any more
@@ -67,8 +72,56 @@ def build():
         return hashlib.sha256(file.read()).hexdigest()
 
 
+class _Lost(Exception):
+    """Another shard is gone, or has given up."""
+
+    def __init__(self, shard):
+        super().__init__(shard)
+        self.shard = shard
+
+
+class _Peers:
+    """The ways to the other shards, on one machine: each two of them exchange their words, those with the
+    lower numbers first, so that nobody waits for one that waits for him."""
+
+    def __init__(self, connection, number, count):
+        self.number = number
+        self.connections = {peer: Connection(recv_handle(connection)) for peer in range(count) if peer != number}
+
+    def meet(self, to_all, each):
+        told = {self.number: (to_all, each[self.number])}
+        for peer, connection in self.connections.items():
+            try:
+                if self.number < peer:
+                    connection.send((to_all, each[peer]))
+                told[peer] = connection.recv()
+                if self.number > peer:
+                    connection.send((to_all, each[peer]))
+            except (EOFError, OSError):
+                raise _Lost(peer) from None
+        return [told[shard] for shard in sorted(told)]
+
+    def close(self):
+        for connection in self.connections.values():
+            connection.close()
+
+
 def _run(job, connection):
     """Results of this process's ranks."""
+    if job["far"]:
+        def meet(to_all, each):
+            connection.send(("meet", to_all, each))
+            return connection.recv()
+
+        return _results(job, connection, meet)
+    peers = _Peers(connection, job["shard"], 1 + max(job["owner"]))
+    try:
+        return _results(job, connection, peers.meet)
+    finally:
+        peers.close()
+
+
+def _results(job, connection, meet):
     programs = [_core.Program.from_bytes(*program) for program in job["programs"]]
     world = _core.World([programs[i] for i in job["program_of"]], job["ring"], job["any_world"])
     for ranks, tensor, data in job["data"]:
@@ -77,10 +130,6 @@ def _run(job, connection):
         else:
             world.load_all(ranks, tensor, data)
     world.same_inputs(job["same_inputs"])
-
-    def meet(to_all, each):
-        connection.send(("meet", to_all, each))
-        return connection.recv()
 
     def printer(rank):
         return lambda line: connection.send(("print", rank, line))

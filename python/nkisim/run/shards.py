@@ -1,7 +1,7 @@
 """Shards of a world: processes of this machine, or workers of a Dask scheduler, that have some of its ranks each.
 
-Each process runs its shard (docs/collectives.md); this one sends them their programs and data,
-passes on what they tell each other, and takes the results.
+Each process runs its shard (docs/collectives.md); this one sends them their programs and data and takes the
+results. Processes of this machine tell each other directly where they are, workers by way of this process.
 """
 
 import atexit
@@ -16,6 +16,7 @@ import sys
 import threading
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
+from multiprocessing.reduction import send_handle
 
 from ..values.errors import Error
 from .shard import build, serve_at
@@ -51,6 +52,19 @@ class LocalShards:
         if LocalShards._process != os.getpid():  # a fork has no processes of its own
             LocalShards._idle, LocalShards._process = [], os.getpid()
         self.shards = [LocalShards._idle.pop() if LocalShards._idle else _start() for _ in range(count)]
+
+    def connect(self):
+        """Gives each two of them a way to each other, which they take after their jobs."""
+        for number, one in enumerate(self.shards):
+            for other in self.shards[number + 1:]:
+                ends = Pipe()
+                for shard, end in zip((one, other), ends):
+                    try:
+                        send_handle(shard.connection, end.fileno(), None)
+                    except OSError:
+                        raise _gone(shard) from None
+                for end in ends:
+                    end.close()
 
     def close(self, whole):
         """Ends the processes, or keeps them if the run was `whole`."""
@@ -139,6 +153,9 @@ class DaskShards:
                     f"{self._calls.address} within {CALL_SECONDS} s; all are required at once",
                     rule="dask_workers", code="usage")
 
+    def connect(self):
+        """They may not reach each other."""
+
     def close(self, whole):
         """Ends the tasks."""
         for shard in self.shards:
@@ -217,14 +234,17 @@ class Run:
                        for ranks, tensor, values in data]
                 files = [f if owner[r] == number else {} for r, f in enumerate(job["files"])]
                 self._send(shard, dict(job, program_of=program_of, owner=owner, shard=number,
-                                      far=where.far, files=files, data=[d for d in own if d[0]]))
+                                       far=where.far, files=files, data=[d for d in own if d[0]]))
+            where.connect()
             answers = self._pass_on(where.shards, printer)
-            whole = True
+            whole = all(kind != "lost" for kind, _ in answers)
         finally:
             where.close(whole)
         for kind, answer in answers:
             if kind == "failed":
                 raise Error(**answer)
+        if not whole:
+            raise _ended_apart()
         return owner, [answer for _, answer in answers]
 
     def _send(self, shard, message):
@@ -259,9 +279,13 @@ class Run:
                 for kind, answer in answers.values():  # the others wait for one that has failed
                     if kind == "failed":
                         raise Error(**answer)
-                raise Error("internal error: some processes of the run have ended and others have not",
-                            rule="internal_error", code="internal")
+                raise _ended_apart()
         return [answers[number] for number in range(len(shards))]
+
+
+def _ended_apart():
+    return Error("internal error: some processes of the run have ended and others have not",
+                 rule="internal_error", code="internal")
 
 
 def _gone(shard):

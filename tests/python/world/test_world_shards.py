@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nkisim
-from nkisim.run import shards
+from nkisim.run import shards, world
 
 pytestmark = [pytest.mark.process, pytest.mark.apart]
 ROWS, COLUMNS = 64, 256
@@ -316,6 +316,30 @@ def test_a_killed_process_ends_the_run(monkeypatch):
         nkisim.run(reduced, X, SKEW, ranks=4, processes=2)
     monkeypatch.undo()
     assert nkisim.run(reduced, X, SKEW, ranks=4, processes=2).latency_ns > 0
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_process_that_dies_on_the_way_is_named(monkeypatch, dead):
+    def kernel(x):
+        tile = nl.load(x[0:1, 0:2])
+        nl.device_print("here", tile)
+        return reduced(reduced(x))
+
+    names, connect = [], shards.LocalShards.connect
+
+    def noting(self):
+        names.extend(shard.name for shard in self.shards)
+        connect(self)
+
+    def kill(self, rank, line):  # at the first word from there, while the other waits for it
+        if rank // 2 == dead:
+            os.kill(int(names[dead].split()[1]), signal.SIGKILL)
+
+    monkeypatch.setattr(shards.LocalShards, "connect", noting)
+    monkeypatch.setattr(world._World, "_print", kill)
+    with pytest.raises(nkisim.Error, match="ended by signal 9 before its ranks did") as caught:
+        nkisim.run(kernel, nkisim.per_rank([X + r for r in range(4)]), ranks=4, processes=2)
+    assert names[dead] in str(caught.value)
 
 
 def test_dask_workers(tmp_path, monkeypatch):
