@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -170,6 +171,15 @@ Range range_of(Dtype dtype) {
   }
 }
 
+// From here on a float64 is rounded to an infinity: half a unit above the largest float32.
+constexpr double kFloatEnd = 0x1.ffffffp127;
+
+std::string scientific(double v) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), v).ptr;
+  return {text.data(), end};
+}
+
 std::vector<std::byte> convert(const NpyArray& array, Element e, Dtype dtype,
                                const std::string& what) {
   const auto count = static_cast<std::size_t>(array.elements());
@@ -187,6 +197,10 @@ std::vector<std::byte> convert(const NpyArray& array, Element e, Dtype dtype,
       const auto bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(v));
       std::memcpy(out.data() + i * size, &bits, size);
     } else {
+      if (std::isfinite(v) && std::abs(v) >= kFloatEnd) {
+        isa::fail(isa::Rule::array_dtype, what, "an array with element " + scientific(v),
+                  "values that float32 can hold");
+      }
       values.push_back(static_cast<float>(v));
     }
   }

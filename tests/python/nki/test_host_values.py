@@ -107,7 +107,7 @@ except nkisim.KernelValueError as problem:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("value", "dtype", "narrow"), REFUSED[:4])
+@pytest.mark.parametrize(("value", "dtype", "narrow"), REFUSED)
 def test_an_input_of_the_command_line(tmp_path, value, dtype, narrow):
     trace = write_trace(tmp_path / "copy.jsonl", [
         {"nisa": 1, "target": "trn2"},
