@@ -1,6 +1,7 @@
 #include "checks/unread.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -73,8 +74,10 @@ class Unread {
       : program_(program),
         shadow_(program),
         shared_(program.tensors().size(), false),
-        wrote_(program.tensors().size(), false) {
+        wrote_(program.tensors().size(), false),
+        used_(program.tensors().size(), false) {
     find_shared();
+    find_used();
   }
 
   std::vector<Remark> run() {
@@ -109,6 +112,20 @@ class Unread {
     }
   }
 
+  // Tensors that an instruction reads which does not write them as well: no mere sums in place.
+  void find_used() {
+    for (const isa::Inst& inst : program_.insts()) {
+      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+        if (write) return;
+        bool own = false;
+        isa::for_each_tensor(inst, [&](const isa::TensorRef& other, const isa::Param&, bool out) {
+          own = own || (out && other.tensor == ref.tensor);
+        });
+        if (!own) used_[ref.tensor] = true;
+      });
+    }
+  }
+
   void visit(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.control == Control::kIfBegin) ++branches_;
@@ -131,6 +148,7 @@ class Unread {
         !results_[step].fill && reads && defined && op.combine == nullptr && !keeps(inst);
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
       if (!write) return;
+      if (results_[step].fill) fills_.try_emplace({line_of(inst), ref.tensor}, step);
       overwrite(inst, ref, step);
       wrote_[ref.tensor] = true;
     });
@@ -182,7 +200,8 @@ class Unread {
         access,
         [&](const Access& earlier) {
           if (!certain || !overwrites(access, earlier)) return false;
-          if (earlier.ref->tensor == ref.tensor && earlier.step != step) lose(earlier.step, step);
+          if (earlier.ref->tensor == ref.tensor && earlier.step != step)
+            lose(earlier.step, step, ref.tensor);
           return true;
         },
         [](const Access&) { return false; });
@@ -225,9 +244,18 @@ class Unread {
     return (oob >= 0 && inst.integer(oob) != 0) || isa::param_index(op, "predicate") >= 0;
   }
 
-  void lose(std::uint32_t step, std::uint32_t later) {
+  // Whether the fill that overwrites a result has run before it, too: what is carried from turn to
+  // turn of a loop starts anew there, and after the last turn nobody reads it.
+  bool starts_anew(std::uint32_t step, std::uint32_t later, std::uint32_t tensor) const {
+    if (!results_[later].fill || !used_[tensor]) return false;
+    const auto first = fills_.find({line_of(*results_[later].inst), tensor});
+    return first != fills_.end() && first->second < step;
+  }
+
+  void lose(std::uint32_t step, std::uint32_t later, std::uint32_t tensor) {
     Result& result = results_[step];
-    if (--result.outputs > 0 || !result.counts || same(result, results_[later])) {
+    if (--result.outputs > 0 || !result.counts || same(result, results_[later]) ||
+        starts_anew(step, later, tensor)) {
       return;
     }
     result.counts = false;
@@ -241,10 +269,12 @@ class Unread {
 
   const isa::Program& program_;
   Shadow shadow_;
-  std::vector<bool> shared_;                                   // by tensor
-  std::vector<bool> wrote_;                                    // by tensor: something, until now
-  std::vector<Result> results_;                                // by step
-  std::unordered_map<std::uint32_t, std::vector<Rect>> left_;  // of results overwritten in part
+  std::vector<bool> shared_;  // by tensor
+  std::vector<bool> wrote_;   // by tensor: something, until now
+  std::vector<bool> used_;    // by tensor: by others than sums
+  std::map<std::pair<Line, std::uint32_t>, std::uint32_t> fills_;  // first step of a line's fill
+  std::vector<Result> results_;                                    // by step
+  std::unordered_map<std::uint32_t, std::vector<Rect>> left_;      // of results overwritten in part
   ValueNumbers numbers_;
   int branches_ = 0;  // open ones
   std::set<std::pair<Line, Line>> said_;

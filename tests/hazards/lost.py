@@ -330,6 +330,25 @@ def sent_to_itself(right):
     return t
 
 
+def carried_anew(right):
+    """A carry that each turn of a loop begins with zeros; the last copy of a turn is not read."""
+    t = _base((128, 512), (128, 512), tiles="tu")
+    t.chip("c", (128, 512))
+    if not right:
+        t.op("memset", dst="c", value=0.0)
+    t.op("loop_begin", register="r0", start=0, stop=2)
+    if right:
+        t.op("memset", dst="c", value=0.0)
+    t.dma("t", "x")
+    t.op("tensor_tensor", dst="u", data1="t", data2="c", op="add")
+    t.op("tensor_copy", dst="c", src="u")
+    if not right:
+        t.op("memset", dst="c", value=0.0)
+    t.op("loop_end")
+    t.dma("y", "u")
+    return t
+
+
 LOST, CROSSES = "its result is lost", "that it reads as other elements of"
 CASES = {
     stored_twice: LOST, stored_again: LOST, stored_in_turns: LOST, loaded_in_turns: LOST,
@@ -338,7 +357,7 @@ CASES = {
     filled_too_late: LOST, begun_anew: LOST, begun_anew_in_a_loop: LOST, overwritten_by_rows: LOST,
     cleared_through_a_tile: LOST,
     overwritten_in_a_branch: LOST, only_the_sum_is_wanted: LOST,
-    computed_the_same_again: LOST, nothing_was_lost: LOST,
+    computed_the_same_again: LOST, nothing_was_lost: LOST, carried_anew: LOST,
     shifted_right: CROSSES, shifted_left: CROSSES, reversed_in_place: CROSSES,
     widened_in_place: CROSSES, other_partitions: CROSSES,
     moved_to_a_tile_that_overlaps: CROSSES, copied_to_a_tile_that_overlaps: CROSSES,
