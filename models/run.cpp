@@ -31,6 +31,7 @@ void for_own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard, co
       fn(r);
     } catch (isa::Error& e) {
       ranks[r].program->locate(e);
+      if (ranks.size() > 1) e.of_rank(rank);
       failure = isa::Failure{0, rank, e};
     }
   }

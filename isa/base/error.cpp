@@ -33,6 +33,12 @@ Error& Error::of(std::string_view operand, const std::string& found, const std::
   return *this;
 }
 
+Error& Error::of_rank(std::int64_t rank) {
+  if (!message_.starts_with("rank ")) message_ = "rank " + std::to_string(rank) + ": " + message_;
+  rebuild();
+  return *this;
+}
+
 Error& Error::in(std::string_view trace_file, std::string_view kernel_file) {
   if (trace_file_.empty()) trace_file_ = trace_file;
   if (kernel_file_.empty()) kernel_file_ = kernel_file;

@@ -50,6 +50,8 @@ class Error : public std::runtime_error {
   /// Keeps the parts of the message, where it does not read as about() makes it.
   Error& of(std::string_view operand, const std::string& found, const std::string& required);
   Error& below(std::int64_t limit);
+  /// Says which rank of a world it is of, if the message does not begin with one.
+  Error& of_rank(std::int64_t rank);
   /// Adds the file names (done where the Program is known).
   Error& in(std::string_view trace_file, std::string_view kernel_file);
 

@@ -68,6 +68,7 @@ void EvalContext::locating(const Inst& inst, Fn&& fn) {
   } catch (Error& e) {
     e.at(spec(inst).name, inst.loc);
     program_.locate(e);
+    if (program_.ranks() > 1) e.of_rank(state_.rank);
     throw;
   }
 }

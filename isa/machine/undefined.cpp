@@ -62,7 +62,11 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
   } else {
     text += memory.origins().describe(origin, program);
   }
-  Error error(Rule::undefined_value, text);
+  // Of a large tensor only the first is known: all before it was written.
+  const bool partly =
+      last == nullptr &&
+      (found.first > 0 || (t.elements() <= kCounted && found.elements < t.elements()));
+  Error error(partly ? Rule::output_partly_written : Rule::undefined_value, text);
   if (last != nullptr) {
     error.at(spec(*last).name, last->loc);
   } else {

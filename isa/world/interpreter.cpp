@@ -228,7 +228,8 @@ class WorldRuns {
       if (fn(order)) return true;
       if (shard_.alone()) return false;
       failure_ = Failure{time, order, Error(Rule::interrupted, "the run was interrupted")};
-    } catch (const Error& e) {
+    } catch (Error& e) {
+      if (ranks_.size() > 1) e.of_rank(order);
       failure_ = Failure{time, order, e};
     }
     return true;

@@ -31,7 +31,8 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
       {
         const py::gil_scoped_acquire gil;
         const py::handle callee{raw};
-        if (py::bool_(callee(std::string(error.what()), warning))) return;
+        const std::string rule(isa::info(error.rule()).id);
+        if (py::bool_(callee(std::string(error.what()), warning, rule))) return;
       }
       throw error;
     };

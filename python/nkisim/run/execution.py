@@ -5,6 +5,8 @@ import warnings
 
 from ..record import strict
 from ..values.errors import Error
+from .shard import as_warning
+
 
 def execute(recorder, options, result):
     """Runs the program. What only the newest release forbids is a warning, unless under strict."""
@@ -25,13 +27,12 @@ def _execute(recorder, options, result):
     """Runs the program. Undefined values in outputs are an error, or as the options say."""
     found = []
 
-    def take(text, only_order):
+    def take(text, only_order, rule=""):
         """True where this is a warning; else it is raised."""
-        if only_order:
-            found.append(text)
-        elif options.undefined == "warn":
-            found.append(f"{text}\nwhat nobody wrote is NaN here, and 4 in integers")
-        return only_order or options.undefined == "warn"
+        said = as_warning(options.undefined, text, only_order, rule)
+        if said is not None:
+            found.append(said)
+        return said is not None
 
     undefined = False if options.undefined == "zeros" else take
     try:
@@ -41,6 +42,16 @@ def _execute(recorder, options, result):
         raise
     for text in found:
         warnings.warn(text, stacklevel=5)
+
+
+def races(recorder, options, values):
+    """Warnings of races; an Error that names the switch where they are errors."""
+    try:
+        return recorder.program.check_races(options.allow_races, values)
+    except Error as problem:
+        if problem.rule == "unordered_accesses":
+            problem.say_also(" (allow_races=True or NKISIM_ALLOW_RACES=1 makes it a warning)")
+        raise
 
 
 def restart(recorder):
@@ -60,7 +71,7 @@ def keep_inputs(recorder, written):
 def _attempt(recorder, options, result, undefined):
     result.allowed_unwritten = options.undefined != "error"
     try:
-        for line in recorder.program.check_races(options.allow_races, options.timing != "only"):
+        for line in races(recorder, options, options.timing != "only"):
             warnings.warn(line, stacklevel=5)
         if options.timing:
             overrides = [f"{k}={v}" for k, v in options.overrides.items()]

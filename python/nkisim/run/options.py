@@ -19,7 +19,7 @@ class Options:
                  config: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None,
                  files: Mapping[str, str | os.PathLike] | None = None, keep_partial: bool = False,
                  compiler: Choices | None = None,
-                 undefined: str = "error", allow_races: bool | None = None,
+                 undefined: str = "partly", allow_races: bool | None = None,
                  ranks: int = 1, ring_order: str = "group", fold: bool = True,
                  any_world: bool = False, processes: int | None = None, client: Any = None,
                  confidence: Literal["quick", "full"] | None = None) -> None:
@@ -30,8 +30,10 @@ class Options:
         self.over_capacity = over_capacity
         if allow_unwritten is None:
             allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN"))
-        #: Undefined values in outputs: "error", "warn" (they are NaN, 4 in integers, as in AWS's
-        #: simulator), or "zeros": nothing is tracked and what nobody wrote reads as zero.
+        #: Undefined values in outputs: "error"; "partly", an error but for parts of an output that nothing
+        #: wrote (the caller may slice them off: a warning, an error with NKISIM_STRICT); "warn" (they are
+        #: NaN, 4 in integers, as in AWS's simulator); or "zeros": nothing is tracked and what nobody wrote
+        #: reads as zero.
         self.undefined = "zeros" if allow_unwritten else undefined
         self.allow_races = (  # between the cores of a kernel: a warning instead of an error
             bool(env("NKISIM_ALLOW_RACES")) if allow_races is None else allow_races)

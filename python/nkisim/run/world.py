@@ -13,8 +13,9 @@ from ..record import strict
 from ..record.reading import as_bytes
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
+from ..values.hostcast import fitted
 from . import hostarrays, shards
-from .execution import restart
+from .execution import races, restart
 from .shard import taker
 from .recording import Arguments
 from .session import prepare, to_host
@@ -56,7 +57,15 @@ def run_world(function, args, kwargs, grid, options, rank_inputs=None):
     _check_processes(options)
     world = _World(options)
     for rank in range(options.ranks):
-        world.add(function, *_arguments_of(rank, options.ranks, args, kwargs, rank_inputs), grid)
+        given = _arguments_of(rank, options.ranks, args, kwargs, rank_inputs)
+        try:
+            world.add(function, *given, grid)
+        except Error as problem:
+            problem.of_rank(rank)
+            raise
+        except Exception as problem:
+            problem.add_note(f"on rank {rank}")
+            raise
     result = WorldResult(options, getattr(function, "__name__", "kernel"), world)
     result.record_seconds = time.perf_counter() - begin
     world.execute(result)
@@ -210,8 +219,13 @@ class _World:
         values = options.timing != "only" and recorder.program.may_race()
         if values:
             restart(recorder)
-        for line in recorder.program.check_races(options.allow_races, values):
-            warnings.warn(line, stacklevel=5)
+        rank = next(r for r, one in enumerate(self.ranks) if one.kernel is kernel)
+        try:
+            for line in races(recorder, options, values):
+                warnings.warn(f"rank {rank}: {line}", stacklevel=5)
+        except Error as problem:
+            problem.of_rank(rank)
+            raise
         recorder.program.restart()
 
     def _data(self):
@@ -227,7 +241,7 @@ class _World:
                     by_array.setdefault(id(self.ranks[r].arrays[i]), []).append(r)
                 for own in by_array.values():
                     array = hostarrays.to_numpy(self.ranks[own[0]].arrays[i])[1]
-                    yield own, t.st.id, as_bytes(np.ascontiguousarray(array, t.st.dtype.dtype))
+                    yield own, t.st.id, as_bytes(fitted(array, t.st.dtype, f"{t.st.name} of rank {own[0]}"))
             given = {t.st.id for t in tensors}
             for st in kernel.recorder.storages:
                 if st.array is not None and st.id not in given:  # the program's constants

@@ -53,6 +53,17 @@ class Error(RuntimeError):
         self.source = linecache.getline(kernel_file, kernel_line).strip()
         self.args = (self._text(),)
 
+    def of_rank(self, rank: int) -> None:
+        """Says which rank of a world it is of, if the message does not begin with one."""
+        if not self.message.startswith("rank "):
+            self.message = f"rank {rank}: {self.message}"
+            self.args = (self._text(),)
+
+    def say_also(self, text: str) -> None:
+        """Adds to the message."""
+        self.message += text
+        self.args = (self._text(),)
+
     def _text(self):
         text = f"{self.instruction}: {self.message}" if self.instruction else self.message
         if self.kernel_file:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .dtypes import resolve
-from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
+from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on, hint
 from .geometry import infer_shape, rescale, reshape_strides
 from .hooks import above
 from .register import NkiScalar, VirtualRegister
@@ -202,6 +202,9 @@ class Views:
             limit = self.shape[indirect_dim]
             if vector_offset is not None:
                 entry = ("vector", vector_offset, step, limit, 0)
+                if shape[0] > 1 and strides[0] != step:
+                    hint(f"ap: the pattern's step of the indirect dimension, {strides[0]}, counts for nothing, as "
+                         f"documented: the offsets count rows of {self!r}, which are {step} elements; write that")
                 strides = (0,) + strides[1:]
             else:
                 entry = dynamic_entry(self, scalar_offset, step, 0)

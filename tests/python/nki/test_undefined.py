@@ -89,15 +89,39 @@ def test_switch_reads_zeros(timing):
     assert (out[:64] == 2).all() and (out[64:] == 1).all()
 
 
-def test_output_not_stored(timing):
-    def kernel(x):
-        out = output(x)
-        nisa.dma_copy(dst=out[0:64, :], src=nl.load(x)[0:64, :])
-        return out
+def half_stored(x):
+    out = output(x)
+    nisa.dma_copy(dst=out[0:64, :], src=nl.load(x)[0:64, :])
+    return out
 
-    text = refused(kernel, X, timing=timing)
-    assert "is undefined in 32768 of 65536 elements, first at [64, 0]" in text
+
+def test_output_not_stored(timing):
+    text = refused(output, X, timing=timing)
+    assert "is undefined in 65536 of 65536 elements, first at [0, 0]" in text
     assert "never written" in text
+
+
+@pytest.mark.parametrize("call", [nki.jit(half_stored), nki.simulate(nki.jit(half_stored)),
+                                  lambda x: nkisim.run(half_stored, x).outputs,
+                                  lambda x: nkisim.run(half_stored, x, ranks=2)[1].outputs])
+def test_output_partly_stored(call, monkeypatch):
+    """One rule for all ways to run a kernel: its caller may slice off what nothing wrote."""
+    with pytest.warns(UserWarning, match="is undefined in 32768 of 65536 elements, first at .64, 0.*never written"):
+        found = call(X)
+    np.testing.assert_array_equal(found[:64], X[:64])
+    assert np.isnan(found[64:]).all()
+
+
+def test_output_partly_stored_names_its_switches(timing, monkeypatch):
+    with pytest.warns(UserWarning, match="NKISIM_STRICT=1 makes it an error.*NKISIM_ALLOW_UNWRITTEN=1"):
+        nkisim.run(half_stored, X, timing=timing)
+    monkeypatch.setenv("NKISIM_ALLOW_UNWRITTEN", "1")
+    assert (nkisim.run(half_stored, X, timing=timing).outputs[64:] == 0).all()
+    monkeypatch.delenv("NKISIM_ALLOW_UNWRITTEN")
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    with pytest.raises(nkisim.Error, match="is undefined in 32768") as caught:
+        nkisim.run(half_stored, X, timing=timing)
+    assert caught.value.rule == "output_partly_written"
 
 
 def test_a_tile_overwritten_at_its_address(timing):
@@ -229,4 +253,5 @@ def test_legacy_masks_leave_the_rest_undefined():
         return out
 
     assert "is undefined in 32768" in refused(kernel, X, 128)
-    assert "never written" in refused(kernel, X, 64)
+    with pytest.warns(UserWarning, match="never written"):
+        kernel(X, 64)

@@ -1,5 +1,7 @@
 """Views of tensors, on chip and in HBM, read and written, against NumPy."""
 
+import warnings
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -215,3 +217,20 @@ def test_pattern_of_a_part_by_another_stride():
 
     with pytest.raises(nkisim.Error, match="stride 13; 24 or, of this part of it, 12"):
         nkisim.run(kernel, X)
+
+
+@pytest.mark.parametrize(("step", "warns"), [(64, False), (128, True), (1, True)])
+def test_the_step_of_an_indirect_dimension_counts_for_nothing(step, warns):
+    """As documented; a pattern that says another one than the tensor's own is told so."""
+    def kernel(x, rows):
+        out = nl.ndarray((4, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=nl.load(x.ap([[step, 4], [1, 64]], vector_offset=nl.load(rows))))
+        return out
+
+    x = np.arange(32 * 64, dtype=np.float32).reshape(32, 64)
+    rows = np.array([[3], [30], [0], [7]], np.int32)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = nkisim.run(kernel, x, rows, timing=False).outputs
+    np.testing.assert_array_equal(found, x[rows[:, 0]])
+    assert [f"indirect dimension, {step}, counts for nothing" in str(w.message) for w in said] == [True] * warns
