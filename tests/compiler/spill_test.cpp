@@ -133,6 +133,22 @@ TEST_CASE("what was loaded from memory that stays as it is, is loaded again", "[
   CHECK(s.values() == std::vector<float>{1, 3, 9});
 }
 
+TEST_CASE("what changed after its load is saved, not loaded again", "[spill]") {
+  Sample s;
+  const auto a = s.made(1), b = s.loaded();
+  s.fill(s.b.view(b, {{1, 8}}, 8), 7);
+  const auto c = s.made(3);  // b leaves
+  s.store(a);
+  s.store(c);
+  s.store(b);
+  const auto spilled = s.spilled(2);
+  REQUIRE(spilled);
+  CHECK(spilled->saved == kAll);
+  CHECK(spilled->reloaded == kAll);
+  CHECK(spilled->again == 0);
+  CHECK(s.values() == std::vector<float>{1, 3, 7});
+}
+
 TEST_CASE("a tile may be filled in parts before it leaves, and change again later", "[spill]") {
   for (const bool all : {true, false}) {
     Sample s;
