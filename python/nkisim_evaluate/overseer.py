@@ -23,9 +23,10 @@ _PATH_BYTES = 4096
 KINDS = ("reads_values", "reference", "files", "processes", "network", "memory", "introspection",
          "rebinds", "environment")
 #: What libraries look at by themselves: harmless, and the same for every candidate.
-_USUAL = ("/dev/null", "/dev/urandom", "/dev/random", "/dev/zero", "/etc/localtime", "/etc/ld.so.cache",
-          "/etc/ld.so.preload", "/proc/self/maps", "/proc/self/status", "/proc/self/statm", "/proc/cpuinfo",
-          "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/proc/self/cgroup", "/proc/mounts",
+_USUAL = ("/dev/null", "/dev/urandom", "/dev/random", "/dev/zero", "/etc/localtime",
+          "/etc/ld.so.cache", "/etc/ld.so.preload", "/proc/self/maps", "/proc/self/status",
+          "/proc/self/statm", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self/stat",
+          "/proc/sys/vm/overcommit_memory", "/proc/self/cgroup", "/proc/mounts",
           "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _USUAL_BELOW = ("/usr/share/zoneinfo/", "/usr/share/locale/", "/usr/lib/locale/",
                 "/sys/devices/system/cpu/", "/sys/devices/system/node/")

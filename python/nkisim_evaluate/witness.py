@@ -17,7 +17,7 @@ _HEAP = frozenset(("gc.get_objects", "gc.get_referrers", "gc.get_referents", "co
                    "sys.addaudithook"))
 _FRAMES_OF = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
 _STARTS = ("subprocess.", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "os.fork", "pty.",
-           "_posixsubprocess")
+           "_posixsubprocess", "_thread.start")
 _TALKS = ("socket.", "urllib.", "http.", "ftplib.", "smtplib.")
 _MEMORY = ("ctypes.", "mmap.")
 _CHANGES = frozenset(("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link",

@@ -1,0 +1,78 @@
+"""The process that candidates run in, by every Python that nkisim supports and that is here, with and without somebody
+who decides on system calls, and without root's rights."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+import pytest
+
+import nkisim_evaluate
+from running import ROOT, run
+
+pytestmark = pytest.mark.process
+TEXTS = [
+    ("x = 1", []), ("import logging, dataclasses, json, typing\nlogging.getLogger().warning('x')", []),
+    ("def g(): yield\nnext(g())", []), ("open('x', 'w').write('1')", []),
+    ("import sys; sys._getframe(1)", ["introspection"]),
+    ("try: 1 / 0\nexcept Exception as e: e.__traceback__.tb_frame", ["introspection"]),
+    ("import gc; gc.get_objects()", ["introspection"]), ("import os; os.getcwd = None", ["rebinds"]),
+    ("import os; os.environ['A'] = '1'", ["environment"]),
+    ("try: open('REFERENCE')\nexcept OSError: pass", ["reference"]),
+    ("try: open('/etc/passwd')\nexcept OSError: pass", ["files"]),
+    ("import os\ntry: os.fork() or os._exit(0)\nexcept OSError: pass", ["processes"]),
+    ("import socket\ntry: socket.socket()\nexcept OSError: pass", ["network"]),
+    ("import threading; threading.Thread(target=print).start()", ["processes"]),
+    ("import subprocess\ntry: subprocess.run(['true'])\nexcept OSError: pass", ["processes"]),
+    ("import os; os._exit(0)", None)]
+
+
+def interpreters():
+    """{version: path} of the supported ones that are here."""
+    found = {"%d.%d" % sys.version_info[:2]: sys.executable}
+    for minor in range(10, 15):
+        for path in (*sorted(pathlib.Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python")),
+                     shutil.which(f"python3.{minor}")):
+            found.setdefault(f"3.{minor}", path) if path else None
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("nkisim_evaluate", "own", "scratch"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "reference.py").touch()
+    (tmp_path / "own" / "k.py").touch()
+    (tmp_path / "nkisim_evaluate" / "__init__.py").touch()
+    for name in ("confine", "overseer", "sandbox", "syscalls", "witness"):
+        shutil.copy(pathlib.Path(nkisim_evaluate.__file__).parent / f"{name}.py", tmp_path / "nkisim_evaluate")
+    shutil.copy(ROOT / "tests" / "support" / "sandbox_probe.py", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("who", ["watched", "on an old kernel", "without rights"])
+@pytest.mark.parametrize("version", interpreters())
+def test_flags_by_every_python(version, who, folder):
+    words = [interpreters()[version], folder / "sandbox_probe.py", folder, "" if "old" in who else "notifier"]
+    if who == "without rights":
+        if os.geteuid() != 0 or not shutil.which("setpriv") or not os.access("/usr/bin/python3", os.X_OK):
+            pytest.skip("needs root, to give its rights up")
+        if version != "%d.%d" % sys.version_info[:2]:
+            pytest.skip("one is enough; others' folders may be root's alone")
+        words[0] = "/usr/bin/python3"
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o777)
+        for parent in folder.parents[:3]:
+            parent.chmod(parent.stat().st_mode | 0o011)
+        words = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", *words]
+    texts = [text.replace("REFERENCE", str(folder / "reference.py")) for text, _ in TEXTS]
+    done = run(*words, input=json.dumps(texts), env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"})
+    missing, found = json.loads(done.stdout)
+    if "old" in who and "landlock" in missing:
+        pytest.skip("an old kernel without a new one's Landlock")
+    for (text, flags), (kind, has) in zip(TEXTS, found):
+        if "Thread" in text and "old" in who and version in ("3.10", "3.11"):
+            continue  # which tell nobody of a thread that has ended
+        assert (kind == "crashed") if flags is None else (kind == "result" and has == flags), (text, kind, has)
