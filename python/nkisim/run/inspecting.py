@@ -65,7 +65,7 @@ class _System:
                             "dur": nanoseconds / 1e3, "cat": "device", "args": facts})
 
     def write(self):
-        if self.events and self.process == os.getpid():
+        if self.events and self.process == os.getpid() and enabled():
             path = os.path.join(folder(), "system_profile.json")
             with open(path + ".part", "w", encoding="utf-8") as file:
                 json.dump({"traceEvents": self.events, "displayTimeUnit": "ns"}, file)
@@ -135,3 +135,11 @@ def _note(system, result, number, count):
         system.device(result.name, begin + result.record_seconds, result.latency_ns,
                       latency_ns=result.latency_ns, **facts)
     system.add("nrt_tensor_read", now, 0.0, bytes=_bytes(recorder, (2, 3)), **facts)
+
+
+def note(name, begin, **facts):
+    """Something that the host did from `begin` (time.time()) until now."""
+    if enabled() and _set("SYSTEM_PROFILE", "1") not in _OFF:
+        system = _mine()
+        system.add(name, begin, time.time() - begin, **facts)
+        system.write()

@@ -1,0 +1,5 @@
+"""torch_xla.debug."""
+
+from . import profiler
+
+__all__ = ["profiler"]

@@ -1,0 +1,7 @@
+"""torch_xla.debug.profiler."""
+
+from nkisim.frameworks.profilers import StepTrace, Trace, start_server, start_trace, stop_trace
+from nkisim.frameworks.torch_legacy import unsupported
+
+__all__ = ["StepTrace", "Trace", "start_server", "start_trace", "stop_trace"]
+__getattr__ = unsupported(__name__)

@@ -1,0 +1,5 @@
+"""torch_neuronx.experimental.profiler."""
+
+from nkisim.frameworks.profilers import profile
+
+__all__ = ["profile"]
