@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -40,16 +41,18 @@ def interpreters():
 
 
 @pytest.fixture
-def folder(tmp_path):
-    for name in ("nkisim_evaluate", "own", "scratch"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "reference.py").touch()
-    (tmp_path / "own" / "k.py").touch()
-    (tmp_path / "nkisim_evaluate" / "__init__.py").touch()
-    for name in ("confine", "overseer", "sandbox", "syscalls", "witness"):
-        shutil.copy(pathlib.Path(nkisim_evaluate.__file__).parent / f"{name}.py", tmp_path / "nkisim_evaluate")
-    shutil.copy(ROOT / "tests" / "support" / "sandbox_probe.py", tmp_path)
-    return tmp_path
+def folder():
+    """Not below pytest's own, which each run of pytest makes the user's alone."""
+    with tempfile.TemporaryDirectory(prefix="nkisim-sandbox-") as name:
+        place = pathlib.Path(name)
+        for inner in ("nkisim_evaluate", "own", "scratch"):
+            (place / inner).mkdir()
+        for empty in ("reference.py", "own/k.py", "nkisim_evaluate/__init__.py"):
+            (place / empty).touch()
+        for module in ("confine", "overseer", "sandbox", "syscalls", "witness"):
+            shutil.copy(pathlib.Path(nkisim_evaluate.__file__).parent / f"{module}.py", place / "nkisim_evaluate")
+        shutil.copy(ROOT / "tests" / "support" / "sandbox_probe.py", place)
+        yield place
 
 
 @pytest.mark.parametrize("who", ["watched", "on an old kernel", "without rights"])
@@ -64,8 +67,6 @@ def test_flags_by_every_python(version, who, folder):
         words[0] = "/usr/bin/python3"
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o777)
-        for parent in folder.parents[:3]:
-            parent.chmod(parent.stat().st_mode | 0o011)
         words = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", *words]
     texts = [text.replace("REFERENCE", str(folder / "reference.py")) for text, _ in TEXTS]
     done = run(*words, input=json.dumps(texts), env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"})
