@@ -6,8 +6,10 @@ SDK is a repository of aws-neuron/aws-neuron-sdk with its tags. From SDK 2.20 to
 Python block of the pages and of the API's docstrings that speaks of NKI, and every one-instruction
 test (nki/test), each text once, whichever releases have it. A block runs as a kernel's body, of the
 generation of its release; assertions in it compare values. Names that a page introduces in prose are
-stood in for (STAND_INS). A block that is no program (an ellipsis, a name without a meaning, output of
-a shell) counts as a fragment. ILLEGAL says which blocks are refused as they should be.
+stood in for (STAND_INS). A block that is part of a program is completed: names that it lacks are stood in
+for by what their spelling suggests, then by anything else that runs, and an ellipsis is left out. What
+remains (output of a shell, pseudo-code) counts as a fragment. ILLEGAL says which blocks are refused as
+they should be.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import types
 import warnings
 from pathlib import Path
 
@@ -36,6 +39,7 @@ import neuronxcc.nki.compiler as ncc  # noqa: E402
 import neuronxcc.nki.isa as old_isa  # noqa: E402
 import neuronxcc.nki.language as old_language  # noqa: E402
 import nki  # noqa: E402
+import nki.collectives  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 from public_api import TAGS  # noqa: E402
@@ -51,8 +55,9 @@ ILLEGAL = {
     ("nki-dynamic-loops", "an address within"): "its input is larger than the stand-in",
     ("language/__init__", "dst is sbuf[1 x 1]"): "its input has one element, the stand-in more",
     ("migration", "nl.par_dim marks another"): "the form to migrate from",
-    ("about/index", "no attribute 'barrier'"): "no function of this name was ever documented",
+    ("about/index", "has no barrier"): "no function of this name was ever documented",
     ("direct_allocation", ""): "the page marks it as failing, or has typing errors",
+    ("migration", "reciprocal: data is missing"): "the page's short hand, not the function's parameters",
     ("known_issues", "Ellipsis"): "a fragment",
 }
 STAND_INS = ("input_tensor", "in_tensor", "inp", "a_input", "b_input", "data_tensor", "x_tensor",
@@ -115,26 +120,90 @@ def names(legacy, x, out):
     given = {name: x for name in STAND_INS}
     given.update(x_tensor=x[:, 0:128], y_tensor=x[:, 0:128])  # operands of a product
     return {**vars(builtins), **given, "nki": old if legacy else nki, "nl": language,
-            "nisa": old_isa if legacy else nisa, "np": np, "numpy": np, "math": math, "ncc": ncc,
+            "nisa": old_isa if legacy else nisa, "np": np, "numpy": np, "math": math,
+            "ncc": types.SimpleNamespace(**{**vars(nki.collectives), **vars(ncc)}),
             "nt": old.typing, "sbuf": language.sbuf, "psum": language.psum, "hbm": language.hbm,
             "affine_range": language.affine_range, "par_dim": old_language.par_dim,
             "out_tensor": out, "output": out, "__name__": "documented"}
 
 
+class _WithoutEllipses(ast.NodeTransformer):
+    """A tree whose ellipses are left out: arguments, elements and statements; a value becomes a tensor."""
+
+    @staticmethod
+    def _rest(values):
+        return [v for v in values if not (isinstance(v, ast.Constant) and v.value is Ellipsis)]
+
+    def visit_Call(self, node):
+        node.args = self._rest(node.args)
+        node.keywords = [k for k in node.keywords if self._rest([k.value])]
+        return self.generic_visit(node)
+
+    def visit_Assign(self, node):
+        if not self._rest([node.value]):
+            node.value = ast.copy_location(ast.Name("src", ast.Load()), node)
+        return self.generic_visit(node)
+
+
+def _tile(language, space):
+    """How to make a tile of 1 in a memory."""
+    def make(x):
+        if space == "sbuf":
+            return language.load(x)
+        return language.zeros((128, 512), dtype=language.float32, buffer=language.psum)
+    return make
+
+
+def _stand_ins(language):
+    """What may stand for a name, by how it is spelled: (pattern, how to make it from the argument)."""
+    return ((r"(?i).*psum", _tile(language, "psum")), (r"(?i).*(tile|sbuf|sb|res|result)\d*$", _tile(language, "sbuf")),
+            (r"[ijklmnp]\w?$|.*(idx|index)$", lambda x: 0), (r"[A-Z_\d]+$|.*(size|dim|num|len)", lambda x: 128),
+            (r".*dtype", lambda x: language.float32), (r".*", lambda x: x))
+
+
+MOST_NAMES = 12
+
+
 def run_block(block, legacy):
-    """"ran", "fragment" or the error's first line."""
+    """"ran", "completed", "fragment" or the error's first line."""
     try:
         tree = ast.parse(block)
     except SyntaxError:
         return "fragment"
-    if is_fragment(tree):
-        return "fragment"
+    whole = not is_fragment(tree)
+    if not whole:
+        tree = ast.fix_missing_locations(_WithoutEllipses().visit(tree))
+    makers = _stand_ins(old_language if legacy else nl)
+    chosen = {}  # name -> numbers of the makers left to try
+    for _ in range((MOST_NAMES + 1) * len(makers)):
+        result = attempt(tree, legacy, {name: makers[left[0]][1] for name, left in chosen.items()})
+        lacks = re.match(r"lacks (\w+)$", result)
+        if "is in HBM; SBUF" in result and not chosen:  # the page means tiles by its tensors' names
+            chosen = {name: [1] for name in STAND_INS}
+            last = STAND_INS[0]
+            continue
+        if result == "ran":
+            return "ran" if whole and not chosen else "completed"
+        if lacks and lacks[1] not in chosen and len(chosen) < MOST_NAMES + len(STAND_INS):
+            fits = [n for n, (pattern, _) in enumerate(makers) if re.match(pattern, lacks[1])]
+            chosen[lacks[1]] = fits + [n for n in range(len(makers)) if n not in fits]
+            last = lacks[1]
+        elif not lacks and chosen and len(chosen[last]) > 1:
+            chosen[last].pop(0)
+        else:
+            return result if whole and not chosen and not result.startswith("lacks") else "fragment"
+    return "fragment"
+
+
+def attempt(tree, legacy, more):
+    """"ran", "lacks NAME" or the error's first line; `more`: name -> how its stand-in is made."""
     language = old_language if legacy else nl
 
     def kernel(x):
         out = language.ndarray((128, 512), dtype=language.float32, buffer=language.shared_hbm)
         language.store(out, language.load(x))
-        exec(compile(tree, "documented", "exec"), names(legacy, x, out))
+        space = {**names(legacy, x, out), **{name: make(x) for name, make in more.items()}}
+        exec(compile(tree, "documented", "exec"), space)
         return out
 
     def late(*_):
@@ -145,8 +214,10 @@ def run_block(block, legacy):
     try:
         nkisim.run(kernel, np.ones((128, 512), np.float32), legacy=legacy, timing=False,
                    allow_unwritten=True)
-    except (NameError, ImportError):
-        return "fragment"
+    except NameError as problem:
+        return f"lacks {problem.name}"
+    except ImportError:
+        return "lacks a module"
     except Exception as problem:
         return f"{type(problem).__name__}: {problem}".split("\n")[0]
     finally:
@@ -197,15 +268,16 @@ def main():
     for text, (kind, page, tags) in collect(args.sdk, args.only).items():
         legacy = int(tags[0].split(".")[1]) <= 26 or "neuronxcc" in text
         result = run_test(text, Path(page).name) if kind == "test" else run_block(text, legacy)
-        known = result not in ("ran", "fragment") and expected(page, result)
-        outcome = "refused, rightly" if known else result if result in ("ran", "fragment") else "failed"
+        counted = result in ("ran", "completed", "fragment")
+        known = not counted and expected(page, result)
+        outcome = "refused, rightly" if known else result if counted else "failed"
         for tag in set(tags):
             table[tag][kind, outcome] += 1
         if outcome == "failed":
             mark = hashlib.sha1(text.encode()).hexdigest()[:8]
             failed.append(f"{page} ({tags[0]} to {tags[-1]}, {mark}): {result[:160]}")
     columns = [(kind, outcome) for kind, outcomes in (
-        ("block", ("ran", "fragment", "refused, rightly", "failed")), ("test", ("ran", "failed")))
+        ("block", ("ran", "completed", "fragment", "refused, rightly", "failed")), ("test", ("ran", "failed")))
         for outcome in outcomes]
     print("| release | " + " | ".join(f"{k}s {o}" for k, o in columns) + " |")
     print("|---|" + "---:|" * len(columns))

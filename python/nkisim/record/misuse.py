@@ -75,7 +75,8 @@ def _misspelt(problem):
         return None
     for pattern, rule, said in _CALLS:
         found = pattern.match(str(problem))
-        function = found and _function(tb, found[1])
+        needed = re.findall(r"'(\w+)'", found[2]) if found and rule == "argument_missing" else ()
+        function = found and _function(tb, found[1], needed)
         if function:
             names = [n for n in inspect.signature(function).parameters if not n.startswith("_")]
             given = found[2].replace("'", "")
@@ -88,8 +89,9 @@ def _misspelt(problem):
     return None
 
 
-def _function(tb, name):
-    """The function of nki that a traceback's line calls `name`, or as an attribute of a module; None if none."""
+def _function(tb, name, needed):
+    """The function of nki that a traceback's line calls `name`, or as an attribute of a module, and that has the
+    parameters `needed`; None if none."""
     frame = tb.tb_frame
     line = linecache.getline(frame.f_code.co_filename, tb.tb_lineno)
     seen = {**frame.f_globals, **frame.f_locals}
@@ -97,7 +99,8 @@ def _function(tb, name):
     for value in (*[seen[m] for m in modules if m in seen], *seen.values()):
         one = getattr(value, name, None) if inspect.ismodule(value) else value
         one = getattr(one, "function", one)
-        if inspect.isfunction(one) and one.__name__ == name and is_ours(one.__code__):
+        if inspect.isfunction(one) and one.__name__ == name and is_ours(one.__code__) and all(
+                n in inspect.signature(one).parameters for n in needed):
             return one
     return None
 
