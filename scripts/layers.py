@@ -30,7 +30,7 @@ CPP_ROOMS = ("isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world",
 PYTHON_ROOMS = ("nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
                 "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
-                "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_evaluate",
+                "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
                 "nkisim_adapters", "nkisim_validation")
 #: What the extension module offers belongs to no room: it is made before any of them.
 NATIVE = "nkisim._core"

@@ -66,7 +66,7 @@ std::string interpreter(const fs::path& program) {
 }  // namespace
 
 std::span<const PythonCommand> python_commands() {
-  static const std::array<PythonCommand, 11> kCommands = {{
+  static const std::array<PythonCommand, 12> kCommands = {{
       {"demo", "write an example kernel here, run it, and say what to try next", "nkisim"},
       {"doctor", "what is installed, which nki an import finds, what is missing", "nkisim"},
       {"kernel", "run a Python NKI kernel on generated arguments", "nkisim"},
@@ -74,6 +74,7 @@ std::span<const PythonCommand> python_commands() {
       {"report", "a saved session as one HTML file", "nkisim_profile"},
       {"compare", "what changed between two runs, configs or generations", "nkisim_profile"},
       {"sweep", "the latency for every combination of settings", "nkisim_profile"},
+      {"model", "a whole model's time per token, from its config.json", "nkisim_model"},
       {"evaluate", "judge candidate kernels: values, time, rules", "nkisim_evaluate"},
       {"tune", "search a kernel's parameters for the fastest", "nkisim_evaluate"},
       {"validate", "simulate what has been measured on chips, and compare", "nkisim_validation"},

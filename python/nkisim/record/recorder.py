@@ -68,6 +68,7 @@ class Recorder:
         self.dialect = dialect
         self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
+        self.region = None  # the label of instructions that have no name of their own
         self.ranks = options.ranks if options else 1
         self.looked = False       # at values, which other ranks may have other ones of
         self.memory = None        # where values are read from; None: the program's own
@@ -103,7 +104,7 @@ class Recorder:
             held.flush(self)
         if held.lent.tiles:
             args = held.lent.operands(self, op, args)
-        return self._append(op, args, engine, self.core, label, exact)
+        return self._append(op, args, engine, self.core, label or self.region, exact)
 
     def call(self, op_name, engine=None, label=None, exact=False, **args):
         """Emit by parameter names; names the core's op lacks must be None."""

@@ -1,0 +1,108 @@
+"""What a model is made of, read from its Hugging Face `config.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+from nkisim.values.errors import Error
+
+#: `model_type` of a config: what its layers are. The kinds differ in these facts alone.
+KINDS = {
+    "llama": {},
+    "mistral": {},
+    "qwen2": {"qkv_bias": True},
+    "qwen3": {"qk_norm": True},
+    "qwen3_moe": {"qk_norm": True, "experts": ("num_experts", "moe_intermediate_size")},
+    "mixtral": {"experts": ("num_local_experts", "intermediate_size")},
+}
+
+
+class ModelError(Error):
+    """A model, or a way to run it, that cannot be predicted; the message says what it lacks."""
+
+    def __init__(self, found, required, operand=""):
+        super().__init__(rule="model", operand=operand, found=found, required=required)
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """A decoder: sizes in elements, of the whole model.
+
+    kind: the config's `model_type`. heads, kv_heads: of queries, of keys and values. inner: width of
+    the (or of each expert's) MLP. experts, top_k: 0 for a dense MLP. tied: the head is the embedding.
+    """
+
+    kind: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    vocabulary: int
+    experts: int = 0
+    top_k: int = 0
+    eps: float = 1e-6
+    qk_norm: bool = False
+    qkv_bias: bool = False
+    normalised_top_k: bool = True
+    tied: bool = False
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Elements of the weights by part: attention and MLP of all layers, head, embedding."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        mlp = 3 * self.hidden * self.inner * max(1, self.experts) + self.hidden * self.experts
+        table = self.vocabulary * self.hidden
+        return {"attention": self.layers * attention, "mlp": self.layers * mlp, "head": table,
+                "embedding": 0 if self.tied else table}
+
+
+def read(path: str | os.PathLike) -> Architecture:
+    """The Architecture of a config.json (or of the folder that holds one)."""
+    path = Path(path)
+    path = path / "config.json" if path.is_dir() else path
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise ModelError(f"{path}: {problem}", "a model's config.json") from None
+    return of_config(config, str(path))
+
+
+def of_config(config: dict, name: str = "config") -> Architecture:
+    """The Architecture of a config as a dictionary."""
+    if not isinstance(config, dict):
+        raise ModelError(f"{name} holds a {type(config).__name__}", "an object")
+    kind = config.get("model_type")
+    if kind not in KINDS:
+        raise ModelError(f"model_type {kind!r}", f"one of {', '.join(KINDS)}", name)
+    if config.get("quantization_config"):
+        raise ModelError(f"{name} has a quantization_config",
+                         "weights of bfloat16 (quantised ones are not modelled)")
+
+    def number(key, default=None, least=1):
+        value = config.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
+            raise ModelError(f"{key} is {value!r}", f"an integer of at least {least}", name)
+        return value
+
+    facts = KINDS[kind]
+    hidden, heads = number("hidden_size"), number("num_attention_heads")
+    experts, inner = facts.get("experts", (None, "intermediate_size"))
+    head_dim = config.get("head_dim") or hidden // heads
+    found = Architecture(
+        kind, number("num_hidden_layers"), hidden, heads, number("num_key_value_heads", heads),
+        number("head_dim", head_dim) if config.get("head_dim") else head_dim, number(inner),
+        number("vocab_size"), number(experts) if experts else 0,
+        number("num_experts_per_tok") if experts else 0, float(config.get("rms_norm_eps", 1e-6)),
+        facts.get("qk_norm", False), facts.get("qkv_bias", False),
+        bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", False)))
+    if found.heads % found.kv_heads:
+        raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values",
+                         "a multiple", name)
+    if experts and (config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1):
+        raise ModelError("layers of which some are dense", "experts in every layer", name)
+    return found

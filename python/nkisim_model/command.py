@@ -1,0 +1,144 @@
+"""Predicts a decode step of a whole model: time per token, by part, from its config.json.
+
+The layers are nki-library's decode kernels (a checkout that you name), or your own; embedding,
+residual sums, head and sampling are nkisim's. docs/models.md says what is modelled and what is not."""
+
+import argparse
+import importlib.util
+import itertools
+import json
+import sys
+from pathlib import Path
+
+from nkisim.values.errors import Error
+
+from . import report
+from .architecture import ModelError, read
+from .library import load
+from .predict import predict
+from .share import share_of
+
+EPILOG = """examples:
+  nkisim model llama-3-8b/config.json --library nki-library --tp 8
+  nkisim model config.json --library nki-library --sweep tp=8,16,32 batch=1,4 --plot tokens.png
+  nkisim model config.json --library nki-library --tp 8 --kernel mlp=my.py:mlp
+
+Exit codes: 0 ok, 2 usage, 3 bad input, 130 interrupted."""
+SWEPT = ("tp", "batch", "context")
+
+
+def axis(text):
+    """tp=8,16 as the name and its values."""
+    name, found, values = text.partition("=")
+    try:
+        numbers = [int(v) for v in values.split(",")]
+    except ValueError:
+        numbers = []
+    if not found or name not in SWEPT or not numbers or min(numbers) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}; {'|'.join(SWEPT)}=N,N,... is required")
+    return name, numbers
+
+
+def kernel(text):
+    """PART=FILE.py:FUNCTION as the part and the function."""
+    part, found, place = text.partition("=")
+    path, colon, name = place.rpartition(":")
+    if not found or not colon:
+        raise argparse.ArgumentTypeError(f"{text!r}; PART=FILE.py:FUNCTION is required")
+    return part, path, name
+
+
+def function(path, name):
+    """A user's function."""
+    if not Path(path).is_file():
+        raise ModelError(f"no file {path}", "PART=FILE.py:FUNCTION", "--kernel")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ModelError(f"{path} has no function {name}", "PART=FILE.py:FUNCTION", "--kernel")
+    return found
+
+
+def arguments(words):
+    parser = argparse.ArgumentParser(prog="nkisim model", description=__doc__, epilog=EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("config", metavar="CONFIG", help="a Hugging Face config.json, or the folder that has one")
+    add("--library", metavar="DIR", help="a checkout of aws-neuron/nki-library")
+    add("--target", default="trn2", help="trn2 or trn3 (default trn2)")
+    add("--tp", type=int, default=8, help="ranks that share the weights (default 8)")
+    add("--batch", type=int, default=1, help="sequences (default 1)")
+    add("--context", type=int, default=2048, help="tokens in the cache (default 2048)")
+    add("--dtype", default="bfloat16", help="bfloat16 or float16")
+    add("--layers", type=int, metavar="N", help="another number of layers than the model's")
+    add("--exact", action="store_true", help="simulate every layer")
+    add("--machine", metavar="FILE.json", help="a machine description instead of the target's")
+    add("--kernel", action="append", default=[], type=kernel, metavar="PART=FILE.py:FUNCTION",
+        help="your function as attention or mlp; the prediction without it is shown beside it")
+    add("--sweep", nargs="+", default=[], type=axis, metavar="NAME=A,B,...",
+        help="all combinations of tp, batch and context")
+    add("--plot", metavar="FILE", help="time per token as a stack of parts: .png, .svg or .pdf")
+    add("--json", action="store_true", help="print JSON instead of text")
+    return parser.parse_args(words)
+
+
+def shares(args):
+    """A Share for each configuration."""
+    model = read(args.config)
+    if args.layers is not None:
+        if args.layers < 1:
+            raise ModelError(f"--layers {args.layers}", "at least 1")
+        model = type(model)(**{**vars(model), "layers": args.layers})
+    axes = dict(args.sweep)
+    values = [axes.get(name, [getattr(args, name)]) for name in SWEPT]
+    return [share_of(model, args.target, tp, batch, context, args.dtype)
+            for tp, batch, context in itertools.product(*values)]
+
+
+def say(line):
+    if sys.stderr.isatty():
+        print(f"\r{line:<60}", end="", file=sys.stderr, flush=True)
+
+
+def run(args):
+    library = load(args.library) if args.library else None
+    replaced = {part: function(path, name) for part, path, name in args.kernel}
+    found, without = [], []
+    for each in shares(args):
+        where = f"tp {each.tp}, batch {each.batch}, context {each.context}: "
+        if replaced and library is not None:
+            without.append(predict(each, library, None, args.exact, args.machine, lambda x, w=where: say(w + x)))
+        found.append(predict(each, library, replaced, args.exact, args.machine, lambda x, w=where: say(w + x)))
+    say("")
+    say("\r")
+    if args.plot:
+        report.plot(found, args.plot)
+    if args.json:
+        out = [p.as_json() for p in found]
+        for p, before in zip(out, without):
+            p["without_kernel"] = before.as_json()
+        print(json.dumps(out if args.sweep else out[0], indent=1))
+        return 0
+    print("\n".join(report.table(found) if args.sweep else report.lines(found[0])))
+    for p, before in zip(found, without):
+        print(f"with --kernel {p.tokens_per_second:.1f} tokens/s, without {before.tokens_per_second:.1f} "
+              f"({p.tokens_per_second / before.tokens_per_second - 1:+.1%}); "
+              + ", ".join(f"{name} {before.parts[name].us:.1f} -> {p.parts[name].us:.1f} us" for name in replaced))
+    return 0
+
+
+def main(words):
+    args = arguments(words)
+    try:
+        return run(args)
+    except Error as problem:
+        print(f"nkisim model: {problem}", file=sys.stderr)
+        return 3
+    except AssertionError as problem:  # how the library says what its kernels do not take
+        print(f"nkisim model: the library refuses it: {problem}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        print("nkisim model: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,194 @@
+"""The parts that nki-library has no kernel for: embedding, residual sums, head and sampling.
+
+Written with nki.isa; x is [batch, 1, hidden] in HBM, hidden a multiple of 128. In a logical core of
+two each does a half, and they meet at a barrier where the other needs the result.
+"""
+
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+
+LANES = 128
+COLUMNS = 512   # of logits in a bank of PSUM
+AT_ONCE = 2048  # columns of the head's weights in SBUF
+SEARCHED = 16384  # elements in which max8 looks
+
+
+def cores():
+    """(number of this core, how many work together)."""
+    return (nl.program_id(0), nl.num_programs(0)) if nl.program_ndim() else (0, 1)
+
+
+def meet(tensor, count):
+    if count > 1:
+        nisa.core_barrier(data=tensor, cores=tuple(range(count)))
+
+
+def total(x, group):
+    """The sum of the ranks' x."""
+    if group is None:
+        return x
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    ncc.all_reduce(srcs=[x], dsts=[out], op=nl.add, replica_group=group)
+    return out
+
+
+def residual(x, delta):
+    """x + delta, element by element; the first core's work, as its collectives are."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    core, count = cores()
+    if core == 0:
+        width = x.shape[0] * x.shape[1] * x.shape[2] // LANES
+        a = nl.ndarray((LANES, width), dtype=x.dtype, buffer=nl.sbuf)
+        b = nl.ndarray((LANES, width), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=a, src=x.reshape((LANES, width)))
+        nisa.dma_copy(dst=b, src=delta.reshape((LANES, width)))
+        both = nl.ndarray((LANES, width), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.tensor_tensor(dst=both, data1=a, data2=b, op=nl.add)
+        nisa.dma_copy(dst=out.reshape((LANES, width)), src=both)
+    meet(out, count)
+    return out
+
+
+def embedding(tokens, table, group):
+    """Rows of table [vocabulary, hidden of this rank] for tokens [batch, 1] (int32): [batch, 1, hidden].
+
+    Every rank has some columns of the table; their rows are gathered from all of them.
+    """
+    batch, width = tokens.shape[0], table.shape[1]
+    ranks = 1 if group is None else len(group.groups[0])
+    own = nl.ndarray((batch, width), dtype=table.dtype, buffer=nl.shared_hbm)
+    core, count = cores()
+    if core == 0:
+        ids = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=ids, src=tokens)
+        rows = nl.ndarray((batch, width), dtype=table.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=rows, src=table.ap([[width, batch], [1, width]], vector_offset=ids,
+                                             indirect_dim=0))
+        nisa.dma_copy(dst=own, src=rows)
+    meet(own, count)
+    if group is None:
+        return own.reshape((batch, 1, width))
+    parts = nl.ndarray((ranks * batch, width), dtype=table.dtype, buffer=nl.shared_hbm)
+    ncc.all_gather(srcs=[own], dsts=[parts], replica_group=group, collective_dim=0)
+    if batch == 1:
+        return parts.reshape((1, 1, ranks * width))
+    whole = nl.ndarray((batch, 1, ranks * width), dtype=table.dtype, buffer=nl.shared_hbm)
+    if core == 0:
+        nisa.dma_copy(dst=whole.reshape((batch, ranks, width)),
+                      src=parts.ap([[width, batch], [batch * width, ranks], [1, width]]))
+    meet(whole, count)
+    return whole
+
+
+def _normalised(x, gamma, eps):
+    """RMSNorm of x [batch, 1, hidden] as [128, hidden / 128, batch]: element 128 k + p in row p."""
+    batch, hidden = x.shape[0], x.shape[2]
+    rows = nl.ndarray((batch, hidden), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=rows, src=x.reshape((batch, hidden)))
+    squares = nl.ndarray((batch, hidden), dtype=nl.float32, buffer=nl.sbuf)
+    scale = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.activation_reduce(dst=squares, op=nl.square, data=rows, reduce_op=nl.add, reduce_res=scale)
+    mean = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_scalar(dst=mean, data=scale, op0=nl.multiply, operand0=1.0 / hidden, op1=nl.add,
+                       operand1=eps)
+    factor = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.activation(dst=factor, op=nl.rsqrt, data=mean)
+    even = nl.ndarray((batch, hidden), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.tensor_scalar(dst=even, data=rows, op0=nl.multiply, operand0=factor)
+    weights = nl.ndarray((LANES, hidden // LANES), dtype=gamma.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=weights, src=gamma.reshape((hidden // LANES, LANES)).ap(
+        [[1, LANES], [LANES, hidden // LANES]]))
+    exact = nl.ndarray(weights.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=exact, src=weights)
+    turned = nl.ndarray((LANES, hidden // LANES, batch), dtype=x.dtype, buffer=nl.sbuf)
+    for k in range(hidden // LANES):
+        bank = nl.ndarray((LANES, batch), dtype=x.dtype, buffer=nl.psum)
+        nisa.nc_transpose(dst=bank, data=even[:, nl.ds(k * LANES, LANES)])
+        nisa.tensor_scalar(dst=turned[:, k, :], data=bank, op0=nl.multiply,
+                           operand0=exact[:, nl.ds(k, 1)])
+    return turned
+
+
+def _logits(turned, weights, first, columns):
+    """turned^T @ weights[:, first : first + columns]: [batch, columns] in float32."""
+    tiles, batch = turned.shape[1], turned.shape[2]
+    whole = weights.shape[1]
+    out = nl.ndarray((batch, columns), dtype=nl.float32, buffer=nl.sbuf)
+    for at in range(0, columns, AT_ONCE):
+        width = min(AT_ONCE, columns - at)
+        some = nl.ndarray((LANES, tiles, width), dtype=weights.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=some, src=weights.ap([[whole, LANES], [whole * LANES, tiles], [1, width]],
+                                               offset=first + at))
+        for c in range(0, width, COLUMNS):
+            wide = min(COLUMNS, width - c)
+            bank = nl.ndarray((batch, wide), dtype=nl.float32, buffer=nl.psum)
+            for k in range(tiles):
+                nisa.nc_matmul(dst=bank, stationary=turned[:, k, :], moving=some[:, k, nl.ds(c, wide)])
+            nisa.tensor_copy(dst=out[:, nl.ds(at + c, wide)], src=bank)
+    return out
+
+
+def head(x, gamma, weights, rank_offset, group, eps):
+    """The most likely token of each row: [batch, 1] int32.
+
+    weights [hidden, vocabulary of this rank]; rank_offset [1, 1] float32: the number of its first
+    column. The largest logit and its number, in float32 (exact to 2^24), of every core and rank are
+    gathered; of equal logits the first wins, as in torch.argmax.
+    """
+    batch, columns = x.shape[0], weights.shape[1]
+    core, count = cores()
+    half = columns // count
+    logits = _logits(_normalised(x, gamma, eps), weights, core * half, half)
+    offset = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=offset, src=rank_offset.ap([[0, batch], [1, 1]]))
+    pieces = -(-half // SEARCHED)
+    pairs = nl.ndarray((batch, 2 * pieces), dtype=nl.float32, buffer=nl.sbuf)
+    for n in range(pieces):
+        first = n * SEARCHED
+        piece = logits[:, nl.ds(first, min(SEARCHED, half - first))]
+        best = nl.ndarray((batch, 8), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.max8(dst=best, src=piece)
+        at = nl.ndarray((batch, 8), dtype=nl.uint32, buffer=nl.sbuf)
+        nisa.nc_find_index8(dst=at, data=piece, vals=best)
+        number = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=number, src=at[:, nl.ds(0, 1)])
+        nisa.tensor_copy(dst=pairs[:, nl.ds(2 * n, 1)], src=best[:, nl.ds(0, 1)])
+        nisa.tensor_scalar(dst=pairs[:, nl.ds(2 * n + 1, 1)], data=number, op0=nl.add, operand0=offset,
+                           op1=nl.add, operand1=float(core * half + first))
+    own = nl.ndarray((batch, 2 * pieces * count), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=own[:, nl.ds(2 * pieces * core, 2 * pieces)], src=pairs)
+    meet(own, count)
+    return _choice(own, group, batch)
+
+
+def _choice(own, group, batch):
+    """The token of the largest logit; own [batch, 2 per pair] of pairs (logit, token)."""
+    pairs, ranks, each = own, 1, own.shape[1] // 2
+    if group is not None:
+        ranks = len(group.groups[0])
+        pairs = nl.ndarray((ranks * batch, 2 * each), dtype=nl.float32, buffer=nl.shared_hbm)
+        ncc.all_gather(srcs=[own], dsts=[pairs], replica_group=group, collective_dim=0)
+    count = ranks * each
+    view = [[2 * each, batch], [2 * each * batch, ranks], [2, each]]
+    out = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.shared_hbm)
+    core, together = cores()
+    if core == 0:
+        values = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
+        tokens = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=values.reshape((batch, ranks, each)), src=pairs.ap(view))
+        nisa.dma_copy(dst=tokens.reshape((batch, ranks, each)), src=pairs.ap(view, offset=1))
+        top = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(dst=top, op=nl.maximum, data=values, axis=(1,))
+        lower = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)  # 1 where not the largest
+        nisa.tensor_scalar(dst=lower, data=values, op0=nl.less, operand0=top, op1=nl.multiply,
+                           operand1=float(2**24))
+        candidates = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_tensor(dst=candidates, data1=tokens, data2=lower, op=nl.maximum)
+        token = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(dst=token, op=nl.minimum, data=candidates, axis=(1,))
+        whole = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=whole, src=token)
+        nisa.dma_copy(dst=out, src=whole)
+    meet(out, together)
+    return out

@@ -1,0 +1,102 @@
+"""A checkout of aws-neuron/nki-library, and its kernels as the parts of a decode step.
+
+A part is a function of (x, weights, share, step): x [batch, 1, hidden] in HBM; what it returns is one
+rank's summand of the layer's next value, in the same shape. `--kernel PART=FILE.py:FUNCTION` puts a
+user's function in its place.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from .architecture import ModelError
+
+#: What the parts are made of; a checkout without one of these is another version.
+NAMES = {
+    "experimental.transformer.attention_block_tkg": ("attention_block_tkg",),
+    "core.mlp.mlp_tkg.mlp_tkg": ("mlp_tkg",),
+    "core.mlp.mlp_parameters": ("MLPParameters",),
+    "core.moe_block.moe_block_tkg": ("moe_block_tkg",),
+    "core.utils.allocator": ("BufferManager",),
+    "core.utils.common_types": ("NormType", "QuantizationType", "ActFnType", "RouterActFnType",
+                                "ExpertAffinityScaleMode"),
+    "core.utils.logging": ("Logger",),
+}
+SBUF_BYTES = 200 * 1024  # what the library's own transformer gives to its buffer manager
+
+
+def load(root) -> SimpleNamespace:
+    """The library's names that the parts need."""
+    root = Path(root)
+    folder = root / "src" / "nkilib_src"
+    if not (folder / "nkilib").is_dir():
+        raise ModelError(f"--library {root}", "a checkout of aws-neuron/nki-library (src/nkilib_src)")
+    for path in (folder, root / "src"):
+        if str(path) not in sys.path:
+            sys.path.insert(0, str(path))
+    found = SimpleNamespace(root=root)
+    for module, names in NAMES.items():
+        try:
+            loaded = importlib.import_module(f"nkilib.{module}")
+            for name in names:
+                setattr(found, name, getattr(loaded, name))
+        except (ImportError, AttributeError, SyntaxError) as problem:
+            raise ModelError(f"nkilib.{module}: {problem}",
+                             "nki-library of April 2026 (commit d2ad3a5) or one that has the same names"
+                             ) from None
+    return found
+
+
+def manager(library, name):
+    """A buffer manager of the library's for one step."""
+    return library.BufferManager(0, SBUF_BYTES, library.Logger(name))
+
+
+def attention(x, w, share, step):
+    """RMSNorm, the projections, rotation, attention over the cache and its update, output."""
+    lib, m = step.library, share.model
+    step.buffers.set_auto_alloc(True)
+    none = lib.QuantizationType.NONE
+    out = lib.attention_block_tkg(
+        X=x, X_hidden_dim_actual=m.hidden, rmsnorm_X_enabled=True, rmsnorm_X_eps=m.eps,
+        rmsnorm_X_gamma=w.norm1, W_qkv=w.qkv, bias_qkv=w.qkv_bias, quantization_type_qkv=none,
+        weight_dequant_scale_qkv=None, input_dequant_scale_qkv=None,
+        rmsnorm_QK_pre_rope_enabled=m.qk_norm, rmsnorm_QK_pre_rope_eps=m.eps,
+        rmsnorm_QK_pre_rope_W_Q=w.q_norm, rmsnorm_QK_pre_rope_W_K=w.k_norm,
+        cos=step.cos, sin=step.sin, rope_contiguous_layout=True, rmsnorm_QK_post_rope_enabled=False,
+        rmsnorm_QK_post_rope_eps=m.eps, rmsnorm_QK_post_rope_W_Q=None, rmsnorm_QK_post_rope_W_K=None,
+        K_cache_transposed=True, active_blocks_table=None, K_cache=w.keys, V_cache=w.values,
+        attention_mask=step.mask, sink=None, update_cache=True, kv_cache_update_idx=step.positions,
+        W_out=w.out, bias_out=None, quantization_type_out=none, weight_dequant_scale_out=None,
+        input_dequant_scale_out=None, transposed_out=False, out_in_sb=False, sbm=step.buffers)[0]
+    while step.buffers.heap:
+        step.buffers.pop_heap()
+    return out
+
+
+def mlp(x, w, share, step):
+    """RMSNorm, gate, up, SiLU, down."""
+    import nki.language as nl
+
+    lib = step.library
+    step.buffers.set_auto_alloc(False)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    parameters = lib.MLPParameters(x, w.gate, w.up, w.down, w.norm2, eps=share.model.eps,
+                                   normalization_type=lib.NormType.RMS_NORM)
+    lib.mlp_tkg(parameters, out, None, sbm=step.buffers)
+    return out
+
+
+def experts(x, w, share, step):
+    """RMSNorm, router, the chosen experts of every token."""
+    lib, m = step.library, share.model
+    return lib.moe_block_tkg(
+        inp=x, gamma=w.norm2, router_weights=w.router, expert_gate_up_weights=w.gate_up,
+        expert_down_weights=w.down, eps=m.eps, top_k=m.top_k,
+        router_act_fn=lib.RouterActFnType.SOFTMAX, router_pre_norm=True,
+        norm_topk_prob=m.normalised_top_k,
+        expert_affinities_scaling_mode=lib.ExpertAffinityScaleMode.POST_SCALE,
+        hidden_act_fn=lib.ActFnType.SiLU, skip_router_logits=False)[0]

@@ -1,0 +1,197 @@
+"""Simulates a decode step and says what each part takes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import re
+import tempfile
+import warnings
+from collections import defaultdict
+from pathlib import Path
+
+from nkisim.api.jit import jit
+from nkisim.run.compiling import Choices
+from nkisim.run.kernel import run
+from nkisim.run.options import Options
+from nkisim_profile.session import FS_PER_NS, Session
+
+from .architecture import ModelError
+from .library import load
+from .share import Share
+from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
+
+SHORT = (2, 3, 4)   # layers that are simulated for the steady state
+SAME = 0.002        # two layers' times differ by at most this fraction of them, or it is not steady
+_REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
+
+
+@dataclasses.dataclass
+class Part:
+    """What one part of a step takes, in microseconds: of all layers together.
+
+    us: its share of the critical path. read_us: its reads from HBM at the stack's full rate, the
+    least that it can take. read_bytes: by one rank.
+    """
+
+    us: float = 0.0
+    read_us: float = 0.0
+    read_bytes: int = 0
+
+    @property
+    def gain_us(self) -> float:
+        """What a step would gain if the part ran at its roof."""
+        return max(0.0, self.us - self.read_us)
+
+
+@dataclasses.dataclass
+class Prediction:
+    """A decode step of a model: microseconds per token, and by part.
+
+    steady: whether the layers' time is that of few, times their number (else all were simulated).
+    instructions: simulated, of one rank.
+    """
+
+    share: Share
+    step_us: float
+    layer_us: float
+    parts: dict[str, Part]
+    steady: bool
+    instructions: int
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.share.batch * 1e6 / self.step_us
+
+    @property
+    def next_kernel(self) -> str:
+        """The part whose roof would gain most."""
+        return max(self.parts, key=lambda name: self.parts[name].gain_us)
+
+    def as_json(self) -> dict:
+        s = self.share
+        return {"model": dataclasses.asdict(s.model), "target": s.target, "tp": s.tp, "lnc": s.lnc,
+                "batch": s.batch, "context": s.context, "dtype": s.dtype,
+                "tpot_us": self.step_us, "layer_us": self.layer_us,
+                "tokens_per_second": self.tokens_per_second, "steady": self.steady,
+                "weight_bytes": s.weight_bytes, "cache_bytes": s.cache_bytes,
+                "memory_bytes": s.memory_bytes, "fits": s.fits, "next_kernel": self.next_kernel,
+                "parts": {name: {"us": p.us, "read_us": p.read_us, "read_bytes": p.read_bytes,
+                                 "gain_us": p.gain_us} for name, p in self.parts.items()}}
+
+
+@dataclasses.dataclass
+class _Run:
+    """One simulated step of few layers, or of all."""
+
+    us: float
+    parts: dict[str, Part]
+    instructions: int
+
+
+def predict(share: Share, library, replaced=None, exact=False, config=None, said=None) -> Prediction:
+    """The Prediction of a decode step.
+
+    library: a checkout of nki-library, what load() made of it, or None where every part is replaced.
+    replaced: functions by part (library.py says what they take).
+    exact: simulates all layers. config: a machine description instead of the target's. said: called
+    with a line before each simulation.
+    """
+    replaced = dict(replaced or {})
+    if unknown := sorted(set(replaced) - set(REPLACEABLE)):
+        raise ModelError(f"part {unknown[0]!r}", f"one of {', '.join(REPLACEABLE)}", "--kernel")
+    if library is None and len(replaced) < len(REPLACEABLE):
+        raise ModelError("no checkout of nki-library", "one, or a function for every part", "--library")
+    lib = library if library is None or hasattr(library, "root") else load(library)
+    total = share.model.layers
+    said = said or (lambda line: None)
+
+    def simulated(layers):
+        said(f"simulating {layers} of {total} layers")
+        return _simulate(share, layers, lib, replaced, config)
+
+    if exact or total <= max(SHORT):
+        whole = simulated(total)
+        return _prediction(share, whole, None, total, False)
+    few = [simulated(n) for n in SHORT]
+    steps = [b.us - a.us for a, b in zip(few, few[1:])]
+    if abs(steps[1] - steps[0]) > SAME * steps[1]:
+        return _prediction(share, simulated(total), None, total, False)
+    return _prediction(share, few[-1], few[0], total, True)
+
+
+def _prediction(share, last, first, layers, steady):
+    """Of the longest run, and for a steady state of the shortest: the difference is SHORT[-1] -
+    SHORT[0] layers."""
+    if not steady:
+        ours = sum(last.parts[name].us for name in OF_A_LAYER) / layers
+        return Prediction(share, last.us, ours, last.parts, False, last.instructions)
+    count = SHORT[-1] - SHORT[0]
+    more = layers - SHORT[-1]
+    parts = {}
+    for name in PARTS:
+        a, b = first.parts[name], last.parts[name]
+        parts[name] = Part(*(y + (y - x) * more / count for x, y in (
+            (a.us, b.us), (a.read_us, b.read_us), (a.read_bytes, b.read_bytes))))
+        parts[name].read_bytes = round(parts[name].read_bytes)
+    layer = (last.us - first.us) / count
+    return Prediction(share, last.us + layer * more, layer, parts, True, last.instructions)
+
+
+def _simulate(share, layers, lib, replaced, config):
+    """A _Run of so many layers."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library's kernels have some of their own
+        options = Options(share.target, timing="only", allow_unwritten=True, config=config,
+                          compiler=Choices(), ranks=share.tp,
+                          files={"session": str(Path(folder) / "{rank}.npz")} if share.tp > 1 else
+                          {"session": str(Path(folder) / "0.npz")})
+        kernel = jit(decode(share, lib, replaced))
+        with contextlib.redirect_stdout(io.StringIO()):  # where the library says how it uses SBUF
+            result = run(kernel, **arguments(share, layers), options=options, lnc=share.lnc,
+                         ranks=share.tp if share.tp > 1 else None)
+        session = Session(str(Path(folder) / "0.npz"))
+    executed = result[0].executed if share.tp > 1 else result.executed
+    return _Run(result.latency_us, _parts(session), executed)
+
+
+def _parts(session):
+    """The parts of a rank's critical path. It has one path for each core, of which the one that ends
+    last is taken; a wait that belongs to no instruction is its successor's."""
+    regions = _regions(session)
+    path = session.path
+    ends = {core: path.to[path.core == core].max() for core in set(path.core.tolist())}
+    core = max(ends, key=ends.get)
+    found = {name: Part() for name in PARTS}
+    mine = path.core == core
+    begins, stops, insts = (column[mine].tolist() for column in
+                            (getattr(path, "from"), path.to, path.inst))
+    name = PARTS[-1]
+    for begin, stop, inst in zip(reversed(begins), reversed(stops), reversed(insts)):
+        name = regions.get(inst, name)
+        found[name].us += (stop - begin) / FS_PER_NS / 1e3
+    moved = session.transfers
+    read = defaultdict(int)
+    for inst, size, src in zip(moved.inst.tolist(), moved.bytes.tolist(), moved.src.tolist()):
+        if src == 0:  # HBM
+            read[regions.get(inst, PARTS[0])] += size
+    rate = float(session.machine["hbm_bytes_per_ns"])
+    for name, size in read.items():
+        found[name].read_bytes += size
+        found[name].read_us += size / rate / 1e3
+    return found
+
+
+def _regions(session):
+    """The part of every instruction: its label, or that of the instruction before it on its core,
+    where it has a name of its own."""
+    found, last = {}, {}
+    labels = session.text(session.insts.label.tolist())
+    for inst, (core, label) in enumerate(zip(session.insts.core.tolist(), labels)):
+        match = _REGION.fullmatch(label)
+        if match and match[2] in PARTS:
+            last[core] = match[2]
+        if core in last:
+            found[inst] = last[core]
+    return found

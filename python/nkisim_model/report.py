@@ -1,0 +1,69 @@
+"""A prediction as lines, and several as a table or a plot."""
+
+from __future__ import annotations
+
+from .predict import Prediction
+
+GIB = 2**30
+
+
+def lines(p: Prediction) -> list[str]:
+    """What a person wants to know of one prediction."""
+    s = p.share
+    m = s.model
+    how = ("steady state of 2, 3 and 4 layers" if p.steady else "every layer simulated")
+    fit = "" if s.fits else "  DOES NOT FIT"
+    out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
+           f"batch {s.batch}, context {s.context}, {s.dtype}",
+           f"per token     {p.step_us / 1e3:.3f} ms, {p.tokens_per_second:.1f} tokens/s",
+           f"per layer     {p.layer_us:.2f} us ({how})",
+           f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
+           f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}", "",
+           f"{'part':<22}{'us':>10}{'share':>8}{'HBM MiB':>10}{'roof us':>10}{'gain us':>10}"]
+    for name, part in p.parts.items():
+        if part.us or part.read_bytes:
+            out.append(f"{name:<22}{part.us:>10.1f}{part.us / p.step_us:>8.1%}{part.read_bytes / 2**20:>10.1f}"
+                       f"{part.read_us:>10.1f}{part.gain_us:>10.1f}")
+    best = p.parts[p.next_kernel]
+    out += ["", f"next          {p.next_kernel}: {best.gain_us:.0f} us above the time of its reads from HBM; at that "
+            f"roof {s.batch * 1e6 / (p.step_us - best.gain_us):.1f} tokens/s",
+            "not counted   the host, launches between kernels, sampling other than the largest logit"]
+    return out
+
+
+def table(found: list[Prediction]) -> list[str]:
+    """One line for each configuration."""
+    out = [f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'GiB':>8}  next"]
+    for p in found:
+        s = p.share
+        out.append(f"{s.tp:>4}{s.batch:>7}{s.context:>9}{p.step_us / 1e3:>10.3f}{p.tokens_per_second:>10.1f}"
+                   f"{p.layer_us:>10.1f}{(s.weight_bytes + s.cache_bytes) / GIB:>8.2f}  {p.next_kernel}"
+                   + ("" if s.fits else "  DOES NOT FIT"))
+    return out
+
+
+def plot(found: list[Prediction], path: str) -> None:
+    """Time per token as a stack of parts, a bar for each configuration: .png, .svg or .pdf."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(max(5.0, 1.6 * len(found) + 3.5), 4.5), layout="constrained")
+    names = [n for n in found[0].parts if any(p.parts[n].us for p in found)]
+    bottom = [0.0] * len(found)
+    for n, name in enumerate(names):
+        heights = [p.parts[name].us / 1e3 for p in found]
+        axes.bar(range(len(found)), heights, bottom=bottom, label=name, color=plt.cm.tab10(n % 10), width=0.6)
+        bottom = [a + b for a, b in zip(bottom, heights)]
+    for at, p in enumerate(found):
+        axes.annotate(f"{p.step_us / 1e3:.2f} ms\n{p.tokens_per_second:.0f} tokens/s", (at, bottom[at]),
+                      ha="center", va="bottom", fontsize=8, xytext=(0, 2), textcoords="offset points")
+    axes.set_xticks(range(len(found)), [f"tp {p.share.tp}\nbatch {p.share.batch}\ncontext {p.share.context}"
+                                        for p in found])
+    axes.set_ylabel("ms per token")
+    axes.set_ylim(0, 1.15 * max(bottom))
+    axes.set_title(f"{found[0].share.model.kind}, {found[0].share.model.layers} layers, {found[0].share.target}")
+    figure.legend(loc="outside right center", fontsize=8, reverse=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

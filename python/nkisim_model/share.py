@@ -1,0 +1,83 @@
+"""What one rank has of a model: sizes of its tensors, and whether they fit its memory."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .architecture import Architecture, ModelError
+
+DTYPE_BYTES = {"bfloat16": 2, "float16": 2}
+#: HBM of a logical core of two, in GiB: 96 of 8 cores (trn2), 144 of 8 (trn3).
+#: Source: AWS's architecture pages, Trainium2 and Trainium3.
+HBM_GIB_PER_CORE = {"trn2": 12, "trn3": 18}
+ROUND = 128  # the kernels' tiles have so many partitions
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary."""
+
+    model: Architecture
+    target: str
+    tp: int
+    lnc: int
+    batch: int
+    context: int
+    dtype: str
+    heads: int
+    kv_heads: int
+    inner: int
+    vocabulary: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all layers, head and embedding."""
+        m = self.model
+        attention = m.hidden * m.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        mlp = 3 * m.hidden * self.inner * max(1, m.experts) + m.hidden * m.experts
+        table = m.hidden * self.vocabulary
+        elements = m.layers * (attention + mlp) + table * (1 if m.tied else 2)
+        return elements * DTYPE_BYTES[self.dtype]
+
+    @property
+    def cache_bytes(self) -> int:
+        """Keys and values of all layers."""
+        per_layer = 2 * self.batch * self.kv_heads * self.context * self.model.head_dim
+        return self.model.layers * per_layer * DTYPE_BYTES[self.dtype]
+
+    @property
+    def memory_bytes(self) -> int:
+        """What a rank has."""
+        return HBM_GIB_PER_CORE[self.target] * self.lnc * 2**30
+
+    @property
+    def fits(self) -> bool:
+        return self.weight_bytes + self.cache_bytes <= self.memory_bytes
+
+
+def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context: int = 2048,
+          dtype: str = "bfloat16", lnc: int = 2) -> Share:
+    """The Share of a rank; a ModelError where the model cannot be cut so."""
+    if target not in HBM_GIB_PER_CORE:
+        raise ModelError(f"target {target!r}", "trn2 or trn3, which nki-library's decode kernels need")
+    if dtype not in DTYPE_BYTES:
+        raise ModelError(f"dtype {dtype!r}", f"one of {', '.join(DTYPE_BYTES)}")
+    if tp < 1 or model.heads % tp:
+        raise ModelError(f"tp {tp}", f"a divisor of the model's {model.heads} query heads")
+    kv_heads = max(1, model.kv_heads // tp)
+    if kv_heads > 1:
+        raise ModelError(
+            f"tp {tp} leaves {kv_heads} heads of keys and values to a rank",
+            f"at least {model.kv_heads} ranks: nki-library's attention_block_tkg has one such head a rank")
+    if batch < 1 or context < ROUND * lnc or context % (ROUND * lnc):
+        raise ModelError(f"batch {batch} and context {context}",
+                         f"a batch of at least 1 and a context that is a multiple of {ROUND * lnc}")
+    if batch * (model.heads // tp) > ROUND:
+        raise ModelError(f"batch {batch} of {model.heads // tp} query heads a rank",
+                         f"at most {ROUND} together, which is what attention_block_tkg takes")
+    inner = -(-model.inner // tp)
+    if model.experts == 0:
+        inner = -(-inner // ROUND) * ROUND
+    vocabulary = -(-model.vocabulary // (tp * lnc)) * lnc
+    return Share(model, target, tp, lnc, batch, context, dtype, model.heads // tp, kv_heads, inner,
+                 vocabulary)

@@ -1,0 +1,108 @@
+"""One decode step of a model as one NKI kernel, its instructions labelled by the parts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from nkisim.record.recorder import state
+from nkisim.values import dtypes
+
+from . import kernels, library
+from .share import Share
+
+#: The parts of a step, in its order: those of a layer stand for all layers.
+PARTS = ("embedding", "attention", "attention all-reduce", "attention residual", "mlp", "mlp all-reduce",
+         "mlp residual", "head")
+OF_A_LAYER = PARTS[1:7]
+REPLACEABLE = ("attention", "mlp")
+
+
+class Step:
+    """What the parts share while a step is recorded: the library and its buffers (None without one),
+    cos and sin [head_dim / 2, batch, 1], mask [context, batch, heads, 1] and positions [batch, 1]."""
+
+    def __init__(self, lib, buffers, cos, sin, mask, positions):
+        self.library, self.buffers = lib, buffers
+        self.cos, self.sin, self.mask, self.positions = cos, sin, mask, positions
+
+
+def _filled(value, shape, dtype):
+    """An array of one value that takes no memory: time alone does not look at weights."""
+    return np.broadcast_to(np.array(value, dtypes.BY_NAME[dtype].dtype), shape)
+
+
+def _layer(share: Share, make):
+    """One layer's weights and caches."""
+    m, s = share.model, share
+    columns = m.head_dim * (s.heads + 2 * s.kv_heads)
+    w = {"qkv": make(m.hidden, columns), "out": make(s.heads * m.head_dim, m.hidden),
+         "norm1": make(1, m.hidden), "norm2": make(1, m.hidden),
+         "qkv_bias": make(1, columns) if m.qkv_bias else None,
+         "q_norm": make(1, m.head_dim) if m.qk_norm else None,
+         "k_norm": make(1, m.head_dim) if m.qk_norm else None,
+         "keys": make(s.batch, s.kv_heads, m.head_dim, s.context),
+         "values": make(s.batch, s.kv_heads, s.context, m.head_dim)}
+    if m.experts:
+        w |= {"router": make(m.hidden, m.experts), "gate_up": make(m.experts, m.hidden, 2, s.inner),
+              "down": make(m.experts, s.inner, m.hidden)}
+    else:
+        w |= {"gate": make(m.hidden, s.inner), "up": make(m.hidden, s.inner),
+              "down": make(s.inner, m.hidden)}
+    return w
+
+
+def arguments(share: Share, layers: int):
+    """What the kernel of `layers` layers is called with: weights without values, real positions."""
+    m = share.model
+
+    def make(*shape):
+        return _filled(0, shape, share.dtype)
+
+    half = (m.head_dim // 2, share.batch, 1)
+    last = share.context - 2  # all of the cache is in use, and the new token has a place
+    return {"tokens": np.zeros((share.batch, 1), np.int32),
+            "embedding": make(m.vocabulary, m.hidden // share.tp),
+            "layers": [_layer(share, make) for _ in range(layers)],
+            "cos": make(*half), "sin": make(*half),
+            "mask": _filled(1, (share.context, share.batch, share.heads, 1), "uint8"),
+            "positions": np.full((share.batch, 1), last, np.uint32),
+            "norm": make(1, m.hidden), "head": make(m.hidden, share.vocabulary),
+            "rank_offset": np.zeros((1, 1), np.float32)}
+
+
+def decode(share: Share, lib, replaced):
+    """The kernel: a function of arguments(). Its instructions are labelled "LAYER PART"."""
+    import nki.collectives as ncc
+
+    group = ncc.ReplicaGroup([list(range(share.tp))]) if share.tp > 1 else None
+    attention = replaced.get("attention", library.attention)
+    mlp = replaced.get("mlp", library.experts if share.model.experts else library.mlp)
+
+    def step(tokens, embedding, layers, cos, sin, mask, positions, norm, head, rank_offset):
+        def mark(part, layer=0):
+            state.recorder.region = f"{layer} {part}"
+
+        shared = Step(lib, None if lib is None else library.manager(lib, "step"), cos, sin, mask, positions)
+        _, count = kernels.cores()
+        mark("embedding")
+        x = kernels.embedding(tokens, embedding, group)
+        for number, weights in enumerate(layers):
+            w = SimpleNamespace(**weights)
+            for part, run in (("attention", attention), ("mlp", mlp)):
+                mark(part, number)
+                if lib is not None:
+                    shared.buffers.set_name_prefix(f"L{number}_{part}_")
+                delta = run(x, w, share, shared)
+                kernels.meet(delta, count)
+                mark(f"{part} all-reduce", number)
+                delta = kernels.total(delta, group)
+                mark(f"{part} residual", number)
+                x = kernels.residual(x, delta)
+        mark("head")
+        token = kernels.head(x, norm, head, rank_offset, group, share.model.eps)
+        state.recorder.region = None
+        return (token, *(w[name] for w in layers for name in ("keys", "values")))
+
+    return step

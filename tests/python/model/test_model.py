@@ -1,0 +1,269 @@
+"""`nkisim model`: what a config says, what a rank has, what a step takes, and that its own kernels compute
+what they say (NumPy)."""
+
+import json
+
+import ml_dtypes
+import nki
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+from running import cli
+
+import nkisim
+from nkisim_model import ModelError, kernels, of_config, predict, read, report, share_of
+from nkisim_model.command import arguments, function, shares
+
+LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+         "intermediate_size": 14336, "num_hidden_layers": 32, "vocab_size": 128256, "rms_norm_eps": 1e-5}
+MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4,
+       "head_dim": 128, "moe_intermediate_size": 768, "intermediate_size": 6144, "num_experts": 128,
+       "num_experts_per_tok": 8, "num_hidden_layers": 48, "vocab_size": 151936}
+SMALL = {**LLAMA, "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "head_dim": 64, "intermediate_size": 512, "num_hidden_layers": 12, "vocab_size": 1024}
+
+
+# ---- configs ---------------------------------------------------------------------------------
+def test_what_a_config_says():
+    model = of_config(LLAMA)
+    assert (model.head_dim, model.layers, model.experts, model.qk_norm) == (128, 32, 0, False)
+    # 8.03 billion parameters is what the model's card says; norms are not counted here.
+    assert sum(model.weights.values()) == pytest.approx(8.03e9, rel=1e-3)
+    moe = of_config(MOE)
+    assert (moe.inner, moe.experts, moe.top_k, moe.qk_norm) == (768, 128, 8, True)
+    assert sum(moe.weights.values()) == pytest.approx(30.5e9, rel=2e-3)  # the card: 30.5 billion
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"model_type": "mamba"}, "one of llama, mistral"),
+    ({"hidden_size": "4096"}, "hidden_size is '4096'"),
+    ({"num_hidden_layers": True}, "num_hidden_layers is True"),
+    ({"vocab_size": 0}, "vocab_size is 0"),
+    ({"num_key_value_heads": 5}, "a multiple"),
+    ({"quantization_config": {"bits": 4}}, "quantised ones are not modelled"),
+])
+def test_a_config_that_cannot_be(change, words):
+    with pytest.raises(ModelError, match=words):
+        of_config({**LLAMA, **change})
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", ""])
+def test_a_file_that_is_no_config(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ModelError):
+        read(tmp_path)
+
+
+# ---- a rank's share --------------------------------------------------------------------------
+def test_a_ranks_memory_by_hand():
+    share = share_of(of_config(LLAMA), "trn2", 8, batch=2, context=2048)
+    layer = 4096 * 128 * (2 * 4 + 2) + 3 * 4096 * 1792
+    assert share.weight_bytes == 2 * (32 * layer + 2 * 4096 * 16032)
+    assert share.cache_bytes == 2 * 32 * 2 * 2 * 2048 * 128
+    assert share.memory_bytes == 24 * 2**30 and share.fits
+
+
+def test_what_does_not_fit_says_so():
+    model = of_config({**LLAMA, "num_hidden_layers": 3200})
+    assert not share_of(model, "trn2", 8).fits
+
+
+@pytest.mark.parametrize("given, words", [
+    (dict(target="trn1", tp=8), "trn2 or trn3"), (dict(target="trn2", tp=7), "a divisor"),
+    (dict(target="trn2", tp=4), "at least 8 ranks"), (dict(target="trn2", tp=8, batch=64), "at most 128"),
+    (dict(target="trn2", tp=8, context=1000), "multiple of 256"),
+    (dict(target="trn2", tp=8, dtype="float32"), "bfloat16, float16")])
+def test_a_share_that_cannot_be(given, words):
+    with pytest.raises(ModelError, match=words):
+        share_of(of_config(LLAMA), **given)
+
+
+# ---- kernels of its own ----------------------------------------------------------------------
+def normal(rng, *shape, scale=1.0):
+    return (rng.standard_normal(shape) * scale).astype(ml_dtypes.bfloat16)
+
+
+@pytest.mark.parametrize("ranks, batch, lnc", [(1, 1, 1), (1, 3, 2), (4, 1, 2), (4, 3, 1)])
+def test_rows_of_the_embedding(ranks, batch, lnc):
+    rng = np.random.default_rng(ranks + batch)
+    table = normal(rng, 50, 256)
+    tokens = rng.integers(0, 50, (batch, 1)).astype(np.int32)
+    group = ncc.ReplicaGroup([list(range(ranks))]) if ranks > 1 else None
+    shards = [np.ascontiguousarray(a) for a in np.split(table, ranks, axis=1)]
+
+    @nki.jit
+    def kernel(tokens, table):
+        rows = kernels.embedding(tokens, table, group)
+        out = nl.ndarray(rows.shape, dtype=rows.dtype, buffer=nl.shared_hbm)
+        if kernels.cores()[0] == 0:
+            nisa.dma_copy(dst=out, src=rows)
+        return out
+
+    result = nkisim.run(kernel, tokens, nkisim.per_rank(shards) if ranks > 1 else table, target="trn2", lnc=lnc,
+                        **({"ranks": ranks} if ranks > 1 else {}))
+    for each in result.outputs if ranks > 1 else [result.outputs]:
+        np.testing.assert_array_equal(np.asarray(each)[:, 0], table[tokens[:, 0]])
+
+
+@pytest.mark.parametrize("ranks, batch, lnc, columns", [(1, 1, 1, 700), (1, 2, 2, 33000), (4, 2, 2, 512)])
+def test_the_most_likely_token(ranks, batch, lnc, columns):
+    rng = np.random.default_rng(columns + batch)
+    x, gamma = normal(rng, batch, 1, 256), normal(rng, 1, 256)
+    weights = normal(rng, 256, ranks * columns, scale=0.1)
+    weights[:, -5] = weights[:, 17]  # of equal logits the first is taken
+    group = ncc.ReplicaGroup([list(range(ranks))]) if ranks > 1 else None
+    shards = [np.ascontiguousarray(w) for w in np.split(weights, ranks, axis=1)]
+    offsets = [np.full((1, 1), r * columns, np.float32) for r in range(ranks)]
+    kernel = nki.jit(lambda x, gamma, weights, offset: kernels.head(x, gamma, weights, offset, group, 1e-6))
+    each = (nkisim.per_rank(shards), nkisim.per_rank(offsets)) if ranks > 1 else (weights, offsets[0])
+    result = nkisim.run(kernel, x, gamma, *each, target="trn2", lnc=lnc, **({"ranks": ranks} if ranks > 1 else {}))
+    row = x[:, 0].astype(np.float64)
+    even = row / np.sqrt((row**2).mean(1, keepdims=True) + 1e-6) * gamma.astype(np.float64)
+    exact = even @ weights.astype(np.float64)
+    for found in result.outputs if ranks > 1 else [result.outputs]:
+        for b, token in enumerate(np.asarray(found)[:, 0]):
+            assert exact[b, token] > np.sort(exact[b])[-1] - 0.02 * np.abs(exact[b]).max()
+            assert token != ranks * columns - 5
+
+
+def test_the_first_of_equal_logits():
+    x, gamma = np.ones((1, 1, 128), ml_dtypes.bfloat16), np.ones((1, 128), ml_dtypes.bfloat16)
+    weights = np.zeros((128, 64), ml_dtypes.bfloat16)
+    weights[:, [11, 40, 63]] = 1
+    kernel = nki.jit(lambda *a: kernels.head(*a, None, 1e-6))
+    found = nkisim.run(kernel, x, gamma, weights, np.zeros((1, 1), np.float32), target="trn2", lnc=2).outputs
+    assert np.asarray(found).tolist() == [[11]]
+
+
+# ---- a step ----------------------------------------------------------------------------------
+def copied(x, w, share, step):
+    """A part that reads its first weights whole, and gives x."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    rows = nl.ndarray((128, x.shape[2] // 128), dtype=x.dtype, buffer=nl.sbuf)
+    core, _ = kernels.cores()
+    if core == 0:
+        nisa.dma_copy(dst=rows, src=x.reshape(rows.shape))
+        nisa.dma_copy(dst=out.reshape(rows.shape), src=rows)
+    return out
+
+
+def reads(x, w, share, step):
+    """The same with a part of the down projection added, all of which it reads."""
+    whole = copied(x, w, share, step)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    core, _ = kernels.cores()
+    if core == 0:
+        width = x.shape[2] // 128
+        tile = nl.ndarray((128, share.inner // 128, x.shape[2]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=w.down.reshape((share.inner // 128, 128, x.shape[2])).permute((1, 0, 2)))
+        rows = nl.ndarray((128, width), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=rows, src=whole.reshape(rows.shape))
+        both = nl.ndarray(rows.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.tensor_tensor(dst=both, data1=rows, data2=tile[:, 0, nl.ds(0, width)], op=nl.add)
+        nisa.dma_copy(dst=out.reshape(rows.shape), src=both)
+    return out
+
+
+@pytest.fixture(scope="module")
+def small():
+    return share_of(of_config(SMALL), "trn2", 2, context=256)
+
+
+def test_parts_are_the_whole(small):
+    p = predict(small, None, {"attention": copied, "mlp": copied})
+    assert p.steady and sum(part.us for part in p.parts.values()) == pytest.approx(p.step_us, rel=1e-9)
+    assert p.parts["head"].read_bytes >= 256 * 512 * 2  # the head's weights
+    assert p.parts["mlp all-reduce"].us > 0 and p.next_kernel in p.parts
+    assert p.tokens_per_second == pytest.approx(1e6 / p.step_us)
+
+
+def test_steady_state_is_the_whole_run(small):
+    """The cost of few layers, but the time of all."""
+    parts = {"attention": copied, "mlp": reads}
+    short, whole = predict(small, None, parts), predict(small, None, parts, exact=True)
+    assert short.step_us == pytest.approx(whole.step_us, rel=0.002)
+    assert short.instructions < whole.instructions / 2 and not whole.steady
+    for name in whole.parts:
+        assert short.parts[name].us == pytest.approx(whole.parts[name].us, rel=0.02, abs=0.2)
+
+
+def test_a_kernel_that_reads_more_takes_longer(small):
+    light = predict(small, None, {"attention": copied, "mlp": copied})
+    heavy = predict(small, None, {"attention": copied, "mlp": reads})
+    more = heavy.parts["mlp"].read_bytes - light.parts["mlp"].read_bytes
+    # One core's read of the weights, and once more of x, in every layer.
+    assert more == small.model.layers * (small.inner * 256 + 256) * 2
+    assert heavy.parts["mlp"].us > light.parts["mlp"].us
+    assert heavy.step_us > light.step_us
+
+
+def test_reports(small, tmp_path):
+    p = predict(small, None, {"attention": copied, "mlp": copied})
+    text = "\n".join(report.lines(p))
+    assert "tokens/s" in text and "mlp all-reduce" in text and "not counted" in text
+    json.dumps(p.as_json())
+    pytest.importorskip("matplotlib")
+    report.plot([p, p], str(tmp_path / "p.svg"))
+    assert "tokens/s" in (tmp_path / "p.svg").read_text() or (tmp_path / "p.svg").stat().st_size > 5000
+
+
+def test_what_a_part_is_called(small):
+    with pytest.raises(ModelError, match="attention, mlp"):
+        predict(small, None, {"attention": copied, "mlp": copied, "norm": copied})
+    with pytest.raises(ModelError, match="a function for every part"):
+        predict(small, None, {"mlp": copied})
+
+
+# ---- the command -----------------------------------------------------------------------------
+MINE = """from nkisim_model import kernels
+import nki.isa as nisa
+import nki.language as nl
+
+
+def part(x, w, share, step):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, x.shape[2] // 128), dtype=x.dtype, buffer=nl.sbuf)
+    if kernels.cores()[0] == 0:
+        nisa.dma_copy(dst=tile, src=x.reshape(tile.shape))
+        nisa.dma_copy(dst=out.reshape(tile.shape), src=tile)
+    return out
+"""
+
+
+@pytest.mark.process
+def test_the_command(tmp_path):
+    config, mine = tmp_path / "config.json", tmp_path / "mine.py"
+    config.write_text(json.dumps(SMALL))
+    mine.write_text(MINE)
+    words = ("model", config, "--tp", "2", "--context", "256", "--kernel", f"attention={mine}:part",
+             "--kernel", f"mlp={mine}:part")
+    found = json.loads(cli(*words, "--json").stdout)
+    assert found["steady"] and found["tokens_per_second"] == pytest.approx(1e6 / found["tpot_us"])
+    assert set(found["parts"]) >= {"attention", "mlp all-reduce", "head"}
+    text = cli(*words, "--sweep", "context=256,512").stdout
+    assert [line.split()[2] for line in text.splitlines()[1:3]] == ["256", "512"]
+
+
+@pytest.mark.process
+def test_what_the_command_refuses(tmp_path):
+    config, mine = tmp_path / "config.json", tmp_path / "mine.py"
+    config.write_text(json.dumps(SMALL))
+    mine.write_text(MINE)
+    tp = ("model", config, "--tp", "2", "--context", "256")
+    for words, said in (((), "--library"), (("--library", tmp_path), "src/nkilib_src"),
+                        (("--kernel", f"mlp={mine}:other"), "no function other"),
+                        (("--kernel", "mlp=none.py:f"), "no file none.py")):
+        error = cli(*tp, *words, code=3).stderr
+        assert said in error and "Traceback" not in error
+    cli("model", config, "--sweep", "tp", code=2)
+
+
+def test_what_the_options_say(tmp_path):
+    config, mine = tmp_path / "config.json", tmp_path / "mine.py"
+    config.write_text(json.dumps(SMALL))
+    mine.write_text(MINE)
+    args = arguments([str(config), "--sweep", "tp=2,4", "batch=1,2", "--context", "256", "--layers", "3"])
+    assert [(s.tp, s.batch, s.model.layers) for s in shares(args)] == [(2, 1, 3), (2, 2, 3), (4, 1, 3), (4, 2, 3)]
+    assert callable(function(str(mine), "part"))
