@@ -83,6 +83,10 @@ struct DgeConfig {
   bool available = false;
   std::array<Fs, isa::kEngineCount> trigger{};  // duration of the trigger instruction, per engine
   Fs trigger_per_outstanding = 0;
+  Fs dynamic_trigger = 0;  // of an address known at run time, and holds the sequencer; 0 = trigger
+  // Loads from run-time addresses of stretches in HBM shorter than this: one engine does them all.
+  std::int64_t short_run_bytes = 0;
+  Fs short_run = 0;             // of each descriptor then
   bool holds_sequencer = true;  // next instruction `gap` after the trigger's end; else ii_*
   Fs interval_base = 0, interval_per_descriptor = 0;
   Fs wake_base = 0, wake_per_descriptor = 0;  // instead of wake, if it waited; 0 = wake
@@ -100,6 +104,9 @@ struct DmaConfig {
   Fs hbm_read_latency = 0;
   Fs store_floor = 0, load_floor = 0;  // least time per small element
   std::int64_t floor_max_bytes = 0;
+  Fs piece_gap = 0;  // after each of the pieces that a load has per partition, if several; of
+  std::int64_t piece_full_bytes = 0;  // shorter ones than this the share
+  std::int64_t split_bytes = 0;  // a copy within HBM gives an engine no less; 0 = as its rows say
   double hbm_stall_fraction = 0, hbm_write_stall_fraction = 0;
   Fs hbm_stall_quantum = 0;
   Fs cold_penalty = 0, cold_idle = 0;
@@ -154,6 +161,8 @@ struct Spread {
   std::string kind;          // trace, nki, neuronxcc
   double low = 0, high = 0;  // four of five measured latencies are this many times the simulated
   double widening = 0;       // of the logarithms, for a run at nothing but unmeasured rates
+  double versions = 0;       // root mean square of what it differs by, as a logarithm, between two
+                             // versions of one kernel; 0 = not known
   std::vector<std::string> targets;  // of the measurements
 };
 

@@ -232,23 +232,24 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
                                      Wait wait, Fs now) {
   const DgeConfig& dge = context_.config.dma.dge(op.dge);
   const std::int64_t descriptors = op.expansion.dma.descriptors;
-  if (wait.visible > 0 && dge.wake_base > 0) {
+  const bool found = dge.dynamic_trigger > 0 && (part.features & isa::kFeatDynamic) != 0;
+  if (wait.visible > 0 && dge.wake_base > 0 && !found) {
     wait.awake =
         std::max(wait.awake, wait.visible + dge.wake_base + descriptors * dge.wake_per_descriptor);
   }
   const Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
   if (start > now) return sleep_until(start, now);
-  Fs end = start + dge.trigger.at(static_cast<std::size_t>(id_));
+  Fs end = start + (found ? dge.dynamic_trigger : dge.trigger.at(static_cast<std::size_t>(id_)));
   if (op.rendezvous != 0) end += cost.duration;  // the cores tell each other that they have come
   if (dge.queue_bytes > 0) {
     const Fs room = context_.host.room(op.queue, dge.queue_bytes);
     if (room > now) return sleep_until(std::max(room, end), now);
     end = std::max(end, now);
   }
-  if (dge.trigger_per_outstanding > 0) {
+  if (dge.trigger_per_outstanding > 0 && !found) {
     end += context_.host.outstanding(op.dge) * dge.trigger_per_outstanding;
   }
-  ready_ = dge.holds_sequencer
+  ready_ = dge.holds_sequencer || found
                ? end + config_.gap
                : start + dge.interval_base + descriptors * dge.interval_per_descriptor;
   handed_ = ready_;

@@ -56,8 +56,8 @@ fields:
 | `shares` | of the busy time, every engine's and the mean of the DMA engines': at rates and sizes that were *measured* on this generation, at *documented* rates, *extrapolated* beyond the sizes measured (`calibrated` in `configs/`) or for instructions nobody measured, at rates of an *other_generation*, at *assumed* rates |
 | `rates` | the same per opcode, with the sizes that ran and those measured |
 | `over_capacity` | the tiles exceed SBUF or PSUM |
-| `uncertain` | the last three shares together; 1 over capacity and for several cores |
-| `interval` | `low_us` and `high_us`; `coverage` 0.8, or null where no such latency is published |
+| `uncertain` | the last three shares together; 1 over capacity and for several cores, but for the two of a kernel of the new API |
+| `interval` | `low_us` and `high_us`; `coverage` 0.8, or null where no such latency is published; `versions`, below |
 | `switches` | with `--confidence full` (`confidence="full"`, `NKISIM_CONFIDENCE=full`): the compiler's switches, each at every other choice, by compiling and timing the recorded program again, about 20 times without values: `tried`, those that `matter` (a latency more than 5 % away, the largest first) and those `refused` (no such program); else null. A program that is compiled already, or whose course depends on values, says `why_not`. Switches that only a recording follows (`broadcasts`) are not tried |
 | `reasons`, `text` | the same in words |
 
@@ -74,7 +74,8 @@ without them where the table above has these. An interval speaks of
 kernels like those measured: it holds no promise for a kernel unlike all of them.
 
 *Versions* is by how much, as a logarithm, two versions of one kernel differ in their errors (root mean
-square over pairs measured more than 3 % apart, sources weighing the same).
+square over pairs measured more than 3 % apart, sources weighing the same). `nkisim compare` says with it, taken as normal, how
+likely the faster of two runs is the faster one on a chip.
 """
 
 COMPILER = """## What is compared
@@ -141,7 +142,8 @@ all kernels from source). Active engines in percent of the total, measured, then
 """
 
 TRN3_NOTES = """A total contains what a profile has before and after a kernel, taken to be trn2's 15.35 us. What these
-kernels decided: copies of one-byte types run at an element a cycle. A product of
+kernels decided: a load that names no mode and whose address is found at run time is GpSimd's, at 0.85 us
+each; copies of one-byte types run at an element a cycle; pieces of a load cost 17 ns each. A product of
 MXFP8 (16384^3, yahavb/trn2-matmul-bench) shows 253.5 ns per 512 columns, 96 cycles of which are the load of
 weights. Everything else of trn3 is documented rates and trn2's latencies.
 """

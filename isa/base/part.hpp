@@ -140,7 +140,9 @@ struct DmaWork {
   bool transpose = false;
   bool compute = false;  // element-wise add or cast in flight
   bool indirect = false;
-  bool scattered = false;  // to HBM: descriptors do not follow each other there
+  bool scattered = false;      // to HBM: descriptors do not follow each other there
+  bool dynamic = false;        // some address is known only at run time
+  std::int64_t run_bytes = 0;  // contiguous in HBM, in whatever order the descriptors come
   std::uint8_t priority = 0;
 };
 

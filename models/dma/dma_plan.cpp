@@ -16,6 +16,7 @@ constexpr std::size_t kMaxPlans = 4096;
 struct PacketRates {
   double bytes_per_ns = 1;
   Fs floor = 0;  // least time per descriptor, where descriptors are small
+  Fs gap = 0;    // after every descriptor
   std::int64_t descriptor_bytes = 1;
   bool compute = false;
 };
@@ -27,6 +28,15 @@ PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
         work.src == isa::Space::kHbm ? config.transpose_from_hbm : config.transpose_from_sbuf;
   }
   r.descriptor_bytes = std::max<std::int64_t>(1, work.descriptor_bytes);
+  const bool load = work.src == isa::Space::kHbm && work.dst != isa::Space::kHbm;
+  const bool pieces = work.descriptors > work.rows && work.descriptor_bytes > work.element_bytes;
+  // GpSimd's descriptors of known addresses are made without.
+  const bool made = work.dge == isa::DgeMode::kSwdge && !work.dynamic;
+  if (load && !work.transpose && pieces && !made && config.piece_full_bytes > 0) {
+    const auto size = static_cast<double>(std::min(r.descriptor_bytes, config.piece_full_bytes));
+    r.gap = static_cast<Fs>(static_cast<double>(config.piece_gap) * size /
+                            static_cast<double>(config.piece_full_bytes));
+  }
   if (r.descriptor_bytes <= config.floor_max_bytes) {
     const bool store = work.dst == isa::Space::kHbm && work.src != isa::Space::kHbm;
     if (!store) r.floor = config.load_floor;
@@ -39,7 +49,8 @@ PacketRun run_of(std::int64_t count, std::int64_t bytes, const PacketRates& r,
                  const DmaConfig& config) {
   const std::int64_t descriptors = std::max<std::int64_t>(1, bytes / r.descriptor_bytes);
   const Fs interval =
-      std::max(transfer_time(bytes, r.bytes_per_ns) + config.packet_gap, descriptors * r.floor);
+      std::max(transfer_time(bytes, r.bytes_per_ns) + config.packet_gap, descriptors * r.floor) +
+      descriptors * r.gap;
   const Fs tail = r.compute ? config.compute_extra : config.packet_overlap;
   return {.count = count, .bytes = bytes, .interval = interval, .duration = interval + tail};
 }
@@ -117,23 +128,52 @@ void from_packets(const isa::DmaPlan& plan, const PacketRates& r, const DmaConfi
   for (std::size_t e = 0; e < lanes.size(); ++e) flush(e);
 }
 
+bool within_hbm(const isa::DmaWork& work) {
+  return work.src == isa::Space::kHbm && work.dst == isa::Space::kHbm;
+}
+
+// Elements of one byte, and what is cast, are not slow.
+bool is_in_series(const isa::DmaWork& work, const DgeConfig& dge) {
+  return work.dynamic && !work.compute && !work.indirect && work.element_bytes > 1 &&
+         work.src == isa::Space::kHbm && work.dst == isa::Space::kSbuf &&
+         work.run_bytes < dge.short_run_bytes;
+}
+
+// Where fewer pieces than engines are copied within HBM, every piece is cut up.
+isa::DmaWork cut_up(isa::DmaWork work, std::int64_t engines) {
+  if (!within_hbm(work) || work.descriptors >= engines) return work;
+  const std::int64_t parts = (engines + work.descriptors - 1) / work.descriptors;
+  work.descriptors *= parts;
+  work.descriptor_bytes = (work.descriptor_bytes + parts - 1) / parts;
+  return work;
+}
+
 }  // namespace
 
 int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config) {
-  const std::int64_t rows = std::max<std::int64_t>(1, work.rows);
+  std::int64_t rows = std::max<std::int64_t>(1, work.rows);
+  if (within_hbm(work) && config.split_bytes > 0) {  // no partitions that tie a piece to an engine
+    rows = std::max(rows, config.rows_per_engine * (work.bytes / config.split_bytes));
+  }
   const std::int64_t by_rows = (rows + config.rows_per_engine - 1) / config.rows_per_engine;
   return static_cast<int>(std::clamp<std::int64_t>(by_rows, 1, config.engines));
 }
 
-std::vector<LanePlan> plan_dma(const isa::DmaWork& work, const isa::DmaPlan* explicit_plan,
+std::vector<LanePlan> plan_dma(const isa::DmaWork& whole, const isa::DmaPlan* explicit_plan,
                                const DgeConfig& dge, const DmaConfig& config) {
-  const PacketRates r = rates(work, config);
+  const bool in_series = is_in_series(whole, dge);
+  const int used = in_series ? 1 : lanes_in_use(whole, config);
+  const isa::DmaWork work = cut_up(whole, used);
+  PacketRates r = rates(work, config);
+  if (in_series) {
+    r.floor = dge.short_run;
+    r.gap = 0;
+  }
   std::vector<LanePlan> lanes(static_cast<std::size_t>(config.engines));
   for (std::size_t e = 0; e < lanes.size(); ++e) lanes[e].engine = static_cast<int>(e);
   if (explicit_plan != nullptr && !explicit_plan->packets.empty()) {
     from_packets(*explicit_plan, r, config, lanes);
   } else {
-    const int used = lanes_in_use(work, config);
     for (int e = 0; e < used; ++e) {
       const std::int64_t count = work.descriptors / used + (e < work.descriptors % used ? 1 : 0);
       for (const PacketRun& run : packets(count, work, dge, r, config)) {
@@ -172,8 +212,10 @@ std::shared_ptr<const TransferPlan> DmaPlanner::plan(const isa::DmaWork& work,
   const Key key = {work.descriptors,
                    work.descriptor_bytes,
                    work.rows,
+                   work.bytes * 8 + work.element_bytes,
                    static_cast<std::int64_t>(work.src) * 16 + static_cast<std::int64_t>(work.dst),
-                   bit(work.transpose, 0) | bit(work.compute, 1) | bit(work.scattered, 2),
+                   bit(work.transpose, 0) | bit(work.compute, 1) | bit(work.scattered, 2) |
+                       bit(is_in_series(work, dge), 3) | bit(work.dynamic, 4),
                    static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&dge))};
   auto& known = known_[key];
   if (known == nullptr) {

@@ -41,7 +41,7 @@ class DmaPlanner {
                                                          const DgeConfig& dge);
 
  private:
-  using Key = std::array<std::int64_t, 6>;
+  using Key = std::array<std::int64_t, 7>;
   struct Hash {
     std::size_t operator()(const Key& key) const;
   };

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -70,10 +71,24 @@ def changes(a, b):
     return sorted(rows, key=lambda r: -abs(r["change_ns"]))
 
 
+def order(a, b):
+    """How likely the faster of two sessions is the faster one on a chip too, if they are versions of one
+    kernel: their errors differ by `versions` (docs/evidence.md), taken as normal. None if not known."""
+    kinds, scales = zip(*(((f.get("confidence") or {}).get("origin"),
+                           ((f.get("confidence") or {}).get("interval") or {}).get("versions"))
+                          for f in (a.facts, b.facts)))
+    x, y = (s.totals()["total_time"] for s in (a, b))
+    machines = [f.get("machine") for f in (a.facts, b.facts)]
+    if kinds[0] != kinds[1] or machines[0] != machines[1] or not all(scales) or min(x, y) <= 0:
+        return None
+    likely = 0.5 * (1 + math.erf(abs(math.log(x / y)) / (max(scales) * math.sqrt(2))))
+    return {"faster": "a" if x < y else "b" if y < x else None, "likely": round(likely, 3)}
+
+
 def compare(a, b, names):
     """What differs between two sessions, as `--json` prints it; times in ns, `summary` as AWS's."""
     x, y = a.totals(), b.totals()
-    return {"a": names[0], "b": names[1],
+    return {"a": names[0], "b": names[1], "order": order(a, b),
             "summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
             "by_engine": changes(by_engine(a), by_engine(b)),
             "by_opcode": changes(by_opcode(a), by_opcode(b)),
@@ -92,6 +107,9 @@ def print_text(result, top):
         a, b, metric = row["a"], row["b"], row["metric"]
         change = f"{100 * (b / a - 1):+.1f} %" if a else ""
         print(f"{metric:<38} {value(metric, a):>17} {value(metric, b):>17} {change:>10}")
+    if result["order"] and result["order"]["faster"]:
+        print(f"\nas versions of one kernel: {result['order']['faster'].upper()} is the faster one on a "
+              f"chip with a likelihood of {100 * result['order']['likely']:.0f} %")
     for title in ("by_engine", "by_opcode", "by_line"):
         rows = result[title]
         if not rows:

@@ -145,6 +145,9 @@ models::DgeConfig dge(ConfigReader in) {
   }
   trigger.finish();
   d.trigger_per_outstanding = in.time("trigger_per_outstanding");
+  d.dynamic_trigger = in.time_or_zero("dynamic_trigger");
+  d.short_run = in.time_or_zero("short_run");
+  d.short_run_bytes = in.has("short_run_bytes") ? in.integer("short_run_bytes") : 0;
   d.holds_sequencer = in.flag("holds_sequencer");
   d.interval_base = in.time("interval_base");
   d.interval_per_descriptor = in.time("interval_per_descriptor");
@@ -177,6 +180,9 @@ void dma_rates(ConfigReader& in, models::DmaConfig& d) {
   d.store_floor = in.time("store_floor");
   d.load_floor = in.time("load_floor");
   d.floor_max_bytes = in.integer("floor_max_bytes");
+  d.piece_gap = in.time_or_zero("piece_gap");
+  d.piece_full_bytes = in.has("piece_full_bytes") ? in.integer("piece_full_bytes") : 0;
+  d.split_bytes = in.has("split_bytes") ? in.integer("split_bytes") : 0;
   d.hbm_stall_fraction = in.number("hbm_stall_fraction");
   d.hbm_write_stall_fraction = in.number("hbm_write_stall_fraction");
   d.hbm_stall_quantum = in.time("hbm_stall_quantum");
@@ -263,11 +269,13 @@ std::vector<models::Spread> spreads(ConfigReader in) {
                      .low = row.number("low"),
                      .high = row.number("high"),
                      .widening = row.number("widening"),
+                     .versions = row.number_or("versions", 0),
                      .targets = row.texts("targets")};
     if (!(s.low > 0) || s.high < s.low || s.low > 1e3 || s.high > 1e3) {
       row.fail("", "0 < low <= high <= 1000 is required");
     }
     if (s.widening < 0 || s.widening > 10) row.fail("widening/value", "0 to 10 is required");
+    if (s.versions < 0 || s.versions > 10) row.fail("versions/value", "0 to 10 is required");
     row.finish();
     list.push_back(std::move(s));
   }

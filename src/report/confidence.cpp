@@ -227,9 +227,11 @@ Json Confidence::interval(const ProgramOrigin& origin, double us, double uncerta
                       ": how many are within the interval is not known");
   }
   const double wider = 1 + spread->widening * uncertain;
-  return {{"low_us", us * std::pow(spread->low, wider)},
-          {"high_us", us * std::pow(spread->high, wider)},
-          {"coverage", measured ? Json(kCoverage) : Json(nullptr)}};
+  Json j = {{"low_us", us * std::pow(spread->low, wider)},
+            {"high_us", us * std::pow(spread->high, wider)},
+            {"coverage", measured ? Json(kCoverage) : Json(nullptr)}};
+  if (spread->versions > 0) j["versions"] = spread->versions;
+  return j;
 }
 
 Json Confidence::json(const ProgramOrigin& origin, const Summary& summary) const {
@@ -270,7 +272,9 @@ Json Confidence::json(const ProgramOrigin& origin, const Summary& summary) const
     reasons.push_back("the tiles exceed the memory: a device would spill or refuse");
     uncertain = 1;
   }
-  if (cores_ > 1 || !origin.alone) {
+  // The pair of a logical core is measured with kernels of the new API.
+  const bool pair = cores_ == 2 && kind_of(origin) == "nki";
+  if ((cores_ > 1 && !pair) || !origin.alone) {
     reasons.push_back(
         "several cores or ranks: no latency of such a kernel is in the interval's data");
     uncertain = 1;

@@ -139,13 +139,26 @@ TEST_CASE("dma_copy follows a dynamic start address") {
     const Inst& inst = b.op("dma_copy", {{"dst", PB::arg(b.all(s))},
                                          {"src", PB::arg(src)},
                                          {"oob_mode", PB::choice(skip ? 1 : 0)}});
-    CHECK(b.parts(inst).dma.dge == DgeMode::kHwdge);
+    CHECK(b.parts(inst).dma.dge == DgeMode::kSwdge);  // whose address is found at run time
+    CHECK(b.parts(inst).parts.size() == 1);
     b.set(h, iota(24));
     b.set(at, {row});
     b.set(s, std::vector<float>(6, -1.0F));
     b.run();
     CHECK(b.get(s) == (skip ? std::vector<float>(6, -1.0F) : iota(6, 6.0F)));
   }
+}
+
+TEST_CASE("dma_copy says what is contiguous in HBM, in whatever order") {
+  ProgramBuilder b("trn2");
+  const auto h = b.hbm("h", Dtype::kFloat32, {8, 64});
+  const auto s = b.sbuf("s", Dtype::kFloat32, {64, 8}),
+             half = b.sbuf("half", Dtype::kFloat32, {8, 32});
+  const auto run = [&](const TensorRef* dst, const TensorRef* src) {
+    return b.parts(b.op("dma_copy", {{"dst", PB::arg(dst)}, {"src", PB::arg(src)}})).dma.run_bytes;
+  };
+  CHECK(run(b.all(s), b.view(h, {{1, 64}, {64, 8}})) == 2048);  // element by element, all of it
+  CHECK(run(b.all(half), b.view(h, {{64, 8}, {1, 32}})) == 128);
 }
 
 TEST_CASE("dma_copy counts the contiguous pieces of both sides") {

@@ -146,3 +146,75 @@ TEST_CASE("a scattered store after a dense one of its size is planned for itself
   store.scattered = false;
   CHECK(interval() == from_ns(256 / 20.0 + 5));
 }
+
+TEST_CASE("a copy within HBM uses every engine, whatever its rows merge to") {
+  DmaConfig c = config();
+  c.split_bytes = 4096;
+  isa::DmaWork copy = work(1, 1, 128 * 8192 * 4);
+  copy.src = isa::Space::kHbm;
+  for (const LanePlan& lane : plan_dma(copy, nullptr, c.fixed, c))
+    CHECK(lane.bytes == 8 * 8192 * 4);
+  // One column less: 128 rows, eight on each engine.
+  isa::DmaWork rows = work(128, 128, 8191 * 4);
+  rows.src = isa::Space::kHbm;
+  for (const LanePlan& lane : plan_dma(rows, nullptr, c.fixed, c))
+    CHECK(lane.bytes == 8 * 8191 * 4);
+  // No engine gets less than 4 KiB: 10,000 bytes are two pieces.
+  const auto few = plan_dma(
+      [&] {
+        isa::DmaWork w = work(1, 1, 10000);
+        w.src = isa::Space::kHbm;
+        return w;
+      }(),
+      nullptr, c.fixed, c);
+  CHECK(few[0].bytes == 5000);
+  CHECK(few[1].bytes == 5000);
+  CHECK(few[2].bytes == 0);
+  // Between SBUF and HBM partitions decide.
+  CHECK(plan_dma(work(1, 1, 1 << 20), nullptr, c.fixed, c)[1].bytes == 0);
+}
+
+TEST_CASE("a load of several pieces per partition pays for each") {
+  DmaConfig c = config();
+  c.piece_gap = from_ns(17);
+  c.piece_full_bytes = 384;
+  const auto load = [&](std::int64_t rows, std::int64_t pieces, std::int64_t bytes = 768) {
+    isa::DmaWork w = work(rows, pieces, bytes);
+    w.element_bytes = 4;
+    w.src = isa::Space::kHbm;
+    w.dst = isa::Space::kSbuf;
+    return plan_dma(w, nullptr, c.hardware, c)[0].load.runs[0].interval;
+  };
+  CHECK(load(128, 128) == from_ns(768 / 20.0 + 5));
+  CHECK(load(128, 2048) == from_ns(768 / 20.0 + 5 + 17));
+  CHECK(load(128, 2048, 192) == from_ns(192 / 20.0 + 5 + 8.5));  // half the size, half of it
+  CHECK(load(128, 2048, 4) == from_ns(12));  // single elements have a floor of their own
+  CHECK(plan_dma(work(128, 2048, 768), nullptr, c.hardware, c)[0].load.runs[0].interval ==
+        from_ns(768 / 20.0 + 5));  // a store
+}
+
+TEST_CASE("short stretches at run-time addresses go in series") {
+  const DmaConfig c = config();
+  DgeConfig software;
+  software.short_run = from_ns(45);
+  software.short_run_bytes = 512;
+  isa::DmaWork w = work(128, 2048, 384);
+  w.src = isa::Space::kHbm;
+  w.dst = isa::Space::kSbuf;
+  w.run_bytes = 384;
+  const auto spread = plan_dma(w, nullptr, software, c);
+  CHECK(spread[0].packets == 128);
+  w.dynamic = true;
+  w.element_bytes = 1;
+  CHECK(plan_dma(w, nullptr, software, c)[0].packets == 128);
+  w.element_bytes = 2;
+  const auto series = plan_dma(w, nullptr, software, c);
+  CHECK(series[0].packets == 2048);
+  CHECK(series[0].load.runs[0].interval == from_ns(45));
+  CHECK(series[1].packets == 0);
+  w.run_bytes = 512;
+  CHECK(plan_dma(w, nullptr, software, c)[0].packets == 128);
+  w.run_bytes = 384;
+  w.compute = true;
+  CHECK(plan_dma(w, nullptr, software, c)[0].packets == 128);
+}

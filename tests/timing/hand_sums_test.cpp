@@ -329,6 +329,28 @@ TEST_CASE("software DMA triggers follow each other by their descriptors") {
   CHECK(t.parts.at(1).start == from_ns(1290) + from_ns(482) + 128 * from_ns(0.8));
 }
 
+TEST_CASE("a DMA to an address found at run time holds GpSimd") {
+  PB b;
+  const auto x = b.sbuf("x", kFp32, {128, 512}), y = b.sbuf("y", kFp32, {128, 512}),
+             at = b.sbuf("at", Dtype::kInt32, {1, 1});
+  const auto h = b.hbm("h", kFp32, {256, 512});
+  b.set(at, {0});
+  const auto* found = b.program().add_dynamic(
+      {.kind = isa::DynamicOffset::Kind::kScalar, .index = b.all(at), .stride = 512});
+  const auto* src = b.view(h, {{512, 128}, {1, 512}}, 0, -1, -1, found);
+  for (const auto dst : {x, y}) {
+    b.op("dma_copy", {{"dst", PB::arg(b.all(dst))}, {"src", PB::arg(src)}});
+  }
+  test::Timeline t;
+  test::run(b, t);
+  // It begins at 1290 ns; 40 ns between what holds the sequencer.
+  REQUIRE(t.parts.size() == 2);
+  CHECK(t.parts[0].inst->engine == Engine::kGpSimd);
+  CHECK(t.parts[0].start == from_ns(1290));
+  CHECK(t.parts[0].end == from_ns(1290 + 850));
+  CHECK(t.parts[1].start == from_ns(1290 + 850 + 40));
+}
+
 TEST_CASE("a loop costs every sequencer two instructions per turn") {
   PB b;
   const auto x = b.sbuf("x", kFp32, {128, 480}), y = b.sbuf("y", kFp32, {128, 480});

@@ -68,6 +68,8 @@ def test_the_interval_has_four_of_five(rows, kind):
         [found["low"], found["high"]], abs=0.02)
     assert number["targets"] == found["targets"]
     assert number["widening"]["value"] == found["widening"]
+    if found["versions"] is not None:
+        assert number["versions"]["value"] == pytest.approx(found["versions"], abs=0.01)
 
 
 def test_variants_are_ordered_as_measured(rows):

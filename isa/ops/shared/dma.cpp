@@ -21,6 +21,20 @@ std::int64_t contiguous_elements(const TensorRef& ref) {
   return run;
 }
 
+// Bytes of the longest contiguous stretch that the operand's elements cover.
+std::int64_t covered_bytes(const TensorRef& ref) {
+  auto dims = ref.pattern->dims;
+  std::sort(dims.begin(), dims.end(),
+            [](const auto& a, const auto& b) { return std::abs(a.step) < std::abs(b.step); });
+  std::int64_t run = 1;
+  for (const auto& dim : dims) {
+    if (dim.num == 1) continue;
+    if (std::abs(dim.step) != run) break;
+    run *= dim.num;
+  }
+  return run * size_bytes(ref.dtype);
+}
+
 }  // namespace
 
 DmaRequest dma_request(std::initializer_list<const TensorRef*> operands, DgeMode mode) {
@@ -43,8 +57,8 @@ DgeMode resolve_dge(const DmaRequest& request, Engine engine, const Machine& mac
 Engine pick_dma_engine(const DmaRequest& request, const Machine& machine) {
   if (request.mode == DgeMode::kSwdge || request.gather) return Engine::kGpSimd;
   if (request.mode != DgeMode::kUnknown) return Engine::kSync;
-  const bool software = machine.generation < Generation::kV3 ? request.dynamic : request.cast;
-  return software ? Engine::kGpSimd : Engine::kSync;
+  const bool cast = machine.generation >= Generation::kV3 && request.cast;
+  return request.dynamic || cast ? Engine::kGpSimd : Engine::kSync;
 }
 
 void check_dge(const DmaRequest& request, Engine engine, const Machine& machine) {
@@ -128,7 +142,9 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
              .element_bytes = size_bytes(dst.dtype),
              .compute = request.cast,
              .indirect = request.gather,
-             .scattered = !dst.on_chip() && contiguous_elements(dst) < dst.elements()};
+             .scattered = !dst.on_chip() && contiguous_elements(dst) < dst.elements(),
+             .dynamic = request.dynamic,
+             .run_bytes = src.on_chip() ? 0 : covered_bytes(src)};
 }
 
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,

@@ -25,7 +25,9 @@ struct DmaRequest {
 /// The mode a request ends up with on an engine. Unknown becomes (assumed): swdge for gathers and
 /// casts, static descriptors on trn1, hwdge elsewhere, as far as the engine can do it.
 [[nodiscard]] DgeMode resolve_dge(const DmaRequest& request, Engine engine, const Machine& machine);
-/// The trigger where the program leaves it open: GpSimd for software descriptors, else sync.
+/// The trigger where the program leaves it open: GpSimd for software descriptors, which the
+/// compiler also chooses where it is to find a mode for an address known only at run time; else
+/// sync.
 [[nodiscard]] Engine pick_dma_engine(const DmaRequest& request, const Machine& machine);
 /// Rules of the modes: hwdge from trn2 on, only from sync or scalar, without gather or cast; swdge
 /// only from gpsimd; none without run-time addresses.

@@ -1,0 +1,31 @@
+"""How likely the faster of two versions is the faster one on a chip."""
+import math
+import statistics
+from types import SimpleNamespace
+
+import pytest
+
+from nkisim_profile import compare
+
+
+def session(us, origin="nki", versions=0.1, target="trn2"):
+    interval = None if versions is None else {"low_us": us, "high_us": us, "versions": versions}
+    return SimpleNamespace(facts={"confidence": {"origin": origin, "interval": interval},
+                                  "machine": {"target": target}},
+                           totals=lambda: {"total_time": us * 1e-6})
+
+
+def test_by_the_normal_distribution():
+    found = compare.order(session(100), session(110))
+    assert found["faster"] == "a"
+    assert found["likely"] == pytest.approx(statistics.NormalDist(0, 0.1).cdf(math.log(1.1)), abs=1e-3)
+    assert compare.order(session(110), session(100)) == {**found, "faster": "b"}
+    assert compare.order(session(100), session(100)) == {"faster": None, "likely": 0.5}
+
+
+def test_nothing_is_said_of_what_was_never_compared():
+    assert compare.order(session(1), session(2, origin="neuronxcc")) is None
+    assert compare.order(session(1), session(2, versions=None)) is None
+    assert compare.order(session(1), session(2, target="trn3")) is None
+    old = SimpleNamespace(facts={}, totals=lambda: {"total_time": 1e-6})  # of an older nkisim
+    assert compare.order(old, old) is None
