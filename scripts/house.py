@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/images/house.svg: the rooms of scripts/layers.py, each on those that it may include or import.
+"""Draws docs/images/house.svg, the rooms of scripts/layers.py, each on those that it may include or import, and
+docs/images/run.svg, how a run happens.
 
     scripts/house.py [--check]
 """
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import layers
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "house.svg"
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 #: What a storey is for; a storey is the first part of a room's name.
 CPP = {"isa": ("what an instruction is and computes", "#dbe9f6"), "models": ("when things happen (SystemC)", "#e2f0d9"),
        "compiler": ("places and orders programs", "#fff2cc"), "checks": ("races, without running", "#fde9d9"),
@@ -53,7 +54,8 @@ def python_floors():
     above = rooms[rooms.index("nkisim") + 1:]
     half = (len(inside) + 1) // 2
     third = (len(above) + 2) // 3
-    return [("nkisim_profile", [], "tables, views, sweeps of sessions", "#e2f0d9"),
+    return [("nkisim_work", [], "warm workers, and pools of them", "#fff2cc"),
+            ("nkisim_profile", [], "tables, views, sweeps of sessions", "#e2f0d9"),
             ("nkisim", inside[:half], "a kernel becomes a program", "#dbe9f6"),
             ("nkisim", inside[half:], "what users import", "#dbe9f6"),
             *((title, above[n * third:(n + 1) * third], "", colour) for n, (title, colour) in enumerate(
@@ -76,12 +78,68 @@ def drawing():
     return "\n".join(lines) + "\n"
 
 
+#: How a run happens, a row each from the front ends down: (what, about it, where, colour).
+ENTRIES = (("nkisim run", "options"), ("evaluate, tune", "candidates"), ("sweep, compare, validate", "points"),
+           ("nkisim.run, pytest, torch", "a kernel in memory"))
+STEPS = (("Job", "what is to be run, as plain data (JSON)", "src/job/data", "#fff2cc"),
+         ("run(job)", "the one place where a run is put together", "src/job/runner", "#ead1dc"),
+         ("program", "read, checked, compiled; kept by a worker", "src/job/programs", "#fde9d9"),
+         ("run_world", "ranks in time or for values; one is a world of one", "src/run/world", "#e2f0d9"),
+         ("observers", "summary, accounting, session, timelines", "src/report", "#dbe9f6"),
+         ("Outcome", "what came of it, as plain data (JSON)", "src/job/data", "#fff2cc"))
+
+
+def arrow(points):
+    path = " ".join(f"{x},{y}" for x, y in points)
+    return f'<polyline points="{path}" fill="none" stroke="#555" marker-end="url(#head)"/>'
+
+
+def labelled(x, y, width, title, about, where, colour):
+    return [f'<rect x="{x}" y="{y}" width="{width}" height="{ROW}" rx="4" fill="{colour}" stroke="#555"/>',
+            f'<text x="{x + 10}" y="{y + 19}" font-weight="bold">{title}</text>',
+            f'<text x="{x + 10}" y="{y + 37}" font-size="12" fill="#444">{about}</text>',
+            f'<text x="{x + width - 10}" y="{y + 19}" font-size="12" text-anchor="end" fill="#444">{where}</text>']
+
+
+def run_drawing():
+    """The front ends on top, one step below the other, and where each front end joins them."""
+    quarter, step = 200, ROW + 26
+    width = 4 * quarter + 5 * SIDE
+    left, middle = 2 * SIDE + quarter, 2 * quarter + SIDE
+    top, pool = 20, 20 + step
+    first = pool + step
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{first + len(STEPS) * step}" '
+             'font-family="sans-serif" font-size="14">', "<!-- Made by scripts/house.py. -->",
+             '<defs><marker id="head" markerWidth="8" markerHeight="8" refX="8" refY="4" orient="auto">'
+             '<path d="M0,0 L8,4 L0,8 z" fill="#555"/></marker></defs>',
+             '<rect width="100%" height="100%" fill="white"/>']
+    places = [SIDE + n * (quarter + SIDE) for n in range(len(ENTRIES))]
+    for x, (title, about) in zip(places, ENTRIES):
+        lines += labelled(x, top, quarter, title, about, "", "#d9d2e9")
+    lines += labelled(left, pool, middle, "nkisim worker", "a line in, a line out; by nkisim_work's pool, or Dask's",
+                      "src/cli/worker", "#d9d2e9")
+    for x in places[1:3]:
+        lines.append(arrow([(x + quarter / 2, top + ROW), (x + quarter / 2, pool)]))
+    heights = [first + n * step for n in range(len(STEPS))]
+    for y, row in zip(heights, STEPS):
+        lines += labelled(left, y, middle, *row)
+    for y in [pool, *heights[:-1]]:
+        lines.append(arrow([(left + middle / 2, y + ROW), (left + middle / 2, y + step)]))
+    ours, theirs = places[0] + quarter / 2, places[3] + quarter / 2
+    lines.append(arrow([(ours, top + ROW), (ours, heights[0] + ROW / 2), (left, heights[0] + ROW / 2)]))
+    joins = heights[3] + ROW / 2
+    lines.append(arrow([(theirs, top + ROW), (theirs, joins), (left + middle, joins)]))
+    lines.append(f'<text x="{theirs - 8}" y="{joins - 8}" text-anchor="end" font-size="12" fill="#444">binding</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
 def main():
-    text = drawing()
-    if "--check" not in sys.argv:
-        PICTURE.write_text(text, encoding="utf-8")
-    elif not PICTURE.exists() or PICTURE.read_text(encoding="utf-8") != text:
-        sys.exit("docs/images/house.svg is out of date: run scripts/fresh --write")
+    for name, text in (("house.svg", drawing()), ("run.svg", run_drawing())):
+        picture = IMAGES / name
+        if "--check" not in sys.argv:
+            picture.write_text(text, encoding="utf-8")
+        elif not picture.exists() or picture.read_text(encoding="utf-8") != text:
+            sys.exit(f"docs/images/{name} is out of date: run scripts/fresh --write")
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ except ImportError:
 #: Each includes only its own files and those of rooms before it. The longest prefix counts.
 CPP_ROOMS = ("isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
              "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
-             "src/device_profile", "src/report", "src/cli", "python/binding")
+             "src/device_profile", "src/report", "src/job", "src/cli", "python/binding")
 #: Packages below python/; a package that is not named itself is in its parent's place.
-PYTHON_ROOMS = ("nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
+PYTHON_ROOMS = ("nkisim_work", "nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
                 "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
                 "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",

@@ -1,8 +1,11 @@
 #include "isa/machine/pages.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
+
+#include "isa/machine/large_pages.hpp"
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -10,9 +13,19 @@
 
 namespace nkisim::isa {
 
+namespace {
+
+std::atomic<bool> large_pages = false;
+
+}  // namespace
+
+void prefer_large_pages() { large_pages = true; }
+
 #ifdef __linux__
 
 namespace {
+
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
 
 // Below it a mapping costs more than it saves, and the host counts mappings.
 constexpr std::size_t kWorthMapping = std::size_t{128} << 10;
@@ -33,6 +46,7 @@ Pages::Pages(std::size_t bytes) {
 #ifdef __linux__
   if (bytes >= kWorthMapping) {
     data_ = {map(bytes, MAP_ANONYMOUS, -1), Free{bytes}};
+    if (large_pages && bytes >= kLargePage) madvise(data_.get(), bytes, MADV_HUGEPAGE);
     return;
   }
 #endif

@@ -5,8 +5,7 @@ import pathlib
 import tempfile
 import threading
 
-from nkisim_profile.pools import Dask
-from nkisim_profile.session import BadSession
+from nkisim_work import Dask, NoPool
 
 from .evaluator import Evaluator, source_text
 from .reference import BadReference
@@ -44,7 +43,7 @@ class Cluster:
         settings.load()
         try:
             self._pool = Dask(address)
-        except BadSession as problem:
+        except NoPool as problem:
             raise BadReference(str(problem)) from None
 
     def _task(self, candidate):

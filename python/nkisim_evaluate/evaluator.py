@@ -13,8 +13,7 @@ import tempfile
 import threading
 
 import nkisim
-from nkisim_profile.pools import Local
-from nkisim_profile.sweep.job import program
+from nkisim_work import Local, Worker, program
 
 from .cache import Cache, normalised
 from .judge import VERSION, Judge, scratch_of
@@ -79,7 +78,7 @@ def software():
     """Identifies the simulator's files: the program and every Python file of ours."""
     digest = hashlib.sha256(pathlib.Path(program()).read_bytes())
     root = pathlib.Path(__file__).resolve().parent.parent
-    for package in ("nkisim", "nki", "neuronxcc", "nkisim_evaluate"):
+    for package in ("nkisim", "nki", "neuronxcc", "nkisim_evaluate", "nkisim_work"):
         for path in sorted((root / package).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -196,7 +195,8 @@ class Bench:
         self._source = os.path.join(self._folder.name, "source")  # of which a candidate sees all
         os.mkdir(self._source)
         s = settings
-        self._judge = Judge(reference, self._zygote, program(), self._folder.name, s.target,
+        self._worker = Worker(s.memory, folder=self._folder.name)
+        self._judge = Judge(reference, self._zygote, self._worker, self._folder.name, s.target,
                             s.config, s.overrides, s.timeout, s.memory, s.values, s.baseline,
                             s.stop_slower, s.allow_flags, s.switches)
 
@@ -253,6 +253,7 @@ class Bench:
                 "speedup": None, "latency_us": None, "flags": {}, "seeds": {}, **record}
 
     def close(self):
+        self._worker.close()
         self._zygote.close()
         self._folder.cleanup()
 

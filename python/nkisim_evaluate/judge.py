@@ -1,16 +1,15 @@
 """The stages of an evaluation: record, rules and time, values on one seed, values on all.
 
-A candidate's program is data by now (candidate.py made it in a process of its own). It is read,
-checked, compiled and simulated by the nkisim program, and its outputs are compared here.
+A candidate's program is data by now (candidate.py made it in a process of its own). A warm `nkisim
+worker` reads, checks and compiles it once and simulates it for each seed; its outputs are compared here,
+where the worker left them.
 """
 
+import io
 import json
 import math
 import os
-import resource
 import shutil
-import signal
-import subprocess
 import time
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from nkisim.record.targets import default_target
 from nkisim.run.hostarrays import bits
 from nkisim.values.storage import row_major
+from nkisim_work import Ended, machine
 
 from .testimony import Outputs, Stop, error_of, forged, read_constants, taken, text_of
 
@@ -28,7 +28,7 @@ _CONSTANT_BYTES = 64 << 10
 #: An output may be a view of what was expected times this.
 _OUTPUT_FACTOR = 4
 _PROGRAM_BYTES = 1 << 30
-_MEMORY_WORDS = ("bad_alloc", "out of memory", "Cannot allocate")
+_SAMPLE = 1024  # bytes that tell nearly all arrays apart
 
 
 def spec(value):
@@ -61,48 +61,50 @@ def machine_options(target=None, config=None, overrides=None, switches=None):
                     for w in (f"--{k.replace('_', '-')}", str(v))]
 
 
+def write_array(path, array):
+    """Writes an .npy file, in place if there is one: no link is followed, and its pages are kept."""
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.write(file, head.getvalue())
+        rest = memoryview(array.reshape(-1).view(np.uint8))
+        while rest:
+            done = os.write(file, rest)
+            size, rest = size + done, rest[done:]
+        os.ftruncate(file, size)
+    finally:
+        os.close(file)
+
+
+def _same(a, b):
+    """Whether two arrays have the same bytes."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
+    return np.array_equal(a[:_SAMPLE], b[:_SAMPLE]) and np.array_equal(a, b)
+
+
 class Run:
-    """What one simulation of a program needs besides the program."""
+    """Simulates programs on the machine of an evaluation."""
 
-    def __init__(self, program, target, config, overrides, seconds, memory_bytes, switches):
-        self.program, self.seconds, self.memory_bytes = program, seconds, memory_bytes
-        self._options = machine_options(target, config, overrides, switches)
+    def __init__(self, worker, seconds, **settings):
+        self._worker, self.seconds = worker, seconds
+        self._machine = machine(**settings)
 
-    def __call__(self, trace, deadline, *options):
-        """The JSON that `nkisim run` prints, or Stop."""
-        left = deadline - time.monotonic()
-        words = [self.program, "run", trace, "--json", *self._options, *options]
-        # In the folder of the trace: a trace may name files of the working folder.
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   start_new_session=True, cwd=os.path.dirname(trace))
+    def __call__(self, trace, deadline, **wishes):
+        """The outcome of a job on a program as a kernel was recorded, or Stop."""
         try:
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (self.memory_bytes,) * 2)
-            out, err = process.communicate(timeout=max(left, 0.01))
-        except ProcessLookupError:  # it was done before the limit came
-            out, err = process.communicate()
-        except subprocess.TimeoutExpired:
-            raise Stop("timeout", code="timeout",
-                       message=f"took more than {self.seconds:g} s") from None
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-        return self._judged(process.returncode, out, err)
-
-    @staticmethod
-    def _judged(code, out, err):
-        if any(word in err for word in _MEMORY_WORDS):
+            said = self._worker.run({"trace": trace, "recorded": _DATA, **self._machine, **wishes},
+                                    max(deadline - time.monotonic(), 0.01))
+        except Ended as ended:
+            message = f"took more than {self.seconds:g} s" if ended.kind == "timeout" else str(ended)
+            raise Stop(ended.kind, code=ended.kind, message=message) from None
+        if "error" not in said:
+            return said
+        if said["error"]["rule"] == "host_refuses":
             raise Stop("memory", code="memory", message="took more memory than it may")
-        if code == 0:
-            return json.loads(out)
-        if code < 0:
-            raise Stop("crashed", code="crashed",
-                       message=f"the simulator ended by {signal.Signals(-code).name}")
-        try:
-            error = json.loads(out)["error"]
-        except (ValueError, KeyError):
-            error = {"code": "internal", "message": err.strip()[-2000:] or f"exit code {code}"}
-        raise Stop("error" if code == 4 else "illegal", **error)
+        raise Stop("error" if said["exit_code"] == 4 else "illegal", **said["error"])
 
 
 def _text(fraction):
@@ -189,6 +191,8 @@ class Evaluation:
         self.trace = os.path.join(self.folder, _PROGRAM)
         with open(self.trace, "wb") as file:
             file.write(program)
+        if self.constants:
+            np.savez(os.path.join(self.folder, _DATA), **self.constants)
 
     def _believed(self, facts):
         """What the simulator found the program to be."""
@@ -218,44 +222,38 @@ class Evaluation:
                 self.record["flags"]["changes_inputs"] = text_of(f"writes its argument {tensor}")
 
     # ---- simulate ------------------------------------------------------------------------------
-    def put_data(self, seed):
-        """Puts the inputs of a seed where the program looks for them."""
-        case = self.reference.case(seed)
-        path = os.path.join(self.folder, _DATA)
-        if os.path.lexists(path):
-            os.remove(path)
-        if self.constants:
-            write_data(path, case, self.constants)
-        else:
-            os.link(self.judge.inputs(seed, case), path)
-        return case
-
     def _timed(self):
         """Time, and the values on the first seed, in one run unless time alone is asked for."""
         seed = self.reference.seeds[0]
-        case = self.put_data(seed)
         fast = self.judge.baseline and self.judge.stop_slower
         if not self.judge.values or fast:
             try:
-                self._note(self._first("--timing-only"))
+                self._note(self._first(None, want="time"))
             except Stop as stop:
-                if "timing-only run does not have" not in stop.error.get("message", ""):
+                if stop.error.get("rule") != "timing_only_values":
                     raise
-                self._note(self._first())
+                self._note(self._first(seed))
             if not self.judge.values:
                 return
             if self.record["latency_us"] > self.judge.stop_slower * self.judge.baseline:
                 raise Stop("ok", code="slow", message="not compared: slower than the limit")
-        out = os.path.join(self.folder, "out.npz")
-        self._note(self._first("--outputs", out))
+        said = self._first(seed, output_arrays=self.judge.file("first"))
+        self._note(said)
         try:
-            self._compare(seed, case, out)
+            self._compare(seed, said)
         except Stop as stop:
             self.wrong = stop
 
-    def _first(self, *options):
+    def _simulated(self, seed, **wishes):
+        """An outcome, with the inputs of a seed; self.case is the seed's then."""
+        if seed is not None:
+            self.case = self.reference.case(seed)
+            wishes["arrays"] = self.judge.inputs(seed, self.case)
+        return self.judge.simulate(self.trace, self.deadline, **wishes)
+
+    def _first(self, seed, **wishes):
         """What a simulation says of a program of which nothing is known yet."""
-        said = self.judge.simulate(self.trace, self.deadline, "--recorded", _DATA, *options)
+        said = self._simulated(seed, **wishes)
         self._believed(said["recorded"])
         return said
 
@@ -274,11 +272,11 @@ class Evaluation:
             name = f"{peak['space'].lower()}_partition_bytes"
             self.record[name] = max(self.record.get(name, 0), peak["partition_bytes"])
 
-    def _compare(self, seed, case, out):
-        found = self.outputs.read(out)
-        errors = self.reference.errors(case, found)
+    def _compare(self, seed, said):
+        found = self.outputs.read(said.get("files", {}))
+        errors = self.reference.errors(self.case, found)
         self.record["seeds"][str(seed)] = {k: _finite(v) for k, v in errors.items()}
-        self._independent(seed, case, found)
+        self._independent(seed, self.case, found)
         if not errors["equal"]:
             raise Stop("wrong", code="wrong", message=errors.get("message", "differs"),
                        kind="wrong", seed=seed)
@@ -290,19 +288,18 @@ class Evaluation:
             self.first = seed, case, found
             return
         before, other, then = self.first
-        if all(np.array_equal(a, b) for a, b in zip(other.expected, case.expected)):
+        if all(map(_same, other.expected, case.expected)):
             return
-        if all(a.tobytes() == b.tobytes() for a, b in zip(then, found)):
+        if all(map(_same, then, found)):
             self.record["flags"]["constant_output"] = (
                 f"the outputs for seed {seed} are those for seed {before}")
 
     def _values(self, seed, timed=False):
-        case, out = self.put_data(seed), os.path.join(self.folder, "out.npz")
-        how = () if timed else ("--functional",)
-        said = self.judge.simulate(self.trace, self.deadline, *how, "--outputs", out)
+        said = self._simulated(seed, want="all" if timed else "values",
+                               output_arrays=self.judge.file("other"))
         if timed:
             self._note(said)
-        self._compare(seed, case, out)
+        self._compare(seed, said)
 
     def _valued(self):
         """The other seeds, and one that is drawn now that the program is fixed; in time as well, so
@@ -335,7 +332,7 @@ class Judge:
     speed-ups are over. stop_slower: candidates slower than this times the baseline get no values.
     """
 
-    def __init__(self, reference, recorder, program, folder, target=None, config=None,
+    def __init__(self, reference, recorder, worker, folder, target=None, config=None,
                  overrides=None, seconds=60.0, memory_bytes=4 << 30, values=True, baseline=None,
                  stop_slower=None, allow_flags=False, switches=None):
         self.reference, self.recorder, self.folder = reference, recorder, folder
@@ -344,18 +341,25 @@ class Judge:
         self.baseline, self.stop_slower, self.allow_flags = baseline, stop_slower, allow_flags
         # A program does not decide which machine it is judged on.
         target = target or reference.target or (None if config else default_target())
-        self.simulate = Run(program, target, config, overrides, seconds, memory_bytes, switches)
-        self._written = {}
+        self.simulate = Run(worker, seconds, target=target, config=config, overrides=overrides,
+                            switches=switches)
+        self._written = {}  # seed: files of its inputs
+        self._count = 0
+
+    def file(self, name):
+        """The path of a file of this judge's."""
+        return os.path.join(self.folder, name)
 
     def inputs(self, seed, case):
-        """Path of the archive with the inputs of a seed: arg0, arg1, ..."""
+        """Files of the inputs of a seed by their keys, arg0, arg1, ...; those of a held-out seed are
+        one candidate's."""
         if seed not in self._written:
-            path = os.path.join(self.folder, f"seed{seed}.npz")
-            write_data(path, case)
-            self._written[seed] = path
-            stale = [s for s in self._written if s not in (*self.reference.seeds, seed)]
-            for s in stale:  # held-out seeds are of one candidate
-                os.remove(self._written.pop(s))
+            own = seed if seed in self.reference.seeds else "other"
+            self._written = {s: f for s, f in self._written.items() if s in self.reference.seeds}
+            files = {f"arg{n}": self.file(f"{own}.arg{n}.npy") for n in range(len(case.arrays))}
+            for path, array in zip(files.values(), case.arrays):
+                write_array(path, np.ascontiguousarray(bits(array)))
+            self._written[seed] = files
         return self._written[seed]
 
     def record(self, job, folder):
@@ -368,8 +372,9 @@ class Judge:
 
     def evaluate(self, job):
         """The record of one candidate: {id, path, digest, and optionally kernel, grid, params}."""
-        folder = os.path.join(self.folder, "run")
-        shutil.rmtree(folder, ignore_errors=True)
+        # Under a name of its own each time: the worker knows a program by its file.
+        self._count += 1
+        folder = self.file(f"run{self._count}")
         os.mkdir(folder)
         emptied(self.scratch)
         try:

@@ -148,6 +148,7 @@ class Reference:
         """
         try:
             if case.finish is not None:
+                found = [a.copy() for a in found]
                 found = listed(case.finish(tuple(found) if len(found) > 1 else found[0]))
         except Exception as problem:
             return {"equal": False, "message": f"outputs: {type(problem).__name__}: {problem}"}

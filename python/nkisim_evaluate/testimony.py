@@ -99,7 +99,7 @@ def error_of(value):
 
 
 class Outputs:
-    """Reads the outputs that a simulation wrote, as the kernel returned them: `described` by the
+    """Reads the outputs that a simulation wrote, as the kernel returned them, as views of its files: `described` by the
     process that recorded it, and checked here. `most_bytes`: no output may have more."""
 
     def __init__(self, described, most_bytes):
@@ -123,15 +123,15 @@ class Outputs:
         return {"tensor": name, "dtype": known, "shape": shape, "strides": strides,
                 "offset": o["offset"]}
 
-    def read(self, path):
-        with np.load(path) as archive:
-            return [self._one(archive, o) for o in self.described]
+    def read(self, files):
+        """`files`: of the outputs, by tensor."""
+        return [self._one(files, o) for o in self.described]
 
-    def _one(self, archive, o):
-        if o["tensor"] not in archive.files:
+    def _one(self, files, o):
+        if o["tensor"] not in files:
             raise forged(f"{o['tensor'][:80]} is no output")
         dtype, count = o["dtype"], math.prod(o["shape"])
-        flat = np.ascontiguousarray(archive[o["tensor"]]).reshape(-1).view(np.uint8)
+        flat = np.load(files[o["tensor"]], mmap_mode="r").reshape(-1).view(np.uint8)
         if count * dtype.itemsize > max(self._most_bytes, flat.size):
             raise forged(f"an output of {count} elements")
         last = o["offset"] + dtype.itemsize * (
@@ -141,4 +141,4 @@ class Outputs:
         words = flat[o["offset"]:last].view(f"u{dtype.itemsize}")
         view = np.lib.stride_tricks.as_strided(
             words, o["shape"], [s * dtype.itemsize for s in o["strides"]], writeable=False)
-        return view.copy().view(dtype)
+        return np.ascontiguousarray(view).view(dtype).view(np.ndarray)

@@ -11,7 +11,7 @@ import sys
 from nkisim_profile.files import replace
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
-from nkisim_profile.sweep.job import program
+from nkisim_work import program
 
 from .command import common, settings
 from .evaluator import Settings

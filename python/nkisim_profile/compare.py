@@ -4,15 +4,15 @@ import argparse
 import json
 import math
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
+from nkisim_work import Ended, Worker, message, timed
+
 from .session import ENGINES, FS_PER_NS, BadSession, Session, reading
 from .sweep import job
-from .sweep.source import Source
 
 EPILOG = """examples:
   nkisim compare a.npz b.npz              # sessions of nkisim run --session
@@ -132,11 +132,13 @@ def is_session(path):
 def simulated(trace, settings, folder):
     """A session of the trace under settings as of a sweep's point."""
     path = pathlib.Path(folder) / "run.npz"
-    source = Source(trace)
-    words = job.words(trace, settings, [*source.options(settings), "--session", str(path)])
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BadSession(done.stderr.strip())
+    try:
+        with Worker() as worker:
+            said = timed(worker, job.job_of(trace, settings, session=str(path)))
+    except Ended as ended:
+        raise BadSession(f"nkisim {ended}") from None
+    if "error" in said:
+        raise BadSession(message(said))
     return Session(path)
 
 

@@ -16,7 +16,7 @@ import zipfile
 
 from .files import replacing
 from .session import BadSession, reading
-from .sweep.job import program
+from nkisim_work import program
 
 FIRST_LINE = (b"nkisim program, not an AWS NEFF: it runs on no device; "
               b"nkisim's neuron-profile captures it (docs/frameworks.md)\n")

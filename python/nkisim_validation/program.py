@@ -6,7 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from nkisim_profile.sweep.job import program
+from nkisim_work import Ended, Workers, message, program
 
 
 class Failed(Exception):
@@ -25,6 +25,7 @@ class Program:
             self.path = path or program()
         except FileNotFoundError:
             raise Failed("no nkisim in PATH; --nkisim names the program", code=2) from None
+        self._workers = Workers(self.path)
 
     def call(self, *words):
         """Standard output; Failed with nkisim's own message if it does not end well."""
@@ -41,9 +42,13 @@ class Program:
     def summary(self, trace, config, overrides=()):
         """The profiler's figures of a run over all cores (times in s) by name, `bottleneck`, and
         `uncertain`: the share of its busy time at rates or sizes that nobody measured."""
-        changes = [word for item in overrides for word in ("--set", item)]
-        said = json.loads(self.call("run", trace, "--timing-only", "--allow-unwritten",
-                                    "--allow-over-capacity", "--config", config, *changes, "--json"))
+        try:
+            said = self._workers.run({"trace": str(trace), "config": str(config), "set": list(map(str, overrides)),
+                                      "want": "time", "allow_unwritten": True, "over_capacity": True})
+        except (Ended, OSError) as problem:
+            raise Failed(f"{self.path}: {problem}") from None
+        if "error" in said:
+            raise Failed(message(said).removeprefix("nkisim: "))
         return {**said["totals"], "bottleneck": said["bottleneck"].split(";")[0],
                 "uncertain": said["confidence"]["uncertain"]}
 

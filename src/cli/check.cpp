@@ -116,7 +116,9 @@ bool report(const isa::Program& program, const std::vector<checks::Remark>& rema
 
 int run(const Args& args) {
   const Interrupts interrupts;
-  Limits limits(args);
+  const Job::Most most = most_of(args);
+  const Watch watch(most);
+  Limits limits(most, [] { return Interrupts::signal() != 0; });
   Progress progress("checking");
   ReadOptions read{.target = args.count("target") != 0 ? args["target"].as<std::string>() : "",
                    .allow_over_capacity = args.count("allow-over-capacity") != 0,

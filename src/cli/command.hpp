@@ -47,6 +47,7 @@ void add_common_options(boost::program_options::options_description& named);
 void print_json(nlohmann::ordered_json what);
 
 const Command& run_command();
+const Command& worker_command();
 const Command& compile_command();
 const Command& check_command();
 const Command& disasm_command();

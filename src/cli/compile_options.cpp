@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "src/config/config.hpp"
+#include "src/job/job.hpp"
 #include "src/run/run.hpp"
 
 namespace nkisim::cli {
@@ -54,15 +55,15 @@ void add_config_options(po::options_description& named) {
 }
 
 models::Config config_for(const Args& args, const isa::Program& program) {
-  const std::string name = text(args, "config");
-  models::Config config =
-      load_config(name.empty() ? std::string(program.machine().target) : name, texts(args, "set"));
-  if (config.target != program.machine().target) {
-    usage(isa::Rule::config_of_other_target,
-          "config " + name + " describes " + config.target + " but the trace runs on " +
-              std::string(program.machine().target) + "; add --target " + config.target);
+  return nkisim::config_for(program, text(args, "config"), texts(args, "set"));
+}
+
+std::map<std::string, std::string> chosen_switches(const Args& args) {
+  std::map<std::string, std::string> all;
+  for (const Switch& s : compiler::switches()) {
+    if (const auto choice = chosen(args, s)) all[std::string(s.name)] = *choice;
   }
-  return config;
+  return all;
 }
 
 compiler::CompilerOptions compiler_options(const Args& args, bool place) {

@@ -1,6 +1,9 @@
 // The compiler's switches on the command line of `nkisim compile` and `nkisim run`.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "compiler/pipeline.hpp"
 #include "src/cli/command.hpp"
 #include "src/trace/trace.hpp"
@@ -16,6 +19,8 @@ void add_config_options(boost::program_options::options_description& named);
 /// The config that --config and --set name for the program's target, or a usage Error.
 [[nodiscard]] models::Config config_for(const Args& args, const isa::Program& program);
 
+/// The switches that were chosen, by name.
+[[nodiscard]] std::map<std::string, std::string> chosen_switches(const Args& args);
 /// What the switches say, the others being as for kernels if `place`, else as for placed traces.
 [[nodiscard]] compiler::CompilerOptions compiler_options(const Args& args, bool place);
 /// Compiles the trace as the switches say, the others being as for kernels if `place`, else as for

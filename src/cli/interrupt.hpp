@@ -25,9 +25,4 @@ class Interrupts {
 /// ignored stays so.
 void end_on_interrupt();
 
-/// Thrown where there is nothing to report yet; the program ends with code 128 + signal.
-struct Interrupted {
-  int signal = 0;
-};
-
 }  // namespace nkisim::cli

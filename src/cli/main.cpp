@@ -15,6 +15,7 @@
 #include "src/cli/interrupt.hpp"
 #include "src/cli/plain_text.hpp"
 #include "src/cli/python_command.hpp"
+#include "src/job/job.hpp"
 #include "src/log/log.hpp"
 #include "src/report/report.hpp"
 
@@ -175,7 +176,7 @@ int main(int argc, char* argv[]) {
     return nkisim::cli::dispatch(argc, argv);
   } catch (const nkisim::isa::Error& e) {
     return nkisim::cli::report(e, nkisim::cli::exit_code(e.code()), json);
-  } catch (const nkisim::cli::Interrupted& e) {
+  } catch (const nkisim::Interrupted& e) {
     return nkisim::cli::report_interruption(nkisim::cli::kSignalled + e.signal, json);
   } catch (const std::bad_alloc&) {
     return nkisim::cli::report_host("the input needs more memory than this process may have", json);

@@ -5,27 +5,12 @@
 #include <filesystem>
 
 #include "isa/base/error.hpp"
-#include "src/cli/progress.hpp"
 #include "src/cli/python_command.hpp"
 
 namespace nkisim::cli {
 namespace {
 
 namespace po = boost::program_options;
-
-std::vector<WhatIf> simulate_changes(const Accounting& accounting, const models::Config& config,
-                                     const SimResult& result, const MakeMemory& make_memory,
-                                     Limits& limits) {
-  Progress progress("what if");
-  return what_if(accounting.program(), config, result.end, make_memory, [&](int n, int all) {
-    progress.update(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(all));
-    return !limits.stop(0);
-  });
-}
-
-std::vector<std::filesystem::path> folders(const std::vector<std::string>& names) {
-  return {names.begin(), names.end()};
-}
 
 }  // namespace
 
@@ -48,10 +33,8 @@ ReportFiles report_files(const Args& args) {
           .session = text(args, "session"),
           .perfetto = text(args, "perfetto"),
           .chrome = text(args, "chrome"),
-          .flows = args.count("perfetto-flows") != 0,
-          .accounting = args.count("explain") != 0,
-          .events = args.count("html") != 0,
-          .sources = {.roots = folders(texts(args, "root"))}};
+          .flows = given(args, "perfetto-flows"),
+          .accounting = given(args, "explain")};
 }
 
 namespace {
@@ -83,24 +66,6 @@ void write_html(const std::string& session, const std::string& html) {
 }
 
 }  // namespace
-
-std::vector<WhatIf> finish_reports(const Args& args, Reports& reports, const models::Config& config,
-                                   const RunFacts& facts, const MakeMemory& make_memory,
-                                   Limits& limits) {
-  reports.write_files();
-  if (reports.accounting() == nullptr) return {};
-  const std::string session = text(args, "session"), html = text(args, "html");
-  std::vector<WhatIf> changes;
-  if (!facts.result.partial && (args.count("explain") != 0 || !html.empty())) {
-    changes = simulate_changes(*reports.accounting(), config, facts.result, make_memory, limits);
-  }
-  limits.calm();
-  if (!session.empty()) reports.write_session(session, facts, changes);
-  if (html.empty()) return changes;
-  write_page(html, session,
-             [&](const std::string& name) { reports.write_session(name, facts, changes); });
-  return changes;
-}
 
 void write_page(const std::string& html, const std::string& session,
                 const std::function<void(const std::string&)>& write) {

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <iomanip>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "src/cli/interrupt.hpp"
 #include "src/files/files.hpp"
-#include "src/report/report.hpp"
 
 namespace nkisim::cli {
 namespace {
@@ -23,9 +23,8 @@ std::string short_number(double x) {
 }
 
 // The lines most runs are looked at for.
-void print_brief(const Summary& summary) {
-  const Totals totals(summary);
-  const Json& m = totals.metrics();
+void print_brief(const Outcome& out) {
+  const Json& m = out.totals.at("totals");
   const auto number = [&m](const char* key) { return m.at(key).get<double>(); };
   std::cout << std::fixed << std::setprecision(3) << "latency      " << number("total_time") * 1e6
             << " us (" << m.at("neuroncore_cycle_count") << " cycles)\n"
@@ -41,11 +40,16 @@ void print_brief(const Summary& summary) {
             << number("hbm_write_bytes") / 1024 << " KiB, " << number("mbu_estimated_percent") * 100
             << " % of HBM bandwidth\n";
   std::cout << "flops        " << number("hardware_flops") / 1e9 << " GFLOP, MFU "
-            << number("mfu_estimated_percent") * 100 << " %\nbottleneck   " << totals.bottleneck()
-            << '\n';
+            << number("mfu_estimated_percent") * 100 << " %\nbottleneck   "
+            << out.totals.at("bottleneck").get<std::string>() << '\n';
 }
 
-std::string describe_left_out(const std::string& name) {
+// "rank 2: ", of several.
+std::string lead(const Outcome& out, std::size_t rank) {
+  return out.ranks.size() == 1 ? "" : "rank " + std::to_string(rank) + ": ";
+}
+
+std::string not_compared(const std::string& name) {
   return "output " + name + ": not compared, --expect has no array of this name";
 }
 
@@ -72,77 +76,41 @@ std::string describe(const Args& args, const Comparison& row) {
   return text.str();
 }
 
-Json to_json(const Recorded& facts) {
-  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"},
-            {"instructions", facts.instructions},
-            {"constant_bytes", facts.constant_bytes},
-            {"inputs", Json::array()}};
-  for (const BoundInput& i : facts.inputs) {
-    j["inputs"].push_back({{"key", i.key}, {"tensor", i.tensor}, {"written", i.written}});
-  }
-  return j;
-}
-
-Json to_json(const Comparison& row) {
-  return {{"output", row.tensor},
-          {"equal", row.equal},
-          {"elements", row.elements},
-          {"mismatches", row.mismatches},
-          {"max_abs_error", row.max_abs_error},
-          {"max_rel_error", row.max_rel_error},
-          {"rel_l2", row.rel_l2},
-          {"worst", row.worst},
-          {"got", row.got},
-          {"expected", row.expected}};
-}
-
-void write_junit(const Args& args, const Outcome& out) {
-  std::vector<TestCase> cases;
-  if (out.result.partial) {
-    cases.push_back(
-        {"run", false,
-         out.stopped_by.empty() ? "the run was interrupted" : out.stopped_by + " was reached"});
-  }
-  for (const std::string& name : out.left_out) {
-    cases.push_back({"output " + name, given(args, "expect-subset"), describe_left_out(name)});
-  }
-  for (const Comparison& row : out.outputs) {
-    cases.push_back({"output " + row.tensor, row.equal, describe(args, row)});
-  }
-  for (const BudgetResult& b : out.budgets) {
-    cases.push_back({"budget " + b.budget.text, b.kept, b.message});
-  }
-  if (cases.empty()) cases.push_back({"run", true, ""});
-  write_text(text(args, "junit"),
-             junit_xml("nkisim run " + text(args, "trace"), cases, out.seconds));
+std::string over_early(const Outcome& out) {
+  return out.stopped_by.empty() ? "the run was interrupted" : out.stopped_by + " was reached";
 }
 
 void print_interruption(const Outcome& out) {
   if (Interrupts::signal() == 0 && out.stopped_by.empty()) return;
   const std::string how = out.stopped_by.empty() ? "interrupted" : "stopped by " + out.stopped_by;
-  if (!out.result.partial) {
+  if (!out.partial) {
     std::cerr << "nkisim: " << how << " after the simulation; what-ifs may be missing\n";
     return;
   }
-  std::cerr << "nkisim: " << how << " after " << out.result.instructions << " instructions"
-            << (out.timed ? ", " + short_number(models::to_ns(out.result.end) / 1e3) +
+  std::uint64_t instructions = 0;
+  for (const Outcome::Rank& r : out.ranks) instructions += r.instructions;
+  std::cerr << "nkisim: " << how << " after " << instructions << " instructions"
+            << (out.timed ? ", " + short_number(models::to_ns(out.end) / 1e3) +
                                 " us of simulated time; every report is of this part"
                           : "")
             << '\n';
 }
 
 void print_outputs(const Args& args, const Outcome& out, bool quiet) {
-  for (const Comparison& row : out.outputs) {
-    if (!row.equal)
-      std::cerr << describe(args, row) << '\n';
-    else if (!quiet)
-      std::cout << describe(args, row) << '\n';
+  for (std::size_t r = 0; r < out.ranks.size(); ++r) {
+    for (const Comparison& row : out.ranks[r].outputs) {
+      if (!row.equal)
+        std::cerr << lead(out, r) << describe(args, row) << '\n';
+      else if (!quiet && out.ranks.size() == 1)
+        std::cout << describe(args, row) << '\n';
+    }
+    for (const std::string& name : out.ranks[r].not_compared) {
+      std::cerr << lead(out, r) << not_compared(name) << '\n';
+    }
   }
-  for (const std::string& name : out.left_out) std::cerr << describe_left_out(name) << '\n';
 }
 
-}  // namespace
-
+// Budgets that are broken on standard error, and the others unless `quiet` on standard output.
 void print_budgets(const std::vector<BudgetResult>& budgets, bool quiet) {
   for (const BudgetResult& b : budgets) {
     if (!b.kept)
@@ -152,11 +120,60 @@ void print_budgets(const std::vector<BudgetResult>& budgets, bool quiet) {
   }
 }
 
-void write_text(const std::string& name, const std::string& bytes) {
-  AtomicFile file(name);
-  file.write(bytes);
-  file.commit();
+// A row for each rank.
+void print_ranks(const Outcome& out) {
+  if (out.timed) {
+    std::cout << "rank  latency\n";
+    const auto row = [](const auto& rank, double us) {
+      std::cout << std::left << std::setw(6) << rank << std::fixed << std::setprecision(3) << us
+                << " us\n";
+    };
+    for (std::size_t r = 0; r < out.ranks.size(); ++r) row(r, out.ranks[r].latency_us);
+    row("all", out.totals.at("latency_us").get<double>());
+    std::cout << "bottleneck   " << out.totals.at("bottleneck").get<std::string>() << '\n';
+  }
+  std::uint64_t instructions = 0;
+  std::set<int> simulated;
+  for (const Outcome::Rank& r : out.ranks) {
+    instructions += r.instructions;
+    simulated.insert(r.timed_as);
+  }
+  std::cout << instructions << " instructions executed by " << out.ranks.size() << " ranks";
+  if (out.timed && simulated.size() < out.ranks.size()) {
+    std::cout << ", of which " << simulated.size() << " was simulated in time for all";
+  }
+  std::cout << '\n';
 }
+
+void print_alone(const Args& args, const Outcome& out, const Ran& ran) {
+  if (!out.timed)
+    std::cout << out.ranks.front().instructions << " instructions executed\n";
+  else if (given(args, "summary-text"))
+    ran.ranks.front().summary.print(std::cout);
+  else
+    print_brief(out);
+  if (!out.confidence.is_null()) {
+    std::cout << "trust        " << out.confidence["text"].get<std::string>() << '\n';
+  }
+  if (out.moved > 0) std::cout << "schedule     list: " << out.moved << " instructions moved\n";
+}
+
+// Of one rank; null unless --explain asks for it.
+const Accounting* accounting_of(const Args& args, const Outcome& out, const Ran& ran) {
+  if (!given(args, "explain") || !out.timed || out.ranks.size() > 1) return nullptr;
+  return ran.accountings().front();
+}
+
+void print_json(const Args& args, const Outcome& out, const Ran& ran) {
+  Json j = to_json(out);
+  if (const Accounting* accounting = accounting_of(args, out, ran)) {
+    j["verdict"] = verdict(*accounting, ran.changes);
+    j["accounting"] = accounting_json(*accounting);
+  }
+  std::cout << j.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace
 
 void add_result_options(po::options_description& named) {
   auto add = named.add_options();
@@ -176,130 +193,65 @@ void add_result_options(po::options_description& named) {
   add("summary-text", "print every metric of neuron-profile's summary instead of the short one");
 }
 
-void print_failures(const Args& args, const Outcome& out) {
-  print_outputs(args, out, true);
-  print_budgets(out.budgets, true);
-}
-
-void check_result_options(const Args& args) {
+Tolerance tolerance(const Args& args) {
   for (const char* name : {"rtol", "atol", "rel-l2"}) {
     if (!given(args, name)) continue;
-    const double tolerance = args[name].as<double>();
-    if (!std::isfinite(tolerance) || tolerance < 0) {
-      usage(isa::Rule::option_value, "--" + std::string(name) + " is " + short_number(tolerance) +
+    const double limit = args[name].as<double>();
+    if (!std::isfinite(limit) || limit < 0) {
+      usage(isa::Rule::option_value, "--" + std::string(name) + " is " + short_number(limit) +
                                          "; a number of at least 0 is required");
     }
   }
-}
-
-Tolerance tolerance(const Args& args) {
   Tolerance limit{.rtol = args["rtol"].as<double>(), .atol = args["atol"].as<double>()};
   if (given(args, "rel-l2")) limit.rel_l2 = args["rel-l2"].as<double>();
   return limit;
 }
 
-void conclude(const Args& args, const std::vector<Budget>& budgets, Outcome& out) {
-  if (!out.result.partial && given(args, "outputs")) {
-    if (out.memory == nullptr)
-      usage(isa::Rule::options_exclude, "--outputs needs values; drop --timing-only");
-    write_npz(text(args, "outputs"), output_arrays(*out.trace.program, *out.memory));
-  }
-  if (!out.result.partial && given(args, "expect")) {
-    if (out.memory == nullptr)
-      usage(isa::Rule::options_exclude, "--expect needs values; drop --timing-only");
-    const auto golden = read_golden(*out.trace.program, text(args, "expect"));
-    out.outputs = compare(*out.trace.program, *out.memory, golden, tolerance(args));
-    out.subset = given(args, "expect-subset");
-    out.left_out = left_out(*out.trace.program, golden);
-  }
-  if (out.timed) {
-    const Json summary = out.summary.json();
-    if (!budgets.empty()) {
-      const Totals totals(out.summary);
-      for (const Budget& b : budgets) {
-        out.budgets.push_back(check_budget(b, summary, totals.metrics()));
-      }
+void print_failures(const Args& args, const Outcome& out) {
+  print_outputs(args, out, true);
+  print_budgets(out.budgets, true);
+}
+
+void write_junit(const Args& args, const Outcome& out) {
+  std::vector<TestCase> cases;
+  if (out.partial) cases.push_back({"run", false, over_early(out)});
+  for (std::size_t r = 0; r < out.ranks.size(); ++r) {
+    const std::string name = lead(out, r) + "output ";
+    for (const std::string& tensor : out.ranks[r].not_compared) {
+      cases.push_back({name + tensor, out.subset, lead(out, r) + not_compared(tensor)});
     }
-    if (given(args, "summary-json"))
-      write_text(text(args, "summary-json"),
-                 summary.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    for (const Comparison& row : out.ranks[r].outputs) {
+      cases.push_back({name + row.tensor, row.equal, lead(out, r) + describe(args, row)});
+    }
   }
-  if (given(args, "junit")) write_junit(args, out);
+  for (const BudgetResult& b : out.budgets) {
+    cases.push_back({"budget " + b.budget.text, b.kept, b.message});
+  }
+  if (cases.empty()) cases.push_back({"run", true, ""});
+  const std::string xml = junit_xml("nkisim run " + text(args, "trace"), cases, out.seconds);
+  AtomicFile file(text(args, "junit"));
+  file.write(xml);
+  file.commit();
 }
 
-int exit_code(const Outcome& out) {
-  if (Interrupts::signal() != 0) return kSignalled + Interrupts::signal();
-  if (!out.stopped_by.empty()) return kBadInput;
-  if (!out.left_out.empty() && !out.subset) return kDiffers;
-  const bool kept = std::all_of(out.budgets.begin(), out.budgets.end(),
-                                [](const BudgetResult& b) { return b.kept; });
-  return all_match(out.outputs) && kept ? kOk : kDiffers;
-}
-
-Json to_json(const Outcome& out) {
-  const int code = exit_code(out);
-  Json j = {{"ok", code == kOk},
-            {"exit_code", code},
-            {"partial", out.result.partial},
-            {"target", out.trace.program->machine().target},
-            {"instructions", out.result.instructions}};
-  if (!out.stopped_by.empty()) j["stopped_by"] = out.stopped_by;
-  if (out.facts) j["recorded"] = to_json(*out.facts);
-  if (out.timed) j["summary"] = out.summary.json();
-  if (out.timed) Totals(out.summary).put(j);
-  if (out.timed && !out.result.partial)
-    j["confidence"] = out.confidence.json(out.origin, out.summary);
-  for (const compiler::Peak& p : out.peaks) {
-    j["peaks"].push_back({{"core", p.core},
-                          {"space", p.space == isa::Space::kSbuf ? "SBUF" : "PSUM"},
-                          {"partition_bytes", p.bytes}});
-  }
-  if (!out.left_out.empty()) j["not_compared"] = out.left_out;
-  if (!out.outputs.empty()) {
-    j["outputs"] = Json::array();
-    for (const Comparison& row : out.outputs) j["outputs"].push_back(to_json(row));
-  }
-  if (!out.budgets.empty()) {
-    j["budgets"] = Json::array();
-    for (const BudgetResult& b : out.budgets) j["budgets"].push_back(nkisim::to_json(b));
-  }
-  return j;
-}
-
-void print_result(const Args& args, const Outcome& out) {
-  const Accounting* accounting =
-      given(args, "explain") && out.reports ? out.reports->accounting() : nullptr;
+void print_result(const Args& args, const Outcome& out, const Ran& ran) {
   if (given(args, "json")) {
-    Json j = to_json(out);
-    if (accounting != nullptr) {
-      j["verdict"] = verdict(*accounting, out.changes);
-      j["accounting"] = accounting_json(*accounting);
-    }
-    std::cout << j.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+    print_json(args, out, ran);
     print_interruption(out);
     print_failures(args, out);
     return;
   }
-  if (accounting != nullptr) print_explanation(std::cout, *accounting, out.changes);
-  const bool quiet = given(args, "quiet");
+  const bool quiet = given(args, "quiet"), alone = out.ranks.size() == 1;
+  const Accounting* accounting = accounting_of(args, out, ran);
+  if (accounting != nullptr) print_explanation(std::cout, *accounting, ran.changes);
   print_interruption(out);
   print_outputs(args, out, quiet);
-  if (!quiet) {
-    if (!out.timed)
-      std::cout << out.result.instructions << " instructions executed\n";
-    else if (given(args, "summary-text"))
-      out.summary.print(std::cout);
-    else
-      print_brief(out.summary);
-    if (out.timed && !out.result.partial) {
-      std::cout << "trust        "
-                << out.confidence.json(out.origin, out.summary)["text"].get<std::string>() << '\n';
-    }
-    if (out.moved > 0) {
-      std::cout << "schedule     list: " << out.moved << " instructions moved\n";
-    }
-  }
+  if (!quiet && alone) print_alone(args, out, ran);
+  if (!quiet && !alone) print_ranks(out);
   print_budgets(out.budgets, quiet);
+  if (!alone && out.timed && given(args, "explain")) {
+    print_world(std::cout, ran.accountings(), ran.latencies());
+  }
 }
 
 }  // namespace nkisim::cli

@@ -1,5 +1,10 @@
 #include "src/files/npy.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -216,7 +221,16 @@ std::int64_t NpyArray::elements() const {
   return n;
 }
 
-NpyArray parse_npy(std::string_view bytes, const std::string& name) {
+namespace {
+
+// An .npy file as it lies in memory.
+struct NpyView {
+  NpyArray header;  // without data
+  std::string_view body;
+  bool column_major = false;
+};
+
+NpyView view_npy(std::string_view bytes, const std::string& name) {
   if (bytes.size() < 10 || bytes.substr(0, 6) != kMagic)
     fail_file(isa::Rule::file_damaged, name, "is not an .npy file");
   const int version = static_cast<std::uint8_t>(bytes[6]);
@@ -232,7 +246,8 @@ NpyArray parse_npy(std::string_view bytes, const std::string& name) {
     fail_file(isa::Rule::file_damaged, name, "is truncated");
   const std::string_view header = bytes.substr(8 + length_bytes, length);
   const std::string_view body = bytes.substr(8 + length_bytes + length);
-  NpyArray array;
+  NpyView view;
+  NpyArray& array = view.header;
   const std::string_view descr = header_value(header, "descr");
   if (descr.size() > 2) array.descr = std::string(descr.substr(1, descr.size() - 2));
   const Element e = element_of(array.descr);
@@ -249,12 +264,41 @@ NpyArray parse_npy(std::string_view bytes, const std::string& name) {
         isa::Rule::file_damaged, name,
         "is truncated: " + std::to_string(body.size()) + " of " + std::to_string(need) + " bytes");
   }
-  array.data.resize(need);
-  if (need != 0) std::memcpy(array.data.data(), body.data(), need);
-  if (header_value(header, "fortran_order") == "True" && array.shape.size() > 1) {
-    to_row_major(array, e.size);
-  }
+  view.body = body.substr(0, need);
+  view.column_major = header_value(header, "fortran_order") == "True" && array.shape.size() > 1;
+  return view;
+}
+
+}  // namespace
+
+NpyArray parse_npy(std::string_view bytes, const std::string& name) {
+  NpyView view = view_npy(bytes, name);
+  NpyArray array = std::move(view.header);
+  array.data.resize(view.body.size());
+  if (!view.body.empty()) std::memcpy(array.data.data(), view.body.data(), view.body.size());
+  if (view.column_major) to_row_major(array, element_of(array.descr).size);
   return array;
+}
+
+MappedNpy::MappedNpy(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat s {};
+  const bool plain = file >= 0 && ::fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0;
+  void* at = MAP_FAILED;
+  if (plain) {
+    size_ = static_cast<std::size_t>(s.st_size);
+    at = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
+  }
+  if (file >= 0) ::close(file);
+  if (at == MAP_FAILED)
+    fail_file(isa::Rule::file_unreadable, path.string(), "cannot be opened as a regular file");
+  file_ = {static_cast<const char*>(at),
+           [size = size_](const char* p) { ::munmap(const_cast<char*>(p), size); }};
+  NpyView view = view_npy({file_.get(), size_}, path.string());
+  if (view.column_major)
+    fail_file(isa::Rule::file_damaged, path.string(), "is in column-major order");
+  header_ = std::move(view.header);
+  bytes_ = std::as_bytes(std::span(view.body));
 }
 
 namespace {
@@ -337,8 +381,6 @@ std::uint64_t npy_bytes(std::int64_t elements, Dtype dtype) {
   return static_cast<std::uint64_t>(elements) * lanes * kWidest + kHeader;
 }
 
-namespace {
-
 std::string npy_header(const NpyArray& array) {
   std::string shape;
   for (const std::int64_t s : array.shape) shape += std::to_string(s) + ", ";
@@ -355,6 +397,8 @@ std::string npy_header(const NpyArray& array) {
   out += static_cast<char>(header.size() >> 8U);
   return out + header;
 }
+
+namespace {
 
 std::string_view body_of(const NpyArray& array) {
   return {reinterpret_cast<const char*>(array.data.data()), array.data.size()};
@@ -404,13 +448,17 @@ std::optional<Dtype> dtype_of(const NpyArray& array) {
   return std::nullopt;
 }
 
-std::vector<std::byte> to_dtype(const NpyArray& array, Dtype dtype, const std::string& what) {
+bool holds(const NpyArray& array, Dtype dtype) {
   const Element e = element_of(array.descr);
   const std::string_view own = descr_of(dtype);
-  const auto size = static_cast<std::size_t>(isa::size_bytes(dtype));
   const bool no_numpy_type = own[1] == 'V' || isa::is_packed(dtype);
-  const bool raw = e.size == size && (e.kind == 'V' || (no_numpy_type && e.kind == 'u'));
-  if (raw || (e.kind == own[1] && e.size == size)) return array.data;
+  return e.size == static_cast<std::size_t>(isa::size_bytes(dtype)) &&
+         (e.kind == 'V' || (no_numpy_type && e.kind == 'u') || e.kind == own[1]);
+}
+
+std::vector<std::byte> to_dtype(const NpyArray& array, Dtype dtype, const std::string& what) {
+  if (holds(array, dtype)) return array.data;
+  const Element e = element_of(array.descr);
   const bool numbers = e.kind != 'V' && !isa::is_packed(dtype);
   const bool narrows = isa::is_integer(dtype) && e.kind == 'f';
   if (!numbers || narrows) {

@@ -38,11 +38,26 @@ struct NpyArray {
 using NpyRoom = std::function<std::optional<std::uint64_t>(const std::string& key)>;
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
                                                        const NpyRoom& room);
+/// An .npy file as it is, not copied. Throws isa::Error unless it is a regular file in row-major
+/// order; nobody may shorten it meanwhile.
+class MappedNpy {
+ public:
+  explicit MappedNpy(const std::filesystem::path& path);
+  [[nodiscard]] const NpyArray& header() const { return header_; }  // without data
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::size_t size_ = 0;
+  std::unique_ptr<const char, std::function<void(const char*)>> file_;
+  NpyArray header_;
+  std::span<const std::byte> bytes_;
+};
 /// The most bytes that an .npy file with the values of `elements` of `dtype` may have, whatever
 /// number type NumPy stored them in.
 [[nodiscard]] std::uint64_t npy_bytes(std::int64_t elements, isa::Dtype dtype);
 
 /// Writers replace the file only once everything is written.
+[[nodiscard]] std::string npy_header(const NpyArray& array);
 [[nodiscard]] std::string format_npy(const NpyArray& array);
 void write_npy(const std::filesystem::path& path, const NpyArray& array);
 void write_npz(const std::filesystem::path& path,
@@ -72,6 +87,8 @@ class NpzWriter {
 /// has no such dtype (bfloat16, fp8, packed). Throws isa::Error naming `what`.
 [[nodiscard]] std::vector<std::byte> to_dtype(const NpyArray& array, isa::Dtype dtype,
                                               const std::string& what);
+/// Whether an array's bytes are those of `dtype` as they stand.
+[[nodiscard]] bool holds(const NpyArray& array, isa::Dtype dtype);
 /// The dtype an array holds; empty for raw bytes.
 [[nodiscard]] std::optional<isa::Dtype> dtype_of(const NpyArray& array);
 /// An array of a tensor's bytes under the descr that NumPy with ml_dtypes writes for it.

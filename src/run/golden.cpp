@@ -5,10 +5,6 @@
 namespace nkisim {
 namespace {
 
-bool is_output(isa::TensorRole role) {
-  return role == isa::TensorRole::kOutput || role == isa::TensorRole::kInputOutput;
-}
-
 // What is expected of a tensor: numbers of any NumPy type; raw arrays hold the tensor's own dtype.
 // `kept` holds what had to be converted.
 Numbers expected_numbers(const isa::Tensor& tensor, const NpyArray& want,
@@ -81,7 +77,7 @@ std::vector<std::string> left_out(const isa::Program& program,
                                   const std::map<std::string, NpyArray>& golden) {
   std::vector<std::string> names;
   for (const isa::Tensor& t : program.tensors()) {
-    if (t.space == isa::Space::kHbm && is_output(t.role) && golden.count(t.name) == 0) {
+    if (is_output(t) && golden.count(t.name) == 0) {
       names.push_back(t.name);
     }
   }
@@ -106,7 +102,7 @@ std::vector<std::pair<std::string, NpyArray>> output_arrays(const isa::Program& 
   std::vector<std::pair<std::string, NpyArray>> arrays;
   for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
     const isa::Tensor& t = program.tensor(id);
-    if (t.space == isa::Space::kHbm && is_output(t.role)) {
+    if (is_output(t)) {
       arrays.emplace_back(t.name, make_array(t.dtype, t.shape, memory.read(id)));
     }
   }

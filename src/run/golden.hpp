@@ -30,6 +30,11 @@ struct Comparison : Difference {
                                                           const std::filesystem::path& path);
 [[nodiscard]] bool all_match(const std::vector<Comparison>& rows);
 
+/// Whether a program gives a tensor back.
+[[nodiscard]] inline bool is_output(const isa::Tensor& t) {
+  return t.space == isa::Space::kHbm &&
+         (t.role == isa::TensorRole::kOutput || t.role == isa::TensorRole::kInputOutput);
+}
 /// Arrays of all output (and input/output) tensors, for --outputs.
 [[nodiscard]] std::vector<std::pair<std::string, NpyArray>> output_arrays(
     const isa::Program& program, isa::Memory& memory);

@@ -104,11 +104,12 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
   };
   std::uint64_t count = 0;
   const isa::Shard& shard = options.shard;
-  if (folded && !shard.owns(0)) return true;
-  if (folded) {
+  const bool one_runs = folded || ranks.size() == 1;
+  if (one_runs && !shard.owns(0)) return true;
+  if (one_runs) {
     isa::InterpretOptions one = noting(ranks.front());
     one.world = options.world;
-    one.lockstep = true;
+    one.lockstep = ranks.size() > 1;
     count = isa::interpret(*ranks.front().program, *ranks.front().memory, one);
   } else {
     std::vector<isa::RankRun> runs;
@@ -122,7 +123,7 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
     if (shard.owns(static_cast<std::int64_t>(r))) ++own;
   }
   for (SimResult& r : out.ranks) {
-    r.instructions = count / (folded ? 1 : own);
+    r.instructions = count / (one_runs ? 1 : own);
     r.partial = r.partial || stopped;
   }
   return !stopped;
@@ -140,7 +141,7 @@ Setups setups(std::span<const RankInput> ranks, bool timing_only, std::size_t co
   for (std::size_t r = 0; r < count; ++r) {
     made.watched.emplace_back(
         ranks[r].observe ? ranks[r].observe() : std::vector<models::Observer*>(),
-        static_cast<int>(r));
+        ranks.size() > 1 ? static_cast<int>(r) : -1);
     models::RankSetup setup{.program = ranks[r].program,
                             .memory = timing_only ? nullptr : ranks[r].memory,
                             .observers = made.watched.back().list(),
@@ -156,7 +157,7 @@ Setups setups(std::span<const RankInput> ranks, bool timing_only, std::size_t co
 
 // How a world is run: what its ranks share.
 void say_world(std::size_t ranks, std::size_t timed, bool one_value) {
-  if (!log::on(log::Room::kWorld, log::Level::kInfo)) return;
+  if (ranks == 1 || !log::on(log::Room::kWorld, log::Level::kInfo)) return;
   std::string text = std::to_string(ranks) + " ranks";
   if (timed != 0) text += ", " + std::to_string(timed) + " of them in time";
   if (one_value) text += ", values of one for all";

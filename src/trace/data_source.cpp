@@ -245,6 +245,7 @@ void each_input(const isa::Program& program, const std::vector<DataSource>& sour
   for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
     const isa::Tensor& t = program.tensor(id);
     if (t.role == isa::TensorRole::kInternal || t.role == isa::TensorRole::kOutput) continue;
+    if (options.done.count(t.name) != 0) continue;
     const auto given = options.inputs.find(t.name);
     const bool is_given = given != options.inputs.end();
     const DataSource& source = id < sources.size() ? sources[id] : kNoData;

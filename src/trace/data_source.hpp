@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,7 @@ struct LoadOptions {
   std::filesystem::path folder = {};              // of the trace
   std::vector<std::filesystem::path> roots = {};  // where its data files may be as well
   std::map<std::string, NpyArray> inputs = {};    // replace what the trace says, by tensor name
+  std::set<std::string> done = {};                // tensors that have their bytes already
   bool allow_missing = false;                     // leave inputs without data unwritten
   int rank = 0;                                   // of the memory
 };

@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-from nkisim_profile.sweep import job
+import nkisim_work
 
 from .. import _core
 from . import install as installing
@@ -46,7 +46,7 @@ def version_of(package):
 def program():
     """{"path", "version"} of the nkisim program that this environment starts; nulls without one."""
     try:
-        path = job.program()
+        path = nkisim_work.program()
     except FileNotFoundError:
         return {"path": None, "version": None}
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)

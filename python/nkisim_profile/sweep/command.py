@@ -84,11 +84,11 @@ def run(args, points, source, journal):
     todo = [p for p in points if p not in journal]
     if not todo:
         return []
-    options, failed = source.options(todo[0]), []
+    failed = []
     if args.scheduler:
-        results = on_scheduler(args.scheduler, todo, source, options)
+        results = on_scheduler(args.scheduler, todo, source)
     else:
-        results = on_this_machine(args.jobs, todo, source, options)
+        results = on_this_machine(args.jobs, todo, source)
     with progress(len(points), len(points) - len(todo)) as bar:
         try:
             for row in results:

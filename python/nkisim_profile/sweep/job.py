@@ -1,58 +1,41 @@
-"""One simulation of a sweep. Standard library only: Dask sends this module to workers as it is."""
+"""One simulation of a sweep. With nkisim_work and the standard library alone: Dask sends both to its workers."""
 
-import json
 import os
 import pathlib
-import shutil
-import subprocess
-import sysconfig
 import tempfile
+import threading
 import time
 
+from nkisim_work import Ended, Worker, machine, message, timed
 
-def program():
-    """The nkisim program of this machine: $NKISIM_PROGRAM if it exists, else the one in PATH, else
-    that of this Python's environment or of this checkout. Raises FileNotFoundError."""
-    chosen = os.environ.get("NKISIM_PROGRAM", "")
-    found = (chosen if os.path.exists(chosen) else shutil.which("nkisim") or
-             shutil.which("nkisim", path=sysconfig.get_path("scripts")) or _of_this_tree())
-    if not found:
-        raise FileNotFoundError("no nkisim program in PATH; set NKISIM_PROGRAM")
-    return found
+_lock = threading.Lock()
+_warm = []  # the worker of this process, where Dask calls
 
 
-def _of_this_tree():
-    built = pathlib.Path(__file__).resolve().parents[3] / "build" / "release" / "nkisim"
-    return str(built) if built.exists() else None
+def job_of(trace, point, **wishes):
+    """The job of a point: its settings are axis names and values."""
+    own = {k: v for k, v in point.items() if k in ("target", "config")}
+    return {"trace": str(trace), **wishes,
+            **machine(**own, overrides={k: v for k, v in point.items() if k not in own})}
 
 
-def words(trace, point, options):
-    """The command line that simulates a point: settings are axis names and values."""
-    line = [program(), "run", str(trace), "--json", *options]
-    for name, value in point.items():
-        if name in ("target", "config"):
-            line += [f"--{name}", value]
-        else:
-            line += ["--set", f"{name}={value}"]
-    return line
-
-
-def record(point, code, out, err, seconds):
+def run(worker, point, job):
     """What the journal says of a finished run; `seconds` is how long simulating took."""
-    row = {"point": point, "seconds": round(seconds, 3)}
-    if code == 0:
-        row["summary"] = json.loads(out)["totals"]
-    else:
-        row["error"] = err.strip() or f"nkisim ended with code {code}"
-    return row
+    start = time.monotonic()
+    row = {"point": point}
+    try:
+        said = timed(worker, job)
+        row.update({"error": message(said)} if "error" in said else {"summary": said["totals"]})
+    except Ended as ended:
+        row["error"] = f"nkisim {ended}"
+    return {**row, "seconds": round(time.monotonic() - start, 3)}
 
 
-def simulate(point, trace, files, options):
+def simulate(point, trace, files):
     """A journal record, simulated where this is called.
 
     `files` are contents by name; `trace` and the point's config may be names in it.
     """
-    start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nkisim-sweep-") as folder:
         paths = {}
         for number, (name, content) in enumerate(files.items()):
@@ -62,6 +45,7 @@ def simulate(point, trace, files, options):
             paths[name].parent.mkdir(parents=True, exist_ok=True)
             paths[name].write_bytes(content)
         here = {k: str(paths.get(v, v)) if k == "config" else v for k, v in point.items()}
-        done = subprocess.run(words(paths[trace], here, options), capture_output=True, text=True,
-                              check=False)
-    return record(point, done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+        with _lock:
+            if not _warm:
+                _warm.append(Worker())
+            return run(_warm[0], point, job_of(paths[trace], here))

@@ -1,51 +1,45 @@
-"""Simulates the points of a sweep: by processes of this machine, or a Dask scheduler's workers."""
+"""Simulates the points of a sweep: by warm workers of this machine, or a Dask scheduler's."""
 
 import pathlib
-import subprocess
-import threading
-import time
+import sys
 
-from ..pools import Dask, Local
+import nkisim_work
+from nkisim_work import Dask, Local, NoPool, Worker
+
+from ..session import BadSession
 from . import job
 
 
-def on_this_machine(jobs, points, source, options):
+def on_this_machine(jobs, points, source):
     """Records in the order in which they finish. Leaving the loop ends the processes."""
-    running, ended = set(), threading.Event()
+    workers = [Worker() for _ in range(jobs)]
 
-    def one(point, trace):
-        start = time.monotonic()
-        # Own group: Ctrl-C is for the sweep, which ends its processes itself.
-        process = subprocess.Popen(job.words(trace, point, options), stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
-        running.add(process)
-        if ended.is_set():
-            process.kill()
-        try:
-            out, err = process.communicate()
-        finally:
-            running.discard(process)
-        return job.record(point, process.returncode, out, err, time.monotonic() - start)
+    def calls(worker):
+        return lambda point, trace: job.run(worker, point, job.job_of(trace, point))
 
     try:
-        yield from Local([one] * jobs).results((p, source.trace(p)) for p in points)
+        yield from Local(map(calls, workers)).results((p, source.trace(p)) for p in points)
     finally:
-        ended.set()
-        for process in list(running):
-            process.kill()
+        for worker in workers:
+            worker.stop()
 
 
-def on_scheduler(address, points, source, options):
-    """Records in the order in which they finish. The workers need the nkisim program, and nothing of
-    this package; files that several points have in common are sent once. Leaving the loop cancels the
-    others. Raises BadSession if there is no scheduler at `address`."""
-    pool, sent = Dask(address, by_value=[job]), {}
+def on_scheduler(address, points, source):
+    """Records in the order in which they finish. The workers need the nkisim program, and no package of
+    ours; files that several points have in common are sent once. Leaving the loop cancels the others.
+    Raises BadSession if there is no scheduler at `address`."""
+    ours = [m for name, m in sys.modules.items() if name.split(".")[0] == nkisim_work.__name__]
+    try:
+        pool = Dask(address, by_value=[job, *ours])
+    except NoPool as problem:
+        raise BadSession(str(problem)) from None
+    sent = {}
 
     def task(point):
         stamp = source.stamp(point)
         if stamp not in sent:
             sent[stamp] = pool.share(source.files(point))
-        return point, pathlib.Path(source.trace(point)).name, sent[stamp], options
+        return point, pathlib.Path(source.trace(point)).name, sent[stamp]
 
     try:
         yield from pool.results(job.simulate, map(task, points))

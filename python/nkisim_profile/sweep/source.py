@@ -8,10 +8,10 @@ import subprocess
 import sys
 import tempfile
 
-from ..session import BadSession
-from . import job
+from nkisim_work import program
 
-VALUES_NEEDED = "which a timing-only run does not have"
+from ..session import BadSession
+
 DATA_FILE = re.compile(r'"np[yz]"\s*:\s*"([^"]+)"')
 
 
@@ -26,7 +26,7 @@ def digest(path):
 
 @functools.lru_cache(maxsize=None)
 def version():
-    return subprocess.run([job.program(), "--version"], check=True, capture_output=True,
+    return subprocess.run([program(), "--version"], check=True, capture_output=True,
                           text=True).stdout.strip()
 
 
@@ -69,17 +69,11 @@ class Source:
             parts.append(digest(config))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
-    def options(self, point):
-        """Without values where the program's course does not depend on any: that is faster."""
-        done = subprocess.run(job.words(self.trace(point), point, ["--timing-only"]),
-                              capture_output=True, text=True, check=False)
-        return [] if VALUES_NEEDED in done.stderr else ["--timing-only"]
-
     def files(self, point):
         """Contents by name of the trace, of the data files it names, and of the point's config."""
         trace = pathlib.Path(self.trace(point))
         files = {trace.name: trace.read_bytes()}
-        text = subprocess.run([job.program(), "convert", str(trace), "-o", "-"], check=True,
+        text = subprocess.run([program(), "convert", str(trace), "-o", "-"], check=True,
                               capture_output=True, text=True).stdout
         for name in DATA_FILE.findall(text):
             files[name] = (trace.parent / name).read_bytes()

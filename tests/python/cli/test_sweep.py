@@ -59,10 +59,11 @@ def lines(path):
 
 
 def slow_program(folder, seconds):
-    """nkisim that first sleeps, and leaves a line per simulation."""
+    """nkisim whose worker first sleeps, and leaves a line per job."""
     path = folder / "slow-nkisim"
-    path.write_text(f'#!/bin/sh\n[ "$1" = run ] && echo run >> {folder}/calls && sleep {seconds}\n'
-                    f'exec {PROGRAM} "$@"\n')
+    path.write_text(f'#!/bin/sh\n[ "$1" = worker ] || exec {PROGRAM} "$@"\n'
+                    f'while read -r job; do echo job >> {folder}/calls; sleep {seconds}; '
+                    f'printf "%s\\n" "$job"; done | {PROGRAM} worker\n')
     path.chmod(path.stat().st_mode | stat.S_IEXEC)
     return path
 
@@ -128,8 +129,7 @@ def test_ctrl_c_leaves_a_valid_journal(tmp_path):
     assert 2 <= done < 12 and f"interrupted; {done} of 12 points" in err and "Traceback" not in err
     (tmp_path / "calls").unlink()
     assert len(points(sweep(tmp_path, *words, program=slow_program(tmp_path, 0)))) == 12
-    # One run decides whether values are needed.
-    assert len((tmp_path / "calls").read_text().split()) == 12 - done + 1
+    assert len((tmp_path / "calls").read_text().split()) == 12 - done
 
 
 def test_a_point_that_fails(tmp_path):

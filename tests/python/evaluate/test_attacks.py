@@ -325,10 +325,11 @@ def test_outputs_that_make_no_sense(said):
     {"tensor": "other"}, {"shape": [1 << 20], "strides": [0]}, {"shape": [5]}, {"offset": -4}, {"strides": [-1]},
     {"offset": 1 << 40}])
 def test_outputs_that_are_not_there(change, tmp_path):
-    np.savez(tmp_path / "out.npz", o=np.zeros(4, np.float32))
+    np.save(tmp_path / "o.npy", np.zeros(4, np.float32))
+    files = {"o": str(tmp_path / "o.npy")}
     with pytest.raises(Stop):
-        Outputs([of(**change)], 64).read(tmp_path / "out.npz")
-    assert [a.shape for a in Outputs([of()], 64).read(tmp_path / "out.npz")] == [(2,)]
+        Outputs([of(**change)], 64).read(files)
+    assert [a.shape for a in Outputs([of()], 64).read(files)] == [(2,)]
 
 
 def test_constants_have_the_bytes_they_say(tmp_path):

@@ -1,14 +1,16 @@
 """What evaluations, tuning and sweeps run on."""
 
 import itertools
+import sys
 import threading
 import time
 
 import pytest
 
-from nkisim_profile.pools import Local
-from nkisim_profile.sweep import job
+from nkisim_work import Local, program
 
+#: The module: the package has the function under this name.
+program_module = sys.modules["nkisim_work.program"]
 pytestmark = pytest.mark.process
 
 
@@ -70,10 +72,10 @@ def test_the_program_of_an_environment_that_is_not_activated(monkeypatch, tmp_pa
         (tmp_path / folder / "nkisim").write_text("")
         (tmp_path / folder / "nkisim").chmod(0o755)
     monkeypatch.delenv("NKISIM_PROGRAM", raising=False)
-    monkeypatch.setattr(job.sysconfig, "get_path", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(program_module.sysconfig, "get_path", lambda name: str(tmp_path / name))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert job.program() == str(tmp_path / "scripts" / "nkisim")
+    assert program() == str(tmp_path / "scripts" / "nkisim")
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    assert job.program() == str(tmp_path / "path" / "nkisim")
+    assert program() == str(tmp_path / "path" / "nkisim")
     monkeypatch.setenv("NKISIM_PROGRAM", str(tmp_path / "scripts" / "nkisim"))
-    assert job.program() == str(tmp_path / "scripts" / "nkisim")
+    assert program() == str(tmp_path / "scripts" / "nkisim")

@@ -8,7 +8,9 @@ import itertools
 import queue
 import threading
 
-from .session import BadSession
+
+class NoPool(Exception):
+    """There are no such workers; the message says why."""
 
 
 class Local:
@@ -83,7 +85,7 @@ def _work(worker, todo, done, stop):
 
 
 class Dask:
-    """The workers of the scheduler at `address`. Raises BadSession if there is none.
+    """The workers of the scheduler at `address`. Raises NoPool if there is none.
 
     by_value: modules that are sent along, so that workers need not have them.
     """
@@ -93,14 +95,14 @@ class Dask:
             import cloudpickle
             import distributed
         except ImportError:
-            raise BadSession("--scheduler needs Dask: pip install 'dask[distributed]'") from None
+            raise NoPool("--scheduler needs Dask: pip install 'dask[distributed]'") from None
         self._distributed = distributed
         for module in by_value:
             cloudpickle.register_pickle_by_value(module)
         try:
             self._client = distributed.Client(address, timeout="10s")
         except (OSError, TimeoutError, ValueError) as error:
-            raise BadSession(f"no Dask scheduler at {address} ({error})") from None
+            raise NoPool(f"no Dask scheduler at {address} ({error})") from None
 
     def share(self, value):
         """`value` on every worker, sent once; it takes the value's place in a task."""

@@ -1,0 +1,10 @@
+// How the memory of runs is asked for.
+#pragma once
+
+namespace nkisim::isa {
+
+/// From here on large memories come in large pages where the host has them: quicker to fill by a
+/// process that runs one program after another, and more than a program with gaps needs.
+void prefer_large_pages();
+
+}  // namespace nkisim::isa

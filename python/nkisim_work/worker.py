@@ -1,0 +1,171 @@
+"""One `nkisim worker`: a process that stays warm between jobs, started again where one ends it."""
+
+import contextlib
+import json
+import os
+import queue
+import resource
+import select
+import signal
+import subprocess
+import tempfile
+import time
+
+from .program import program
+
+VERSION = 1
+#: Rules of what the host refuses, which a process without a past might be given.
+_MEMORY = ("host_refuses", "memory_limit")
+
+
+class Ended(Exception):
+    """The worker gave no outcome: `kind` is timeout, memory or crashed; the message says more."""
+
+    def __init__(self, kind, message):
+        super().__init__(message)
+        self.kind = kind
+
+
+def machine(target=None, config=None, overrides=None, switches=None):
+    """The machine and the compiler's switches as fields of a job."""
+    fields = {"target": target and str(target), "config": config and os.fspath(config),
+              "set": [f"{k}={v}" for k, v in (overrides or {}).items()],
+              "switches": {k.replace("-", "_"): str(v) for k, v in (switches or {}).items()}}
+    return {k: v for k, v in fields.items() if v}
+
+
+class Worker:
+    """Runs jobs, one after another. memory_bytes: what its process may take at most. folder: where it works,
+    and from where traces may name files."""
+
+    def __init__(self, memory_bytes=None, path=None, folder=None):
+        self._memory_bytes, self._path, self._folder = memory_bytes, path, folder
+        self._process = self._errors = None
+        self._rest = b""
+        self._jobs = 0  # of this process
+        self._stopped = False
+
+    def _start(self):
+        if self._stopped:
+            raise Ended("crashed", "stopped")
+        self.close()
+        self._errors = tempfile.TemporaryFile()
+        # A session of its own: Ctrl-C is for us, who end it.
+        self._process = subprocess.Popen([self._path or program(), "worker"], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, stderr=self._errors, bufsize=0,
+                                         start_new_session=True, cwd=self._folder)
+        if self._memory_bytes:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(self._process.pid, resource.RLIMIT_AS, (self._memory_bytes,) * 2)
+        self._rest, self._jobs = b"", 0
+
+    def run(self, job, seconds=None):
+        """The outcome of a job, a dict: with "error" where the job is at fault. Raises Ended.
+
+        What memory a process has left depends on what it ran before; so where a job lacks some, a
+        new one runs it again.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        for _ in range(2):
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            fresh = self._jobs == 0
+            self._jobs += 1
+            try:
+                outcome = self._answer(job, seconds, deadline)
+            except Ended as ended:
+                self.close()
+                if fresh or ended.kind == "timeout" or self._stopped:
+                    raise
+                continue
+            if fresh or outcome.get("error", {}).get("rule") not in _MEMORY:
+                return outcome
+            self.close()
+        raise AssertionError("a fresh worker gives an outcome or ends")
+
+    def _answer(self, job, seconds, deadline):
+        line = json.dumps({"nkisim_job": VERSION, **job}).encode() + b"\n"
+        try:
+            while line:
+                line = line[self._process.stdin.write(line):]
+        except BrokenPipeError:
+            raise self._end() from None
+        while b"\n" not in self._rest:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0)
+            if not select.select([self._process.stdout], [], [], left)[0]:
+                raise Ended("timeout", f"took more than {seconds:g} s")
+            piece = os.read(self._process.stdout.fileno(), 1 << 20)
+            if not piece:
+                raise self._end()
+            self._rest += piece
+        answer, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(answer)
+
+    def _end(self):
+        """Why the process has ended."""
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read()[-2000:].decode("utf-8", "replace").strip()
+        if any(word in said for word in ("bad_alloc", "out of memory", "Cannot allocate")):
+            return Ended("memory", "took more memory than it may")
+        if code < 0:
+            return Ended("crashed", f"the simulator ended by {signal.Signals(-code).name}")
+        return Ended("crashed", said or f"the simulator ended with exit code {code}")
+
+    def stop(self):
+        """Ends the process from another thread: a job under way, and any after it, raises Ended."""
+        self._stopped = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self):
+        """Ends the process; the next job starts another."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        process.kill()
+        process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        process.stdout.close()
+        self._errors.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def timed(worker, job):
+    """The outcome of a job without values where the program's course does not depend on any: that is faster."""
+    said = worker.run({**job, "want": "time"})
+    return worker.run(job) if said.get("error", {}).get("rule") == "timing_only_values" else said
+
+
+def message(outcome):
+    """What the command would have said of an error."""
+    return f"nkisim: {outcome['error']['text']}"
+
+
+class Workers:
+    """As many warm workers as are asked at once, by threads."""
+
+    def __init__(self, path=None):
+        self._path, self._idle = path, queue.SimpleQueue()
+
+    def run(self, job):
+        """As Worker.run."""
+        try:
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = Worker(path=self._path)
+        try:
+            return worker.run(job)
+        finally:
+            self._idle.put(worker)
+
+    def close(self):
+        while not self._idle.empty():
+            self._idle.get().close()

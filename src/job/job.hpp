@@ -1,0 +1,15 @@
+// Jobs: what the room offers to everyone above it.
+//
+//   Job, Outcome                     one run as plain data, and what came of it; JSON both ways
+//   run(job, ...)                    the one place where a run is put together
+//   Listener, Ran                    who hears of it, and what of it is no plain data
+//   Programs                         programs read and compiled, kept for the jobs that follow
+//   config_for                       the machine that a program and some options name
+//
+// Within: runner has the steps of a run, files what it reads and writes, limits what it may take.
+#pragma once
+
+#include "src/job/data.hpp"
+#include "src/job/limits.hpp"
+#include "src/job/programs.hpp"
+#include "src/job/run.hpp"

@@ -1,0 +1,129 @@
+#include "src/job/programs.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "checks/groups.hpp"
+#include "checks/statics.hpp"
+#include "src/config/config.hpp"
+
+namespace nkisim {
+namespace {
+namespace of_programs {
+
+// Tells a file from what it was and will be.
+std::string identity(const std::string& path) {
+  struct stat s {};
+  if (::stat(path.c_str(), &s) != 0) return path;
+  std::string text = path;
+  for (const auto n : {static_cast<std::int64_t>(s.st_ino), static_cast<std::int64_t>(s.st_size),
+                       static_cast<std::int64_t>(s.st_mtim.tv_sec),
+                       static_cast<std::int64_t>(s.st_mtim.tv_nsec)}) {
+    text += '\n' + std::to_string(n);
+  }
+  return text;
+}
+
+std::string file_key(const Job& job, const std::string& target) {
+  return identity(job.trace) + '\n' + target + '\n' + (job.over_capacity ? "over" : "") + '\n' +
+         job.recorded;
+}
+
+std::string machine_key(const Job& job) {
+  std::string key = job.config.empty() ? std::string() : identity(job.config);
+  for (const std::string& one : job.set) key += '\n' + one;
+  for (const auto& [name, choice] : job.switches) key.append("\n--").append(name).append(choice);
+  return key;
+}
+
+}  // namespace of_programs
+}  // namespace
+
+models::Config config_for(const isa::Program& program, const std::string& name,
+                          const std::vector<std::string>& overrides) {
+  models::Config config =
+      load_config(name.empty() ? std::string(program.machine().target) : name, overrides);
+  if (config.target != program.machine().target) {
+    throw isa::Error(isa::Rule::config_of_other_target,
+                     "config " + name + " describes " + config.target + " but the trace runs on " +
+                         std::string(program.machine().target) + "; add --target " + config.target);
+  }
+  return config;
+}
+
+const models::Config& config_for(const Job& job, Loaded& loaded) {
+  if (!loaded.config) loaded.config = config_for(*loaded.trace.program, job.config, job.set);
+  return *loaded.config;
+}
+
+compiler::CompilerOptions compiler_options(const Job& job, bool place) {
+  const auto choice = [&job](const compiler::Switch& s) -> std::optional<std::string> {
+    const auto found = job.switches.find(std::string(s.name));
+    if (found == job.switches.end()) return std::nullopt;
+    return found->second;
+  };
+  return place ? compiler::kernel_options(choice) : compiler::trace_options(choice);
+}
+
+Loaded& Programs::get(const Job& job, const Reading& reading, const Read& told) {
+  const bool of_config = job.target.empty() && !job.config.empty();
+  const std::string target = of_config ? load_config(job.config).target : job.target;
+  const std::string file = of_programs::file_key(job, target);
+  const std::string machine = of_programs::machine_key(job);
+  const auto known = std::find_if(kept_.begin(), kept_.end(),
+                                  [&](const Kept& k) { return keep_ > 0 && k.file == file; });
+  if (known != kept_.end()) kept_.splice(kept_.begin(), kept_, known);
+  Kept& kept = known != kept_.end() ? kept_.front() : read(job, file, target, reading);
+  told(kept.loaded);
+  if (kept.machine == machine) return kept.loaded;
+  kept.machine.clear();  // while it is neither this nor that
+  try {
+    compile(job, kept);
+  } catch (...) {
+    kept_.pop_front();
+    throw;
+  }
+  kept.machine = machine;
+  return kept.loaded;
+}
+
+Programs::Kept& Programs::read(const Job& job, const std::string& key, const std::string& target,
+                               const Reading& reading) {
+  Kept kept{.file = key, .machine = {}, .loaded = {}};
+  Loaded& l = kept.loaded;
+  l.trace = read_trace(
+      job.trace, {.target = target, .allow_over_capacity = job.over_capacity, .progress = reading});
+  if (!job.recorded.empty()) l.facts = recorded(l.trace, job.recorded);
+  l.open = l.trace.open;
+  const isa::Program& program = *l.trace.program;
+  l.odd = checks::remark_lines(program, checks::group_remarks(program, !l.open));
+  l.lost = checks::remark_lines(program, checks::written_remarks(program));
+  if (keep_ > 0 || (l.open && job.full_confidence)) l.recorded = program.version();
+  while (!kept_.empty() && kept_.size() >= std::max<std::size_t>(keep_, 1)) kept_.pop_back();
+  kept_.push_front(std::move(kept));
+  kept_.front().machine = "\n";  // of no job
+  return kept_.front();
+}
+
+void Programs::compile(const Job& job, Kept& kept) const {
+  Loaded& l = kept.loaded;
+  isa::Program& program = *l.trace.program;
+  if (l.recorded) {
+    isa::Program::Version again = *l.recorded;
+    program.exchange(again);
+    program.set_allow_over_capacity(job.over_capacity);
+    l.trace.open = l.open;
+  }
+  l.config.reset();
+  l.options = compiler_options(job, l.open);
+  const compiler::Compiled done = compile_trace(
+      l.trace, l.options, l.open, [&]() -> const models::Config& { return config_for(job, l); });
+  l.overflow = done.overflow ? done.overflow->what() : "";
+  l.origin = origin_of(l.trace, done);
+  l.moved = done.changed("schedule");
+  l.peaks = done.peaks;
+}
+
+}  // namespace nkisim

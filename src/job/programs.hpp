@@ -1,0 +1,64 @@
+// Programs as jobs name them: read, checked and compiled, and kept for the jobs that follow.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/job/data.hpp"
+#include "src/trace/trace.hpp"
+
+namespace nkisim {
+
+/// A program ready to run.
+struct Loaded {
+  TraceFile trace = {};
+  std::optional<Recorded> facts = {};                  // of a job that asks for a recorded one
+  std::vector<std::string> odd = {};                   // what checks::group_remarks says of it
+  std::vector<std::string> lost = {};                  // ... and checks::written_remarks
+  std::optional<isa::Program::Version> recorded = {};  // before it was compiled, where it is kept
+  bool open = false;                                   // ... and the compiler was to give addresses
+  std::string overflow = {};                           // why it runs over capacity
+  compiler::CompilerOptions options = {};
+  ProgramOrigin origin = {};
+  std::vector<compiler::Peak> peaks = {};
+  std::size_t moved = 0;
+  std::optional<models::Config> config = {};  // once it was asked for
+};
+
+/// The config of a name (empty: the program's target) with overrides; a usage Error if it describes
+/// another target.
+[[nodiscard]] models::Config config_for(const isa::Program& program, const std::string& name,
+                                        const std::vector<std::string>& overrides);
+/// That of a job, loaded once.
+const models::Config& config_for(const Job& job, Loaded& loaded);
+/// The choices of a job's switches, the others being as for kernels if `place`, else as for placed
+/// traces.
+[[nodiscard]] compiler::CompilerOptions compiler_options(const Job& job, bool place);
+
+/// Reads and compiles the programs of jobs. Keeps the last `keep` files: a job on a file that has
+/// not changed is compiled again only for another machine or other switches.
+class Programs {
+ public:
+  /// Told of bytes read and all of them; false ends the reading by what it throws.
+  using Reading = std::function<void(std::uint64_t, std::uint64_t)>;
+  /// Told of a program that is read and not compiled for the job yet.
+  using Read = std::function<void(const Loaded&)>;
+  explicit Programs(std::size_t keep = 0) : keep_(keep) {}
+  Loaded& get(const Job& job, const Reading& reading, const Read& read);
+
+ private:
+  struct Kept {
+    std::string file, machine;  // what it was read and compiled for
+    Loaded loaded;
+  };
+  Kept& read(const Job& job, const std::string& key, const std::string& target,
+             const Reading& reading);
+  void compile(const Job& job, Kept& kept) const;
+  std::size_t keep_;
+  std::list<Kept> kept_;  // the latest first
+};
+
+}  // namespace nkisim

@@ -1,0 +1,93 @@
+#include "src/job/run.hpp"
+
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include "src/job/runner.hpp"
+
+namespace nkisim {
+namespace {
+namespace of_run {
+
+// Keeps what is said; no program fills a host's memory with what it prints.
+class Keeper : public Listener {
+ public:
+  explicit Keeper(Outcome& into) : into_(into) {}
+  void warn(const std::string& text) override { keep(into_.warnings, text); }
+  void undefined(const std::string& text) override { keep(into_.warnings, text); }
+  void overflow(const std::string& text) override { keep(into_.warnings, text); }
+  void print(const std::string& line) override { keep(into_.printed, line); }
+
+ private:
+  static constexpr std::size_t kLines = 1000, kLength = 2000;
+  static void keep(std::vector<std::string>& lines, const std::string& text) {
+    if (lines.size() < kLines) lines.push_back(text.substr(0, kLength));
+  }
+  Outcome& into_;
+};
+
+}  // namespace of_run
+}  // namespace
+
+void Listener::page(const std::string& html, const std::string& /*session*/,
+                    const std::function<void(const std::string&)>& /*write*/) {
+  isa::fail(isa::Rule::file_unwritable, html + " cannot be written: pages are made by commands");
+}
+
+std::vector<const Accounting*> Ran::accountings() const {
+  std::vector<const Accounting*> all;
+  for (const Rank& r : ranks) {
+    all.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
+  }
+  return all;
+}
+
+std::vector<models::Fs> Ran::latencies() const {
+  std::vector<models::Fs> all;
+  for (const Rank& r : ranks) all.push_back(latency(r.summary));
+  return all;
+}
+
+Outcome run(const Job& job, Listener& listener, Ran& ran, Programs& programs) {
+  return Runner(job, listener, ran, programs).run();
+}
+
+Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error) {
+  Outcome out;
+  out.id = id;
+  out.error = error_json(error);
+  out.exit_code = error.code() == isa::ErrorCode::kUsage      ? kRunUsage
+                  : error.code() == isa::ErrorCode::kInternal ? kRunInternal
+                                                              : kRunBadInput;
+  return out;
+}
+
+Outcome run(const Job& job, Programs& programs) {
+  Outcome heard;
+  of_run::Keeper keeper(heard);
+  Outcome out;
+  const auto refused = [&job](const std::string& why) {
+    return failed(job.id, isa::Error(isa::Rule::host_refuses, why));
+  };
+  try {
+    Ran ran;
+    out = run(job, keeper, ran, programs);
+  } catch (const isa::Error& e) {
+    out = failed(job.id, e);
+  } catch (const std::bad_alloc&) {
+    out = refused("the input needs more memory than this process may have");
+  } catch (const std::length_error&) {
+    out = refused("the input needs more memory than any process may have");
+  } catch (const std::system_error& e) {
+    out = refused(e.what());
+  } catch (const std::exception& e) {
+    out = failed(job.id,
+                 isa::Error(isa::Rule::internal_error, "internal error: " + std::string(e.what())));
+  }
+  out.warnings = std::move(heard.warnings);
+  out.printed = std::move(heard.printed);
+  return out;
+}
+
+}  // namespace nkisim

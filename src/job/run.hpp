@@ -1,0 +1,76 @@
+// run(Job): the one place where a run is put together.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/job/data.hpp"
+#include "src/job/programs.hpp"
+
+namespace nkisim {
+
+/// Who is told of a run while it goes on. All of it may stay as it is.
+class Listener {
+ public:
+  Listener() = default;
+  virtual ~Listener() = default;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  /// What is odd about the program or its results.
+  virtual void warn(const std::string& /*text*/) {}
+  /// A line that the program prints.
+  virtual void print(const std::string& /*line*/) {}
+  /// How far it is with what; `all` 0: nobody knows.
+  virtual void progress(const char* /*stage*/, std::uint64_t /*done*/, std::uint64_t /*all*/) {}
+  /// What it was with has ended.
+  virtual void stage_ended() {}
+  /// An undefined value in an output whose order alone is undefined.
+  virtual void undefined(const std::string& /*text*/) {}
+  /// Why the compiler could not make it fit; it runs all the same.
+  virtual void overflow(const std::string& /*text*/) {}
+  /// It is about to be run by so many ranks. May throw.
+  virtual void prepared(int /*ranks*/) {}
+  /// Nothing is simulated any more; reports are written.
+  virtual void simulated() {}
+  /// A signal that asks the run to end, or 0.
+  virtual int signal() { return 0; }
+  /// Writes the page of a session for --html: `session` if there is such a file, else what `write`
+  /// makes.
+  virtual void page(const std::string& html, const std::string& session,
+                    const std::function<void(const std::string&)>& write);
+};
+
+/// Thrown where a signal came before anything was simulated.
+struct Interrupted {
+  int signal = 0;
+};
+
+/// What of a run is no plain data, for reports that are made in this process, as long as the
+/// Programs that it was run with last.
+struct Ran {
+  struct Rank {
+    Summary summary = {};
+    Confidence confidence = {};
+    std::unique_ptr<Reports> reports = nullptr;
+  };
+  std::deque<Rank> ranks = {};
+  std::vector<WhatIf> changes = {};
+  nlohmann::ordered_json world = nullptr;  // world_facts, where reports need them
+
+  /// Of each rank; null where its time is another's, or nothing asked for it.
+  [[nodiscard]] std::vector<const Accounting*> accountings() const;
+  [[nodiscard]] std::vector<models::Fs> latencies() const;
+};
+
+/// Runs a job. A program alone is a world of one rank. Throws isa::Error, located in the program
+/// where it is at fault.
+Outcome run(const Job& job, Listener& listener, Ran& ran, Programs& programs);
+/// The same with errors, warnings and prints in the outcome; throws nothing of a job's fault.
+[[nodiscard]] Outcome run(const Job& job, Programs& programs);
+/// An outcome of an error.
+[[nodiscard]] Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error);
+
+}  // namespace nkisim

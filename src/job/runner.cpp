@@ -1,0 +1,411 @@
+#include "src/job/runner.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <utility>
+
+#include "checks/groups.hpp"
+
+namespace nkisim {
+namespace {
+namespace of_runner {
+
+using Json = nlohmann::ordered_json;
+
+void usage(isa::Rule rule, const std::string& message) { throw isa::Error(rule, message); }
+
+// Models know semaphores by number; a trace has names for them, too.
+isa::Error with_names(const isa::Error& error, const TraceFile& trace) {
+  std::string text;
+  const std::string& from = error.message();
+  for (std::size_t at = 0; at < from.size();) {
+    const std::size_t begin = from.find("S[", at), end = from.find(']', begin);
+    if (end == std::string::npos) {
+      text += from.substr(at);
+      break;
+    }
+    text += from.substr(at, end + 1 - at);
+    const std::string id = from.substr(begin + 2, end - begin - 2);
+    at = end + 1;
+    for (const auto& [number, name] : trace.semaphore_names) {
+      if (std::to_string(number) == id) text += " (" + name + ")";
+    }
+  }
+  isa::Error named(error.rule(), text);
+  named.at(error.instruction(), error.loc());
+  trace.program->locate(named);
+  return named;
+}
+
+std::string bytes_of(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  if (!file) isa::fail(isa::Rule::file_unreadable, "cannot read " + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Files of a job that every rank writes need a name for each.
+void require_rank_names(const Job& job) {
+  const ReportFiles& r = job.reports;
+  for (const auto& [option, name] :
+       {std::pair<const char*, const std::string&>{"outputs", job.outputs},
+        {"summary-json", job.summary_json},
+        {"accounting-json", r.accounting_json},
+        {"session", r.session},
+        {"perfetto", r.perfetto},
+        {"chrome", r.chrome},
+        {"html", job.html}}) {
+    if (name.empty() || name.find("{rank}") != std::string::npos) continue;
+    usage(isa::Rule::option_value, "--" + std::string(option) + " is " + name +
+                                       ", one file for all ranks; a name with {rank} in it is "
+                                       "required");
+  }
+}
+
+// The metrics of all cores of all ranks: {"nc_0 of rank 0": {...}, ...}; of one rank just its own.
+Json metrics_of(const std::deque<Ran::Rank>& ranks) {
+  if (ranks.size() == 1) return ranks.front().summary.json();
+  Json all;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const Json cores = ranks[r].summary.json();
+    for (const auto& [core, metrics] : cores.items()) {
+      all[core + " of rank " + std::to_string(r)] = metrics;
+    }
+  }
+  return all;
+}
+
+Totals totals_of(const std::deque<Ran::Rank>& ranks) {
+  std::vector<const Summary*> summaries;
+  for (const Ran::Rank& r : ranks) summaries.push_back(&r.summary);
+  return Totals(summaries);
+}
+
+}  // namespace of_runner
+}  // namespace
+
+Runner::Runner(const Job& job, Listener& listener, Ran& ran, Programs& programs)
+    : job_(job),
+      listener_(listener),
+      ran_(ran),
+      programs_(programs),
+      limits_(job.most, [&listener] { return listener.signal() != 0; }) {
+  for (const std::string& text : job.budgets) budgets_.push_back(parse_budget(text));
+}
+
+Outcome Runner::run() {
+  prepare();
+  check_races();
+  listener_.prepared(world_.world.ranks);
+  check_wishes();
+  simulate();
+  if (alone())
+    finish_alone();
+  else
+    finish_world();
+  out_.stopped_by = limits_.reached();
+  listener_.simulated();
+  // A timed run that gets stuck says so itself; this one came through by luck.
+  if (alone() && !races_.stuck.empty() && !job_.allow_races && !out_.partial) {
+    throw checks::race_error(program(), races_, loaded_->trace.semaphore_names);
+  }
+  for (std::size_t r = 0; r < out_.ranks.size(); ++r) conclude(r);
+  conclude_all();
+  return std::move(out_);
+}
+
+void Runner::go_on() {
+  if (!limits_.stop(0)) return;
+  if (const int signal = listener_.signal(); signal != 0) throw Interrupted{signal};
+  isa::fail(isa::Rule::limit_reached,
+            limits_.reached() + " is reached before anything was simulated");
+}
+
+void Runner::prepare() {
+  loaded_ = &programs_.get(
+      job_,
+      [&](std::uint64_t done, std::uint64_t all) {
+        go_on();
+        progress("reading", done, all);
+      },
+      [&](const Loaded& read) {
+        listener_.stage_ended();
+        if (job_.values) {  // without values none is lost
+          for (const std::string& line : read.lost) listener_.warn(line);
+        }
+        for (const std::string& line : read.odd) listener_.warn(line);
+      });
+  if (!loaded_->overflow.empty()) listener_.overflow(loaded_->overflow);
+  go_on();
+  values_ = job_.values && !program().timing_only();
+  if (!job_.time && !values_) {
+    of_runner::usage(isa::Rule::options_exclude,
+                     "--functional needs a trace with data and excludes --timing-only");
+  }
+  if (!job_.time && !budgets_.empty())
+    of_runner::usage(isa::Rule::options_exclude, "--budget needs time; drop --functional");
+  world_.timed = job_.time;
+  world_.fold = job_.fold;
+  world_.world.ranks = job_.ranks.value_or(program().ranks());
+  world_.world.ring = isa::parse_ring_order(job_.ring_order);
+  world_.world.any_shape = job_.any_world;
+  out_.id = job_.id;
+  out_.timed = job_.time;
+  out_.subset = job_.expect_subset;
+  out_.target = program().machine().target;
+  out_.recorded = loaded_->facts;
+  out_.peaks = loaded_->peaks;
+  out_.moved = loaded_->moved;
+}
+
+void Runner::check_wishes() const {
+  isa::check_world(program(), world_.world);
+  if (!alone()) of_runner::require_rank_names(job_);
+  if (values_) return;
+  const bool outputs = !job_.outputs.empty() || !job_.output_arrays.empty();
+  if (!alone() && (outputs || !job_.expect.empty())) {
+    of_runner::usage(isa::Rule::options_exclude,
+                     "--outputs and --expect need values; drop --timing-only");
+  }
+  if (outputs)
+    of_runner::usage(isa::Rule::options_exclude, "--outputs needs values; drop --timing-only");
+  if (!job_.expect.empty())
+    of_runner::usage(isa::Rule::options_exclude, "--expect needs values; drop --timing-only");
+}
+
+// Programs that wait for themselves, and those of several cores, are checked before they run.
+void Runner::check_races() {
+  if (!checks::may_race(program())) return;
+  isa::InterpretOptions options;
+  options.unwritten = job_.allow_unwritten ? isa::Unwritten::kAllow : isa::Unwritten::kError;
+  options.stochastic_rounding = job_.stochastic_rounding;
+  options.progress = [&](std::uint64_t n) {
+    progress("checking for races", n, 0);
+    return !limits_.stop(n);
+  };
+  checks::RaceReport found = checks::find_races(
+      program(), [&] { return memory(); }, options);
+  listener_.stage_ended();
+  if (found.stopped) return;  // the run ends at once and says so
+  if (!found.races.empty()) {
+    const auto& names = loaded_->trace.semaphore_names;
+    if (!job_.allow_races) throw checks::race_error(program(), found, names);
+    for (const std::string& line : race_lines(program(), found, names)) listener_.warn(line);
+  }
+  races_ = std::move(found);
+}
+
+Runner::Memories Runner::memories() const {
+  Memories all;
+  for (int r = 0; r < world_.world.ranks && values_; ++r) {
+    all.push_back(std::make_unique<isa::Memory>(program()));
+    all.back()->limit(limits_.memory_bytes());
+  }
+  if (values_) load_inputs(job_, loaded_->trace, all);
+  return all;
+}
+
+std::unique_ptr<isa::Memory> Runner::memory() const {
+  Memories one;
+  one.push_back(std::make_unique<isa::Memory>(program()));
+  one.back()->limit(limits_.memory_bytes());
+  load_inputs(job_, loaded_->trace, one);
+  return std::move(one.front());
+}
+
+void Runner::simulate() {
+  memories_ = memories();
+  const auto count = static_cast<std::size_t>(world_.world.ranks);
+  for (std::size_t r = 0; r < count; ++r) ran_.ranks.emplace_back();
+  std::vector<RankInput> inputs;
+  for (std::size_t r = 0; r < count; ++r) inputs.push_back(input(r));
+  try {
+    result_ = run_world(inputs, config_for(job_, *loaded_), world_);
+  } catch (const isa::Error& e) {
+    if (e.rule() != isa::Rule::semaphore_deadlock) throw;
+    throw of_runner::with_names(e, loaded_->trace);
+  }
+  listener_.stage_ended();
+  for (std::size_t r = 0; r < count; ++r) {
+    const SimResult& rank = result_.ranks[r];
+    out_.partial = out_.partial || rank.partial;
+    out_.end = std::max(out_.end, rank.end);
+    out_.ranks.push_back({.instructions = rank.instructions,
+                          .partial = rank.partial,
+                          .timed_as = result_.timed_as[r],
+                          .values_of = result_.values_of[r]});
+  }
+}
+
+RankInput Runner::input(std::size_t rank) {
+  const std::string lead = alone() ? "" : "rank " + std::to_string(rank) + ": ";
+  RankInput input{.program = &program(),
+                  .memory = values_ ? memories_[rank].get() : nullptr,
+                  .options = {},
+                  .inputs = inputs_differ(job_, loaded_->trace) ? static_cast<int>(rank) + 1 : 1};
+  SimOptions& sim = input.options;
+  if (job_.allow_unwritten) sim.unwritten = isa::Unwritten::kAllow;
+  sim.undefined_output = [this, lead](const isa::Error& error, bool warning) {
+    if (!warning) throw error;
+    listener_.undefined(lead + error.what());
+  };
+  sim.print = [this, lead](const std::string& line) { listener_.print(lead + line); };
+  sim.stochastic_rounding = job_.stochastic_rounding;
+  const std::uint64_t all = alone() && job_.time ? program().insts().size() : 0;
+  sim.progress = [this, all](std::uint64_t done, models::Fs) {
+    progress(job_.time ? "simulating" : "executing", all != 0 ? std::min(done, all) : done, all);
+    return !limits_.stop(done);
+  };
+  if (job_.time) input.observe = [this, rank] { return observe(rank); };
+  return input;
+}
+
+// A run may begin anew: so does all that watches it.
+std::vector<models::Observer*> Runner::observe(std::size_t rank) {
+  Ran::Rank& r = ran_.ranks[rank];
+  r.summary = Summary();
+  r.confidence = Confidence();
+  r.reports.reset();
+  r.reports = std::make_unique<Reports>(files_of(rank));
+  std::vector<models::Observer*> observers = {&r.summary, &r.confidence};
+  r.reports->observe(observers);
+  return observers;
+}
+
+ReportFiles Runner::files_of(std::size_t rank) const {
+  ReportFiles files = job_.reports;
+  files.events = files.events || !job_.html.empty();
+  for (std::string* name :
+       {&files.accounting_json, &files.session, &files.perfetto, &files.chrome}) {
+    *name = for_rank(*name, rank);
+  }
+  for (const std::string& root : job_.roots) files.sources.roots.emplace_back(root);
+  return files;
+}
+
+// How far to trust a rank's time.
+nlohmann::ordered_json Runner::trust(std::size_t rank) const {
+  const Ran::Rank& r = ran_.ranks[rank];
+  if (alone()) return r.confidence.json(loaded_->origin, r.summary);
+  const ProgramOrigin origin{
+      .kernel = loaded_->trace.recorded, .legacy = loaded_->trace.legacy, .alone = false};
+  return r.confidence.json(origin, r.summary);
+}
+
+// What the compiler's switches and the machine's rates would change, and the reports of one rank.
+void Runner::finish_alone() {
+  if (!job_.time) return;
+  if (out_.partial) listener_.simulated();
+  const models::Config& config = config_for(job_, *loaded_);
+  const auto going = [this] { return !limits_.stop(0); };
+  loaded_->origin.switches.reset();
+  if (job_.full_confidence && !loaded_->open) {
+    loaded_->origin.switches = SwitchRuns{.runs = {}, .why_not = "the program is compiled already"};
+  } else if (job_.full_confidence && !out_.partial) {
+    progress("trying the compiler's switches", 0, 0);
+    loaded_->origin.switches =
+        try_switches(loaded_->trace, *loaded_->recorded, loaded_->options, config, going);
+    listener_.stage_ended();
+  }
+  Reports& reports = *ran_.ranks.front().reports;
+  reports.write_files();
+  const Accounting* accounting = reports.accounting();
+  if (accounting != nullptr && !out_.partial && (job_.reports.accounting || !job_.html.empty())) {
+    MakeMemory fresh;  // a run without values needs none
+    if (values_) fresh = [this] { return memory(); };
+    ran_.changes =
+        what_if(program(), config, result_.ranks.front().end, fresh, [&](int n, int all) {
+          progress("what if", static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(all));
+          return going();
+        });
+    listener_.stage_ended();
+  }
+  listener_.simulated();
+  write_rank(0);
+}
+
+void Runner::finish_world() {
+  if (!job_.time) return;
+  const bool told = job_.reports.accounting || !job_.html.empty() || !job_.reports.session.empty();
+  if (told) ran_.world = world_facts(ran_.accountings(), result_.timed_as);
+  for (std::size_t r = 0; r < ran_.ranks.size(); ++r) {
+    const auto as = static_cast<std::size_t>(result_.timed_as[r]);
+    Reports* reports = ran_.ranks[as].reports.get();
+    if (reports != nullptr && as == r) reports->write_files();
+    if (reports != nullptr && as != r) {  // what one rank stands for is written under each name
+      const ReportFiles own = files_of(r), same = files_of(as);
+      for (const auto& [name, from] : {std::pair{own.accounting_json, same.accounting_json},
+                                       {own.perfetto, same.perfetto},
+                                       {own.chrome, same.chrome}}) {
+        if (!name.empty()) write_text(name, of_runner::bytes_of(from));
+      }
+    }
+    if (reports != nullptr) write_rank(r);
+    if (as != r) ran_.ranks[r].summary = ran_.ranks[as].summary;
+  }
+}
+
+// The session and the page of a rank.
+void Runner::write_rank(std::size_t rank) {
+  const auto as = static_cast<std::size_t>(result_.timed_as[rank]);
+  const std::string session = for_rank(job_.reports.session, rank),
+                    html = for_rank(job_.html, rank);
+  const auto write = [&](const std::string& name) {
+    const Ran::Rank& r = ran_.ranks[as];
+    if (!alone()) ran_.world["rank"] = rank;
+    r.reports->write_session(
+        name, {r.summary, result_.ranks[rank], trust(as), alone() ? nullptr : &ran_.world},
+        ran_.changes);
+  };
+  if (!session.empty()) write(session);
+  if (!html.empty()) listener_.page(html, session, write);
+}
+
+// Outputs and metrics of one rank.
+void Runner::conclude(std::size_t rank) {
+  Outcome::Rank& out = out_.ranks[rank];
+  if (job_.time) {
+    const Summary& summary = ran_.ranks[rank].summary;
+    out.summary = summary.json();
+    out.latency_us = in_seconds(latency(summary)) * 1e6;
+    if (!job_.summary_json.empty()) {
+      write_text(for_rank(job_.summary_json, rank),
+                 out.summary.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    }
+  }
+  if (!values_ || out_.partial) return;
+  isa::Memory& memory = *memories_[static_cast<std::size_t>(out.values_of)];
+  out.files = write_outputs(job_, program(), memory, rank);
+  if (job_.expect.empty()) return;
+  const auto golden = read_golden(program(), for_rank(job_.expect, rank));
+  out.outputs = compare(program(), memory, golden, job_.tolerance);
+  out.not_compared = left_out(program(), golden);
+}
+
+void Runner::conclude_all() {
+  if (job_.time) {
+    const Totals totals = of_runner::totals_of(ran_.ranks);
+    totals.put(out_.totals);
+    const nlohmann::ordered_json metrics =
+        budgets_.empty() ? nlohmann::ordered_json() : of_runner::metrics_of(ran_.ranks);
+    for (const Budget& b : budgets_) {
+      out_.budgets.push_back(check_budget(b, metrics, totals.metrics()));
+    }
+    if (alone() && !out_.partial) out_.confidence = trust(0);
+  }
+  out_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  out_.exit_code = exit_code();
+}
+
+int Runner::exit_code() const {
+  if (const int signal = listener_.signal(); signal != 0) return kRunSignalled + signal;
+  if (!out_.stopped_by.empty()) return kRunBadInput;
+  const bool kept = std::all_of(out_.budgets.begin(), out_.budgets.end(),
+                                [](const BudgetResult& b) { return b.kept; });
+  const bool right = std::all_of(out_.ranks.begin(), out_.ranks.end(), [&](const auto& rank) {
+    return all_match(rank.outputs) && (out_.subset || rank.not_compared.empty());
+  });
+  return kept && right ? kRunOk : kRunDiffers;
+}
+
+}  // namespace nkisim

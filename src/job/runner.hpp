@@ -1,0 +1,76 @@
+// One run, step by step: what run(Job) does.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "checks/races.hpp"
+#include "src/job/limits.hpp"
+#include "src/job/run.hpp"
+
+namespace nkisim {
+
+class Runner {
+ public:
+  Runner(const Job& job, Listener& listener, Ran& ran, Programs& programs);
+  Outcome run();
+
+ private:
+  using Memories = std::vector<std::unique_ptr<isa::Memory>>;
+
+  void prepare();
+  void check_wishes() const;
+  void check_races();
+  void simulate();
+  [[nodiscard]] RankInput input(std::size_t rank);
+  std::vector<models::Observer*> observe(std::size_t rank);
+  void finish_alone();
+  void finish_world();
+  void write_rank(std::size_t rank);
+  void conclude(std::size_t rank);
+  void conclude_all();
+
+  void go_on();
+  [[nodiscard]] bool stop(std::uint64_t instructions) { return limits_.stop(instructions); }
+  void progress(const char* stage, std::uint64_t done, std::uint64_t all) {
+    listener_.progress(stage, done, all);
+  }
+  [[nodiscard]] Memories memories() const;
+  [[nodiscard]] std::unique_ptr<isa::Memory> memory() const;
+  [[nodiscard]] bool alone() const { return world_.world.ranks == 1; }
+  [[nodiscard]] const isa::Program& program() const { return *loaded_->trace.program; }
+  [[nodiscard]] ReportFiles files_of(std::size_t rank) const;
+  [[nodiscard]] nlohmann::ordered_json trust(std::size_t rank) const;
+  [[nodiscard]] int exit_code() const;
+
+  const Job& job_;
+  Listener& listener_;
+  Ran& ran_;
+  Programs& programs_;
+  Limits limits_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::vector<Budget> budgets_;
+  Loaded* loaded_ = nullptr;
+  bool values_ = true;
+  WorldOptions world_;
+  Memories memories_;
+  checks::RaceReport races_;
+  WorldResult result_;
+  Outcome out_;
+};
+
+/// "out.{rank}.npz" for one rank.
+[[nodiscard]] std::string for_rank(std::string name, std::size_t rank);
+/// Loads the inputs of a job into the memories of its ranks.
+void load_inputs(const Job& job, const TraceFile& trace,
+                 const std::vector<std::unique_ptr<isa::Memory>>& memories);
+/// Whether ranks of a job have inputs of their own.
+[[nodiscard]] bool inputs_differ(const Job& job, const TraceFile& trace);
+/// Writes the outputs in a rank's memory as the job says; the files, by tensor.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> write_outputs(
+    const Job& job, const isa::Program& program, isa::Memory& memory, std::size_t rank);
+/// Writes a whole file or none.
+void write_text(const std::string& name, const std::string& bytes);
+
+}  // namespace nkisim
