@@ -92,7 +92,7 @@ class Groups {
     for_each_bank(ref, f, [&](std::vector<Group>& bank) {
       if (write) {
         std::erase_if(bank, [&](const Group& g) { return isa::may_overlap(g.bytes, f); });
-        if (inst.op == isa::Op::k_memset) bank.push_back({.bytes = f, .cleared = true});
+        if (isa::spec(inst).fills) bank.push_back({.bytes = f, .cleared = true});
         return;
       }
       for (Group& g : bank) {

@@ -59,7 +59,9 @@ bool same_storage(const TensorRef& a, const TensorRef& b, const isa::Program& pr
 }
 
 // Elements of any column may come from any other.
-bool gathers(isa::Op op) { return op == isa::Op::k_local_gather || op == isa::Op::k_nc_n_gather; }
+bool gathers(const isa::Inst& inst) {
+  return isa::spec(inst).moves == isa::OpSpec::Moves::kGathers;
+}
 
 bool repeats(const TensorRef& dst) {
   const isa::Pattern& p = *dst.pattern;
@@ -111,7 +113,7 @@ class Inplace {
                std::string_view param) {
     if (src.dynamic != nullptr || !same_storage(dst, src, program_)) return;
     const std::int64_t columns = src.columns();
-    const bool gather = gathers(inst.op) && param != "indices" && param != "index";
+    const bool gather = gathers(inst) && param != "indices" && param != "index";
     if (!gather && (columns < 2 || columns != dst.columns() || same_places(dst, src, program_))) {
       return;
     }

@@ -258,7 +258,7 @@ std::vector<Remark> sending_remarks(const isa::Program& program) {
   std::vector<Remark> remarks;
   if (program.cores() < 2) return remarks;
   for (const isa::Inst& inst : program.insts()) {
-    if (inst.op != isa::Op::k_sendrecv || remarks.size() >= kMostRemarks) continue;
+    if (isa::spec(inst).send == nullptr || remarks.size() >= kMostRemarks) continue;
     for (const std::string_view param : {"send_to_rank", "recv_from_rank"}) {
       if (inst.integer(isa::param_index(isa::spec(inst), param)) != inst.core) continue;
       remarks.push_back(

@@ -156,7 +156,7 @@ class Unread {
 
   // A copy of what was filled is a fill: kernels clear outputs so.
   static bool copies(const isa::Inst& inst) {
-    return inst.op == isa::Op::k_dma_copy || inst.op == isa::Op::k_tensor_copy;
+    return isa::spec(inst).moves == isa::OpSpec::Moves::kCopies;
   }
 
   // What it leaves in registers of its engine may be read, too. Activations without an operator to

@@ -175,7 +175,7 @@ void Rounds::hear(std::size_t shard, const isa::Told& told) {
     count(called, call);
     if (meeting.known(called.rank, call) < meeting.cores() || !world_.evaluates()) continue;
     const isa::Inst& inst = meeting.inst(called.rank, call);
-    if (isa::param_index(isa::spec(inst), "metadata_tensor") < 0) continue;
+    if (!isa::spec(inst).collective.counts()) continue;
     const std::size_t members = meeting.group_of(called.rank, call).size();
     meeting.receive_lengths(called.rank, call, isa::Post::get_lengths(in, members));
   }

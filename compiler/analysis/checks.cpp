@@ -1,36 +1,14 @@
 #include "compiler/analysis/checks.hpp"
 
-#include "isa/base/act.hpp"
 #include "isa/program/footprint.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim::compiler {
 namespace {
 
-// Whether an argument of an activation leaves its result as it is.
-bool is_neutral(const isa::Inst& inst, int param, std::string_view name) {
-  if (name == "op") return inst.choice(param, isa::ActFn::kCopy) == isa::ActFn::kCopy;
-  if (name == "scale") return !inst.is_tensor(param) && inst.real(param, 1.0) == 1.0;
-  if (name == "bias") return !inst.is_tensor(param) && inst.real(param) == 0.0;
-  if (name == "reduce_cmd") return inst.integer(param) == 0;  // idle
-  return name == "dst" || name == "data" || !inst.has(param);
-}
-
-// Whether all that the instruction does is to copy one operand to another.
-bool only_copies(const isa::Inst& inst) {
-  const isa::OpSpec& op = isa::spec(inst);
-  if (op.name != "tensor_copy" && op.name != "activation") return false;
-  for (int i = 0; i < static_cast<int>(op.params.size()); ++i) {
-    const std::string_view name = op.params[static_cast<std::size_t>(i)].name;
-    if (op.name == "tensor_copy" ? inst.has(i) && name != "dst" && name != "src"
-                                 : !is_neutral(inst, i, name)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 bool may_forward(const isa::Inst& inst, const isa::Program& program) {
-  if (!only_copies(inst)) return false;
+  const isa::OpSpec& op = isa::spec(inst);
+  if (op.only_copies == nullptr || !op.only_copies(inst)) return false;
   bool may = true;
   const isa::Tensor *from = nullptr, *to = nullptr;
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {

@@ -85,8 +85,8 @@ void EvalContext::Replay::collect_holes(EvalContext& context, const TensorRef& r
 void EvalContext::collect(const TensorRef& ref, bool written, Replay& replay) {
   const std::int64_t size = size_bytes(ref.dtype), columns = ref.columns();
   const Placement place = memory_.place(ref);
-  const bool notes =
-      !written && (replay.spread != OpSpec::Undefined::kNone || replay.depends != Depends::kAll);
+  const bool notes = !written && (replay.spread != OpSpec::Undefined::kNone ||
+                                  replay.depends != OpSpec::Depends::kAll);
   std::int64_t row = -1, column = 0;
   walk(ref, Touch::kSome, [&](const Run& run) {
     if (run.row != row) column = 0;
@@ -108,7 +108,7 @@ void EvalContext::collect(const TensorRef& ref, bool written, Replay& replay) {
           if (notes) {
             Replay::note_reach(replay.reach, ref.rows(), columns, row, column + first, width);
           }
-          if (replay.param != nullptr && selects(*replay.param)) {
+          if (replay.param != nullptr && replay.param->selects) {
             Replay::note_reach(replay.selects, ref.rows(), columns, row, column + first, width);
           }
         });
@@ -218,7 +218,7 @@ void EvalContext::evaluate_undefined(const Inst& inst) {
   Replay replay;
   check_steering(inst);
   replay.running = &inst;
-  replay.finite = pads_with_zeros(inst);
+  replay.finite = spec(inst).pads_with_zeros;
   replay.spread = spread_of(inst);
   replay.depends = depends_of(inst);
   collect(inst, replay);

@@ -286,7 +286,7 @@ EvalContext::Replay::Reached EvalContext::Replay::spread_over(const Piece& piece
 }
 
 bool EvalContext::Replay::settled() const {
-  using enum Depends;
+  using enum OpSpec::Depends;
   return std::all_of(pieces.begin(), pieces.end(), [&](const Piece& p) {
     const Reached may = depends == kAll ? Reached{.all = true} : reached(reach, p, depends == kRow);
     const Reached is = spread_over(p);

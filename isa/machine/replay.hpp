@@ -52,7 +52,7 @@ struct EvalContext::Replay {
   static constexpr int kFinite = 5;    // ... where the others are of finite values
   static constexpr int kInverse = -1;  // every bit other than in evaluation 0
 
-  Depends depends = Depends::kAll;
+  OpSpec::Depends depends = OpSpec::Depends::kAll;
   OpSpec::Undefined spread = OpSpec::Undefined::kNone;
   std::vector<Holes> holes;
   std::vector<std::byte> hole_bytes;  // as they were

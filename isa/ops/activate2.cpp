@@ -172,6 +172,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .state = OpSpec::State::kIfReducing,
+    .depends = OpSpec::Depends::kElement,
 };
 
 }  // namespace nkisim::isa::ops::activate2

@@ -49,6 +49,14 @@ void eval(const Inst& inst, EvalContext& ctx) {
                     inst.choice(kReduceCmd, ReduceCmd::kIdle), AluOp::kAdd, kReduceRes);
 }
 
+// The function, the scale and the bias leave it as it is, and nothing is reduced.
+bool only_copies(const Inst& inst) {
+  return inst.choice(kOp, ActFn::kCopy) == ActFn::kCopy && !inst.is_tensor(kScale) &&
+         inst.real(kScale, 1.0) == 1.0 && !inst.is_tensor(kBias) && inst.real(kBias) == 0.0 &&
+         !inst.has(kReduceOp) && !inst.has(kReduceRes) &&
+         inst.choice(kReduceCmd, ReduceCmd::kIdle) == ReduceCmd::kIdle;
+}
+
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   expand_activation(inst, machine, kShared, out);
 }
@@ -74,6 +82,8 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .state = OpSpec::State::kIfReducing,
+    .depends = OpSpec::Depends::kElement,
+    .only_copies = only_copies,
 };
 
 }  // namespace nkisim::isa::ops::activation

@@ -77,6 +77,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .state = OpSpec::State::kAlways,
+    .depends = OpSpec::Depends::kElement,
 };
 
 }  // namespace nkisim::isa::ops::activation_reduce

@@ -103,6 +103,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kAFFINE_SELECT,
     .check = check,
     .eval = eval,
+    .depends = OpSpec::Depends::kElement,
 };
 
 }  // namespace nkisim::isa::ops::affine_select

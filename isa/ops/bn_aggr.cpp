@@ -60,6 +60,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kBN_AGGR,
     .check = check,
     .eval = eval,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::bn_aggr

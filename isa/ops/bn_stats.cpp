@@ -64,6 +64,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kBN_STATS,
     .check = check,
     .eval = eval,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::bn_stats

@@ -54,6 +54,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kREGISTER_MOVE,
     .check = check,
     .eval = eval,
+    .asks_rank = true,
     .on_sequencer = true,
 };
 

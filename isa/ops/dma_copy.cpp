@@ -86,6 +86,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .moves = OpSpec::Moves::kCopies,
     .dma = true,
     .pick_engine = pick_engine,
 };

@@ -236,6 +236,8 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .moves = OpSpec::Moves::kRearranges,
+    .exact_shapes = true,
     .dma = true,
     .pick_engine = pick_engine,
 };

@@ -106,6 +106,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .state = OpSpec::State::kIfReducing,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::exponential

@@ -117,6 +117,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .moves = OpSpec::Moves::kGathers,
 };
 
 }  // namespace nkisim::isa::ops::local_gather

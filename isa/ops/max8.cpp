@@ -57,6 +57,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kMAX8,
     .check = check,
     .eval = eval,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::max8

@@ -67,6 +67,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .fills = true,
 };
 
 }  // namespace nkisim::isa::ops::memset

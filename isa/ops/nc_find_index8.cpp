@@ -57,6 +57,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .undefined = OpSpec::Undefined::kRows,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::nc_find_index8

@@ -78,6 +78,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .undefined = OpSpec::Undefined::kRows,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::nc_match_replace8

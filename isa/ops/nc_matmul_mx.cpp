@@ -202,6 +202,8 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .pads_with_zeros = true,
+    .exact_shapes = true,
 };
 
 }  // namespace nkisim::isa::ops::nc_matmul_mx

@@ -81,6 +81,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .moves = OpSpec::Moves::kGathers,
 };
 
 }  // namespace nkisim::isa::ops::nc_n_gather

@@ -108,6 +108,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .moves = OpSpec::Moves::kRearranges,
 };
 
 }  // namespace nkisim::isa::ops::nc_stream_shuffle

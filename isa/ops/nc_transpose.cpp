@@ -149,6 +149,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .moves = OpSpec::Moves::kRearranges,
     .pick_engine = pick_engine,
 };
 

@@ -31,12 +31,14 @@ constexpr std::array<Param, 11> kParams = {{
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
      .dtypes = {Dtype::kFloat32},
-     .doc = "[P,1]"},
+     .doc = "[P,1]",
+     .selects = true},
     {.name = "bound1",
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
      .dtypes = {Dtype::kFloat32},
-     .doc = "[P,1]"},
+     .doc = "[P,1]",
+     .selects = true},
     {.name = "reduce_cmd",
      .kind = ParamKind::kEnum,
      .optional = true,
@@ -138,6 +140,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .state = OpSpec::State::kAlways,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::range_select

@@ -24,6 +24,7 @@ const OpSpec kSpec = {
     .params = kParams,
     .opcode = Opcode::kREGISTER_MOVE,
     .eval = eval,
+    .asks_rank = true,
     .on_sequencer = true,
 };
 

@@ -35,6 +35,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kRECIPROCAL,
     .check = check,
     .eval = eval,
+    .depends = OpSpec::Depends::kElement,
 };
 
 }  // namespace nkisim::isa::ops::reciprocal

@@ -73,6 +73,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .undefined = OpSpec::Undefined::kIfComparing,
+    .depends = OpSpec::Depends::kElement,
 };
 
 }  // namespace nkisim::isa::ops::scalar_tensor_tensor

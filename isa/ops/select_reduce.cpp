@@ -10,7 +10,8 @@ constexpr std::array<Param, 8> kParams = {{
     {.name = "predicate",
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
-     .dtypes = {Dtype::kInt8, Dtype::kUint8, Dtype::kInt16, Dtype::kUint16}},
+     .dtypes = {Dtype::kInt8, Dtype::kUint8, Dtype::kInt16, Dtype::kUint16},
+     .selects = true},
     {.name = "on_true",
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
@@ -95,6 +96,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .state = OpSpec::State::kIfReducing,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::select_reduce

@@ -125,6 +125,7 @@ const OpSpec kSpec = {
     .rendezvous = true,
     .check_partner = check_partner,
     .send = send,
+    .moves = OpSpec::Moves::kRearranges,
     .dma = true,
     .pick_engine = pick_engine,
 };

@@ -67,6 +67,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .undefined = OpSpec::Undefined::kRows,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::sequence_bounds

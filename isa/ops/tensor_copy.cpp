@@ -1,6 +1,11 @@
 #include "isa/ops/shared/copy.hpp"
 
 namespace nkisim::isa::ops::tensor_copy {
+namespace {
+
+bool always(const Inst& /*inst*/) { return true; }
+
+}  // namespace
 
 extern const OpSpec kSpec;
 const OpSpec kSpec = {
@@ -19,6 +24,9 @@ const OpSpec kSpec = {
     .check = check_copy,
     .eval = eval_copy,
     .expand = expand_copy,
+    .depends = OpSpec::Depends::kElement,
+    .moves = OpSpec::Moves::kCopies,
+    .only_copies = always,
 };
 
 }  // namespace nkisim::isa::ops::tensor_copy

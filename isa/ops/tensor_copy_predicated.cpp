@@ -21,7 +21,8 @@ constexpr std::array<Param, 4> kParams = {{
      .kind = ParamKind::kIn,
      .spaces = kOnChip,
      .dtypes = kPredicates,
-     .indirect = true},
+     .indirect = true,
+     .selects = true},
     {.name = "reverse_pred", .kind = ParamKind::kBool, .optional = true},
 }};
 
@@ -94,6 +95,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .depends = OpSpec::Depends::kElement,
 };
 
 }  // namespace nkisim::isa::ops::tensor_copy_predicated

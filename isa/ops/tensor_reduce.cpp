@@ -127,6 +127,8 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .expand = expand_parts,
+    .depends = OpSpec::Depends::kRow,
+    .exact_shapes = true,
 };
 
 }  // namespace nkisim::isa::ops::tensor_reduce

@@ -216,6 +216,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .undefined = OpSpec::Undefined::kIfComparing,
+    .depends = OpSpec::Depends::kElement,
     .pick_engine = pick_engine,
 };
 

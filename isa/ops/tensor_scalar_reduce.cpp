@@ -123,6 +123,7 @@ const OpSpec kSpec = {
     .expand = expand_parts,
     .state = OpSpec::State::kAlways,
     .undefined = OpSpec::Undefined::kIfComparing,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::tensor_scalar_reduce

@@ -99,6 +99,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .undefined = OpSpec::Undefined::kIfComparing,
+    .depends = OpSpec::Depends::kElement,
     .pick_engine = pick_engine,
 };
 

@@ -63,6 +63,7 @@ const OpSpec kSpec = {
     .check = check,
     .eval = eval,
     .undefined = OpSpec::Undefined::kIfComparing,
+    .depends = OpSpec::Depends::kRow,
 };
 
 }  // namespace nkisim::isa::ops::tensor_tensor_scan

@@ -105,12 +105,35 @@ struct Param {
   bool one_bank = false;  // written by the tensor engine: within one PSUM bank before v4
   bool mx_scale = false;  // MX scales: may also start 4, 8 or 12 partitions into a quadrant
   bool steers = false;    // an index, a register, a seed: an undefined value is an error at once
+  bool selects = false;   // a predicate, a bound: what it decides is undefined where it is
 };
 
 /// An engine an op may run on, from which generation on.
 struct EngineRule {
   Engine engine;
   Generation since = Generation::kV2;
+};
+
+/// What the ranks of a group do together (nki.collectives).
+struct Collective {
+  enum class Kind : std::uint8_t {
+    kNone,
+    kAllReduce,
+    kAllGather,
+    kReduceScatter,
+    kAllToAll,
+    kPermute  // round a ring, or between the pairs that the program names
+  };
+  Kind kind = Kind::kNone;
+  bool pairs = false;         // its groups are pairs (source, target)
+  bool same_for_all = false;  // of equal operands every rank of a group gets equal results
+  bool in_sequence = false;   // the device takes groups of more than two ranks in sequence only
+  /// Its parameters; -1: it has none of the kind.
+  int srcs = -1, more_srcs = -1, dsts = -1, groups = -1, dim = -1, reduce = -1, channels = -1;
+  int metadata = -1, known = -1, displs = -1, priority = -1;
+
+  /// Whether lengths are values in memory (metadata), and ranks may differ in shapes.
+  [[nodiscard]] constexpr bool counts() const { return metadata >= 0; }
 };
 
 struct OpSpec {
@@ -143,12 +166,9 @@ struct OpSpec {
   /// The ranks of a group meet here (nki.collectives): `combine` computes what each of them gets,
   /// once all have come. The engine only triggers it and goes on.
   void (*combine)(Exchange&) = nullptr;
-  /// What ranks that meet must have alike besides the op and the group.
-  enum class Alike : std::uint8_t {
-    kAll,    // every argument, and shape and dtype of every tensor
-    kDtypes  // every argument, and dtypes
-  };
-  Alike alike = Alike::kAll;
+  Collective collective = {};
+  /// Puts into a register what depends on which rank it is.
+  bool asks_rank = false;
   /// What a sequencer does with it: control ops steer the walker and have no datapath effect.
   enum class Control : std::uint8_t {
     kNone,
@@ -175,6 +195,24 @@ struct OpSpec {
   /// place, if an operator compares; always; to its whole row.
   enum class Undefined : std::uint8_t { kNone, kIfComparing, kElements, kRows };
   Undefined undefined = Undefined::kNone;
+  /// On which elements of its operands one of the result can depend: those at its place (of
+  /// operands of another width: in its row), those in its row, any. kAll is always right; the
+  /// others save evaluations.
+  enum class Depends : std::uint8_t { kAll, kRow, kElement };
+  Depends depends = Depends::kAll;
+  /// What it does with elements whose bits or values it leaves alone: copies each to its place,
+  /// to another one, or picks those that an operand names.
+  enum class Moves : std::uint8_t { kNone, kCopies, kRearranges, kGathers };
+  Moves moves = Moves::kNone;
+  /// Whether all that this instruction does is to copy one tile to another. Null: it never is.
+  bool (*only_copies)(const Inst&) = nullptr;
+  /// Every element of dst becomes the number `value`.
+  bool fills = false;
+  /// Kernels multiply padding that nobody wrote by zeros: what only NaN or infinity there would
+  /// change is not undefined.
+  bool pads_with_zeros = false;
+  /// Shapes as the kernel wrote them decide what it does: the front end merges no dimensions.
+  bool exact_shapes = false;
   /// Its operands are reached by the DMA engines, which know no start-partition rules; `engine`
   /// only triggers the transfer.
   bool dma = false;

@@ -28,8 +28,9 @@ std::string text_of(RankGroup group) {
 }
 
 int groups_param(const OpSpec& op) {
-  const int group = param_index(op, "replica_group");
-  return group >= 0 ? group : param_index(op, "source_target_pairs");
+  const auto is_groups = [](const Param& param) { return param.kind == ParamKind::kGroups; };
+  const auto found = std::find_if(op.params.begin(), op.params.end(), is_groups);
+  return found == op.params.end() ? -1 : static_cast<int>(found - op.params.begin());
 }
 
 bool sequential(RankGroup group) {
@@ -92,22 +93,22 @@ void check_counted(const Program& program, const Inst& inst, RankGroup group, bo
          "ranks of the same index in different instances (" + std::to_string(node) +
              " ranks apart) on " + std::string(program.machine().target));
   }
-  const int displs = param_index(spec(inst), "has_rdispls");
-  if (inst.flag(displs))
+  if (inst.flag(spec(inst).collective.displs))
     fail(Rule::has_rdispls, "has_rdispls", "true", "false without a NeuronSwitch (trn3)");
 }
 
 // What the device refuses although it has a clear meaning (docs/collectives.md has the sources).
 void check_device(const Program& program, const Inst& inst, RankGroup group) {
-  const OpSpec& op = spec(inst);
-  const bool counted = op.name == "all_to_all_v" || op.name == "all_gather_v";
+  const Collective& op = spec(inst).collective;
   if (group.size() < 2)
     fail(Rule::replica_groups, "replica_group", "a group of one rank", "at least two ranks");
-  if (counted) check_counted(program, inst, group, op.name == "all_gather_v");
-  if (op.name == "all_to_all" && (group.size() == 2 || !sequential(group))) {
+  if (op.counts()) {
+    check_counted(program, inst, group, op.kind == Collective::Kind::kAllGather);
+  }
+  if (op.in_sequence && (group.size() == 2 || !sequential(group))) {
     fail(Rule::replica_groups, "replica_group", text_of(group), "more than two ranks in sequence");
   }
-  const int channels = param_index(op, "channel_ids");
+  const int channels = op.channels;
   if (channels >= 0 && inst.has(channels) && inst.list(channels).size() > 2) {
     const auto chips = static_cast<std::size_t>(program.machine().chips_per_instance);
     if (chips_of(program, group) < chips) {
@@ -131,7 +132,7 @@ void check_call(const Program& program, const Inst& inst, const World& world) {
   }
   if (world.any_shape || world.ranks == 1 || op.combine == nullptr) return;
   check_arguments(program, inst);
-  if (op.params[static_cast<std::size_t>(groups_param(op))].name != "replica_group") return;
+  if (op.collective.pairs) return;
   for (const RankGroup group : groups_in(list)) check_device(program, inst, group);
 }
 
@@ -179,7 +180,7 @@ std::vector<std::int64_t> group_of(const Inst& inst, std::int64_t rank) {
   const OpSpec& op = spec(inst);
   const int param = groups_param(op);
   const IntList& list = inst.list(param);
-  if (op.params[static_cast<std::size_t>(param)].name == "source_target_pairs") {
+  if (op.collective.pairs) {
     std::set<std::int64_t> ranks(list.begin(), list.end());
     ranks.erase(kGroupEnd);
     if (ranks.count(rank) == 0) return {};
@@ -196,8 +197,8 @@ std::vector<std::int64_t> group_of(const Inst& inst, std::int64_t rank) {
 bool may_keep(const Program& program, const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (op.combine == nullptr) return false;
-  if (inst.op == Op::k_all_gather_v || inst.op == Op::k_all_to_all_v) return true;
-  const bool pairs = op.name == "collective_permute";
+  if (op.collective.counts()) return true;
+  const bool pairs = op.collective.pairs;
   std::set<std::int64_t> receivers;
   for (const RankGroup group : groups_in(inst.list(groups_param(op)))) {
     receivers.insert(pairs ? group.end() - 1 : group.begin(), group.end());

@@ -45,7 +45,7 @@ RefList tensors_of(const Arg& arg) {
 }
 
 // What differs between two calls of one op; empty if nothing does.
-std::string difference(const Inst& a, const Inst& b, OpSpec::Alike alike) {
+std::string difference(const Inst& a, const Inst& b, bool shapes) {
   const auto params = spec(a).params;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const std::string name(params[i].name);
@@ -55,7 +55,7 @@ std::string difference(const Inst& a, const Inst& b, OpSpec::Alike alike) {
              std::to_string(x.size());
     }
     for (std::size_t t = 0; t < x.size(); ++t) {
-      const bool shape = alike == OpSpec::Alike::kDtypes || x[t]->shape() == y[t]->shape();
+      const bool shape = !shapes || x[t]->shape() == y[t]->shape();
       if (shape && x[t]->dtype == y[t]->dtype && x[t]->space == y[t]->space) continue;
       return name + " is " + describe(*y[t]) + ", not " + describe(*x[t]);
     }
@@ -256,7 +256,7 @@ void check_alike(const Member& first, const Member& other) {
   if (first.inst->op != other.inst->op) {
     what = "another instruction";
   } else if (first.inst != other.inst) {
-    what = difference(*first.inst, *other.inst, spec(*first.inst).alike);
+    what = difference(*first.inst, *other.inst, !spec(*first.inst).collective.counts());
   }
   if (what.empty()) return;
   fail_at(first, "the ranks of a group must make the same calls in the same order: " +
@@ -270,7 +270,7 @@ void check_cores(std::span<const Member> cores) {
                              rank_call(first) + ", and core " + std::to_string(other.inst->core) +
                              " calls " + describe_call(other.code(), *other.inst) + ": ";
     if (first.inst->op != other.inst->op) fail_at(first, lead + "another instruction");
-    const std::string what = difference(*first.inst, *other.inst, OpSpec::Alike::kAll);
+    const std::string what = difference(*first.inst, *other.inst, true);
     if (!what.empty()) fail_at(first, lead + what);
     if (!in_hbm(*first.inst)) continue;
     for (std::size_t i = 0; i < first.inst->args.size(); ++i) {
@@ -341,18 +341,17 @@ RankSources read_sources(const RankCalls& calls) {
 
 std::vector<std::int64_t> lengths_from(const Member& member, std::size_t group_size) {
   const Inst& inst = *member.inst;
-  const int metadata = param_index(spec(inst), "metadata_tensor");
-  if (metadata < 0) return {};
-  const std::int64_t size =
-      size_bytes(inst.arg(param_index(spec(inst), "srcs")).tensors->at(0)->dtype);
+  const Collective& op = spec(inst).collective;
+  if (!op.counts()) return {};
+  const std::int64_t size = size_bytes(inst.arg(op.srcs).tensors->at(0)->dtype);
   const Parcel words = member.sources != nullptr
-                           ? member.sources->at({metadata, 0})
-                           : member.context->take(inst, inst.tensor(metadata));
+                           ? member.sources->at({op.metadata, 0})
+                           : member.context->take(inst, inst.tensor(op.metadata));
   std::vector<std::uint32_t> counts(group_size);
   decode_bits(Dtype::kUint32, words.bytes.data(), counts.size(), counts.data());
   std::vector<std::int64_t> row;
   for (std::size_t target = 0; target < group_size; ++target) {
-    row.push_back(size * counts[inst.op == Op::k_all_gather_v ? 0 : target]);
+    row.push_back(size * counts[op.kind == Collective::Kind::kAllGather ? 0 : target]);
   }
   return row;
 }

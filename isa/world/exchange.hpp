@@ -41,7 +41,8 @@ class Exchange {
       : members_(members), world_(world), only_(only) {}
 
   [[nodiscard]] std::size_t size() const { return members_.size(); }
-  /// The instruction of a member; all members agree on what OpSpec::alike says.
+  /// The instruction of a member; all members agree on its arguments, and on
+  /// shapes unless it counts.
   [[nodiscard]] const Inst& inst(std::size_t member = 0) const { return *members_[member].inst; }
   [[nodiscard]] std::int64_t rank(std::size_t member) const { return members_[member].rank; }
   [[nodiscard]] const World& world() const { return world_; }

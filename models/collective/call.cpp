@@ -6,21 +6,14 @@
 
 namespace nkisim::models {
 
+static_assert(static_cast<int>(isa::Collective::Kind::kAllReduce) ==
+              static_cast<int>(CollectiveKind::kAllReduce) + 1);
+static_assert(static_cast<int>(isa::Collective::Kind::kPermute) ==
+              static_cast<int>(CollectiveKind::kPermute) + 1);
+
+// A barrier is no instruction's, and no instruction without one comes here.
 CollectiveKind kind_of(isa::Op op) {
-  switch (op) {
-    case isa::Op::k_all_reduce:
-      return CollectiveKind::kAllReduce;
-    case isa::Op::k_all_gather:
-    case isa::Op::k_all_gather_v:
-      return CollectiveKind::kAllGather;
-    case isa::Op::k_reduce_scatter:
-      return CollectiveKind::kReduceScatter;
-    case isa::Op::k_all_to_all:
-    case isa::Op::k_all_to_all_v:
-      return CollectiveKind::kAllToAll;
-    default:
-      return CollectiveKind::kPermute;
-  }
+  return static_cast<CollectiveKind>(static_cast<int>(isa::spec(op).collective.kind) - 1);
 }
 
 namespace {
@@ -34,9 +27,9 @@ Pairs pairs_of(const isa::Inst& inst, const std::vector<std::int64_t>& group, in
     return static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
   };
   Pairs pairs;
-  if (inst.op == isa::Op::k_collective_permute) {
-    const int param = isa::param_index(isa::spec(inst), "source_target_pairs");
-    for (const isa::RankGroup pair : isa::groups_in(inst.list(param))) {
+  const isa::Collective& op = isa::spec(inst).collective;
+  if (op.pairs) {
+    for (const isa::RankGroup pair : isa::groups_in(inst.list(op.groups))) {
       pairs.emplace_back(position(pair[0]), position(pair[1]));
     }
     return pairs;
@@ -59,7 +52,7 @@ CollectiveRequest request_of(const isa::Inst& inst, const isa::CollectiveWork& w
   for (const std::int64_t r : group) request.ranks.push_back(static_cast<int>(r));
   // Tiles in SBUF are each core's own; in HBM the cores of a rank name the same tensors.
   const bool own = work.space != isa::Space::kHbm;
-  const std::int64_t sources = inst.op == isa::Op::k_collective_permute_implicit_reduce ? 2 : 1;
+  const std::int64_t sources = isa::spec(inst).collective.more_srcs >= 0 ? 2 : 1;
   request.bytes = work.src_bytes / sources * static_cast<std::int64_t>(own ? cores : 1);
   const int priority = isa::param_index(isa::spec(inst), "priority");
   if (priority >= 0) request.priority = static_cast<int>(inst.integer(priority));

@@ -90,7 +90,7 @@ py::list describe_ops() {
     py::list engines;
     for (const EngineRule& rule : op->engines) engines.append(std::string(name(rule.engine)));
     all.append(py::make_tuple(std::string(op->name), static_cast<int>(op_id(*op)), params, engines,
-                              std::string(op->doc)));
+                              std::string(op->doc), op->exact_shapes));
   }
   return all;
 }

@@ -277,7 +277,7 @@ namespace {
 // The parameters of an op that decide what a write to PSUM means; -1: it has none.
 struct PsumParams {
   int accumulate = -1;
-  int value = -1;  // of memset
+  int value = -1;  // of what fills
 };
 
 const PsumParams& psum_params(Op op) {
@@ -286,7 +286,7 @@ const PsumParams& psum_params(Op op) {
     for (const OpSpec* each : op_table()) {
       PsumParams& row = table.at(static_cast<std::size_t>(op_id(*each)));
       row.accumulate = param_index(*each, "accumulate");
-      if (each->name == "memset") row.value = param_index(*each, "value");
+      if (each->fills) row.value = param_index(*each, "value");
     }
     return table;
   }();

@@ -22,17 +22,14 @@ bool in_memory(const isa::TensorRef& ref) {
 
 // Whether a program asks which rank it is.
 bool asks_rank(const isa::Program& program) {
-  return std::any_of(program.insts().begin(), program.insts().end(), [](const isa::Inst& inst) {
-    const std::string_view op = isa::spec(inst).name;
-    return op == "rank_id" || op == "collective_permute_implicit_current_processing_rank_id";
-  });
+  return std::any_of(program.insts().begin(), program.insts().end(),
+                     [](const isa::Inst& inst) { return isa::spec(inst).asks_rank; });
 }
 
 // Whether no value decides what the program does when: no register from memory, no address in it.
 bool time_without_values(const isa::Program& program) {
   return std::none_of(program.insts().begin(), program.insts().end(), [](const isa::Inst& inst) {
-    bool depends = isa::spec(inst).loads_register || inst.op == isa::Op::k_all_gather_v ||
-                   inst.op == isa::Op::k_all_to_all_v;  // lengths are in memory
+    bool depends = isa::spec(inst).loads_register || isa::spec(inst).collective.counts();
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
       depends = depends || in_memory(ref);
     });
@@ -46,8 +43,8 @@ bool same_for_all(const isa::Program& program, int ranks) {
   for (const isa::Inst& inst : program.insts()) {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.combine == nullptr) continue;
-    if (op.name != "all_reduce" && op.name != "all_gather") return false;
-    const auto groups = isa::groups_in(inst.list(isa::param_index(op, "replica_group")));
+    if (!op.collective.same_for_all) return false;
+    const auto groups = isa::groups_in(inst.list(op.collective.groups));
     std::size_t members = 0;
     for (const isa::RankGroup group : groups) {
       members += group.size();

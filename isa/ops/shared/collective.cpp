@@ -63,6 +63,8 @@ void check_groups(const Inst& inst, int param) {
   }
 }
 
+namespace {
+
 void check_pairs(const Inst& inst, int param) {
   std::set<std::int64_t> sources, targets;
   const auto pairs = groups_in(inst.list(param));
@@ -131,15 +133,6 @@ void check_lists(const Inst& inst, int srcs, int dsts, ListRules rules) {
   }
 }
 
-void check_same_shapes(const Inst& inst, int srcs, int dsts) {
-  for (std::size_t i = 0; i < tensors(inst, srcs).size(); ++i) {
-    const TensorRef &src = *tensors(inst, srcs)[i], &dst = *tensors(inst, dsts)[i];
-    if (src.shape() == dst.shape()) continue;
-    fail(Rule::operand_shape, name_of(inst, dsts), describe(dst),
-         "the shape of " + std::string(name_of(inst, srcs)) + ", " + describe(src) + ",");
-  }
-}
-
 void check_reduction(const Inst& inst, int op, int srcs) {
   const auto which = inst.choice(op, AluOp::kAdd);
   if (which != AluOp::kAdd && which != AluOp::kMinimum && which != AluOp::kMaximum) {
@@ -181,13 +174,14 @@ std::int64_t group_size(const Inst& inst, int param) {
   return static_cast<std::int64_t>(groups.front().size());
 }
 
-void check_dim(const Inst& inst, int dim, int srcs, bool columns) {
-  const std::int64_t value = inst.integer(dim);
-  const TensorRef& src = *tensors(inst, srcs).front();
+// 0; 1 too on tiles of two dimensions in SBUF, with `columns`.
+void check_dim(const Inst& inst, const Collective& op, bool columns) {
+  const std::int64_t value = inst.integer(op.dim);
+  const TensorRef& src = *tensors(inst, op.srcs).front();
   if (value == 0) return;
   if (value == 1 && columns && src.on_chip()) {
     if (src.shape().size() <= 2) return;
-    fail(Rule::operand_size, name_of(inst, srcs), describe(src),
+    fail(Rule::operand_size, name_of(inst, op.srcs), describe(src),
          "two dimensions for collective_dim 1");
   }
   fail(Rule::collective_dim, "collective_dim", std::to_string(value),
@@ -198,6 +192,93 @@ std::vector<std::int64_t> scaled(const TensorRef& ref, int dim, std::int64_t tim
   std::vector<std::int64_t> shape = ref.shape();
   if (static_cast<std::size_t>(dim) < shape.size()) shape[static_cast<std::size_t>(dim)] *= times;
   return shape;
+}
+
+}  // namespace
+
+void same_shapes(const Inst& inst, const Collective& op) {
+  for (const int srcs : {op.srcs, op.more_srcs}) {
+    for (std::size_t i = 0; srcs >= 0 && i < tensors(inst, srcs).size(); ++i) {
+      const TensorRef &src = *tensors(inst, srcs)[i], &dst = *tensors(inst, op.dsts)[i];
+      if (src.shape() == dst.shape()) continue;
+      fail(Rule::operand_shape, name_of(inst, op.dsts), describe(dst),
+           "the shape of " + std::string(name_of(inst, srcs)) + ", " + describe(src) + ",");
+    }
+  }
+}
+
+void gathered_shapes(const Inst& inst, const Collective& op) {
+  check_dim(inst, op, true);
+  const auto dim = static_cast<int>(inst.integer(op.dim));
+  const std::int64_t ranks = group_size(inst, op.groups);
+  for (std::size_t t = 0; t < tensors(inst, op.srcs).size(); ++t) {
+    const TensorRef &src = *tensors(inst, op.srcs)[t], &dst = *tensors(inst, op.dsts)[t];
+    if (dst.shape() == scaled(src, dim, ranks)) continue;
+    fail(Rule::operand_shape, "dsts", describe(dst),
+         std::to_string(ranks) + " times srcs, " + describe(src) + ", along dimension " +
+             std::to_string(dim) + ",");
+  }
+}
+
+void scattered_shapes(const Inst& inst, const Collective& op) {
+  check_dim(inst, op, false);
+  const std::int64_t ranks = group_size(inst, op.groups);
+  for (std::size_t t = 0; t < tensors(inst, op.srcs).size(); ++t) {
+    const TensorRef &src = *tensors(inst, op.srcs)[t], &dst = *tensors(inst, op.dsts)[t];
+    if (src.shape() == scaled(dst, 0, ranks)) continue;
+    fail(Rule::operand_shape, "dsts", describe(dst),
+         "one part in " + std::to_string(ranks) + " of srcs, " + describe(src) +
+             ", along dimension 0,");
+  }
+}
+
+void shared_shapes(const Inst& inst, const Collective& op) {
+  check_dim(inst, op, false);
+  same_shapes(inst, op);
+  const std::int64_t ranks = group_size(inst, op.groups);
+  for (const TensorRef* src : tensors(inst, op.srcs)) {
+    if (src->shape().empty() || src->shape().front() % ranks == 0) continue;
+    fail(Rule::operand_size, "srcs", describe(*src),
+         "a dimension 0 that " + std::to_string(ranks) + " ranks can share equally");
+  }
+}
+
+void counted_shapes(const Inst& inst, const Collective& op) {
+  const std::int64_t ranks = group_size(inst, op.groups);
+  const std::int64_t rows = inst.flag(op.displs) ? 4 : 3;
+  const TensorRef& meta = inst.tensor(op.metadata);
+  check_tensor("metadata_tensor", meta);
+  if (meta.dtype != Dtype::kUint32) {
+    fail(Rule::operand_dtype, "metadata_tensor", std::string(name(meta.dtype)), "uint32");
+  }
+  std::vector<std::int64_t> shape = {rows, ranks};
+  if (meta.on_chip()) shape.insert(shape.begin(), 1);
+  if (meta.shape() != shape) {
+    fail(Rule::operand_shape, "metadata_tensor", describe(meta),
+         (meta.on_chip() ? "(1, " : "(") + std::to_string(rows) + ", " + std::to_string(ranks) +
+             "): rows of " +
+             (rows == 4 ? "send_counts, send_displs, recv_counts, recv_displs"
+                        : "send_counts, send_displs, recv_counts") +
+             " for each rank of the group");
+  }
+  if (op.kind == Collective::Kind::kAllGather && inst.flag(op.displs)) {
+    fail(Rule::has_rdispls, "has_rdispls", "true", "false");
+  }
+}
+
+void check_collective(const Inst& inst, const Machine& machine, ListRules rules, ShapeRule shapes) {
+  const Collective& op = spec(inst).collective;
+  if (op.pairs) {
+    check_pairs(inst, op.groups);
+  } else {
+    check_groups(inst, op.groups);
+  }
+  check_lists(inst, op.srcs, op.dsts, rules);
+  if (op.more_srcs >= 0) check_lists(inst, op.more_srcs, op.dsts, rules);
+  if (op.channels >= 0) check_channels(inst, op.channels, op.srcs);
+  shapes(inst, op);
+  if (op.reduce >= 0) check_reduction(inst, op.reduce, op.srcs);
+  check_priority(inst, op.priority, machine);
 }
 
 void expand_collective(const Inst& inst, const Machine& /*machine*/, Expansion& out) {
@@ -217,52 +298,107 @@ void expand_collective(const Inst& inst, const Machine& /*machine*/, Expansion& 
   });
 }
 
-std::vector<Parcel> taken(Exchange& exchange, int srcs, std::size_t t) {
+namespace {
+
+const Collective& op_of(const Exchange& ex) { return spec(ex.inst()).collective; }
+
+// What every member gave as tensor `t`, in the group's order.
+std::vector<Parcel> taken(const Exchange& ex, std::size_t t) {
   std::vector<Parcel> parts;
-  for (std::size_t m = 0; m < exchange.size(); ++m) parts.push_back(exchange.take(m, srcs, t));
+  for (std::size_t m = 0; m < ex.size(); ++m) parts.push_back(ex.take(m, op_of(ex).srcs, t));
   return parts;
 }
 
-Parcel reduced(Exchange& exchange, int srcs, int op, std::size_t t) {
-  Reduction sum(exchange.inst().choice(op, AluOp::kAdd));
-  for (std::size_t m = 0; m < exchange.size(); ++m) sum.add(exchange.take(m, srcs, t));
+// That reduced from left to right.
+Parcel reduced(const Exchange& ex, std::size_t t) {
+  Reduction sum(ex.inst().choice(op_of(ex).reduce, AluOp::kAdd));
+  for (std::size_t m = 0; m < ex.size(); ++m) sum.add(ex.take(m, op_of(ex).srcs, t));
   return sum.result();
 }
 
-void pass_on(Exchange& ex, int dsts, const std::function<Parcel(std::size_t, std::size_t)>& sent) {
+template <typename Fn>
+void for_each_destination(Exchange& ex, Fn&& fn) {
+  const std::size_t count = ex.inst().arg(op_of(ex).dsts).tensors->size();
+  for (std::size_t t = 0; t < count; ++t) fn(op_of(ex).dsts, t);
+}
+
+}  // namespace
+
+void reduce_all(Exchange& ex) {
+  for_each_destination(ex, [&](int dsts, std::size_t t) {
+    const Parcel result = reduced(ex, t);
+    for (std::size_t m = 0; m < ex.size(); ++m) ex.give(m, dsts, t, result);
+  });
+}
+
+void gather_all(Exchange& ex) {
+  for_each_destination(ex, [&](int dsts, std::size_t t) {
+    std::vector<Parcel> parts = taken(ex, t);
+    Parcel all;
+    if (ex.inst().integer(op_of(ex).dim) == 1) {
+      all = side_by_side(parts);
+    } else {
+      for (const Parcel& part : parts) append(all, part);
+    }
+    parts.clear();
+    for (std::size_t m = 0; m < ex.size(); ++m) ex.give(m, dsts, t, all);
+  });
+}
+
+void scatter_reduced(Exchange& ex) {
+  for_each_destination(ex, [&](int dsts, std::size_t t) {
+    const Parcel result = reduced(ex, t);
+    const std::int64_t count = result.elements() / static_cast<std::int64_t>(ex.size());
+    for (std::size_t m = 0; m < ex.size(); ++m) {
+      ex.give(m, dsts, t, part_of(result, static_cast<std::int64_t>(m) * count, count));
+    }
+  });
+}
+
+void exchange_parts(Exchange& ex) {
+  for_each_destination(ex, [&](int dsts, std::size_t t) {
+    const std::vector<Parcel> parts = taken(ex, t);
+    const std::int64_t count = parts.front().elements() / static_cast<std::int64_t>(ex.size());
+    for (std::size_t to = 0; to < ex.size(); ++to) {
+      Parcel received;
+      for (const Parcel& part : parts) {
+        append(received, part_of(part, static_cast<std::int64_t>(to) * count, count));
+      }
+      ex.give(to, dsts, t, received);
+    }
+  });
+}
+
+void send_pairs(Exchange& ex) {
+  std::vector<Parcel> sources;
+  const auto pairs = groups_in(ex.inst().list(op_of(ex).groups));
+  for (const RankGroup pair : pairs) {
+    sources.push_back(ex.take(ex.position(pair[0]), op_of(ex).srcs));
+  }
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    ex.give(ex.position(pairs[i][1]), op_of(ex).dsts, 0, sources[i]);
+  }
+}
+
+void pass_on(Exchange& ex) {
+  const Collective& op = op_of(ex);
+  const auto sent = [&](std::size_t member, std::size_t channel) {
+    if (op.more_srcs < 0) return ex.take(member, op.srcs, channel);
+    Reduction sum(ex.inst().choice(op.reduce, AluOp::kAdd));
+    sum.add(ex.take(member, op.srcs, channel));
+    sum.add(ex.take(member, op.more_srcs, channel));
+    return sum.result();
+  };
   std::vector<std::int64_t> ranks;
   for (std::size_t m = 0; m < ex.size(); ++m) ranks.push_back(ex.rank(m));
-  const std::size_t channels = ex.inst().arg(dsts).tensors->size();
-  for (std::size_t c = 0; c < channels; ++c) {
+  for_each_destination(ex, [&](int dsts, std::size_t c) {
     const auto ring = ring_of(ranks, static_cast<std::int64_t>(c), ex.world().ring);
     std::vector<Parcel> parcels;
     for (const std::int64_t rank : ring) parcels.push_back(sent(ex.position(rank), c));
     for (std::size_t i = 0; i < ring.size(); ++i) {
       ex.give(ex.position(ring[(i + 1) % ring.size()]), dsts, c, parcels[i]);
     }
-  }
-}
-
-void check_counted(const Inst& inst, const CountedParams& p) {
-  check_groups(inst, p.group);
-  check_lists(inst, p.srcs, p.dsts, {.one = true});
-  const std::int64_t ranks = group_size(inst, p.group);
-  const std::int64_t rows = inst.flag(p.displs) ? 4 : 3;
-  const TensorRef& meta = inst.tensor(p.metadata);
-  check_tensor("metadata_tensor", meta);
-  if (meta.dtype != Dtype::kUint32) {
-    fail(Rule::operand_dtype, "metadata_tensor", std::string(name(meta.dtype)), "uint32");
-  }
-  std::vector<std::int64_t> shape = {rows, ranks};
-  if (meta.on_chip()) shape.insert(shape.begin(), 1);
-  if (meta.shape() != shape) {
-    fail(Rule::operand_shape, "metadata_tensor", describe(meta),
-         (meta.on_chip() ? "(1, " : "(") + std::to_string(rows) + ", " + std::to_string(ranks) +
-             "): rows of " +
-             (rows == 4 ? "send_counts, send_displs, recv_counts, recv_displs"
-                        : "send_counts, send_displs, recv_counts") +
-             " for each rank of the group");
-  }
+  });
 }
 
 namespace {
@@ -276,7 +412,7 @@ struct Counts {
   }
 };
 
-Counts read_counts(const Exchange& ex, std::size_t member, const CountedParams& p) {
+Counts read_counts(const Exchange& ex, std::size_t member, const Collective& p) {
   const Parcel parcel = ex.take(member, p.metadata);
   Counts counts;
   counts.ranks = static_cast<std::int64_t>(ex.size());
@@ -311,7 +447,9 @@ void check_apart(const Exchange& ex, std::size_t member, std::vector<Block> bloc
 
 }  // namespace
 
-void combine_counted(Exchange& ex, const CountedParams& p, bool gather) {
+void exchange_counted(Exchange& ex) {
+  const Collective& p = spec(ex.inst()).collective;
+  const bool gather = p.kind == Collective::Kind::kAllGather;  // one block for all
   const auto n = static_cast<std::int64_t>(ex.size());
   const bool given = ex.inst().flag(p.displs);
   std::vector<Counts> counts;

@@ -22,7 +22,7 @@ def _text(name, params, engines, about):
 
 
 TEXTS = {name: _text(name, params, engines, about)
-         for name, _number, params, engines, about in _core.ops()}
+         for name, _number, params, engines, about, _exact in _core.ops()}
 
 
 def describe(namespace):

@@ -8,7 +8,7 @@ core does not know (axes, defaults) are written out. Spellings of older releases
 import sys
 
 from .. import _core
-from ..record.operations import OPS
+from ..record.operations import EXACT, OPS
 from ..record.recorder import current, state
 from ..record.targets import default_target, generation_of
 from ..values import enums
@@ -74,9 +74,6 @@ nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None)
 topk(val_dst, idx_dst, src, n, name=None)
 """
 
-#: Ops whose operands keep every dimension the kernel wrote.
-EXACT = {"tensor_reduce", "dma_transpose", "all_gather", "reduce_scatter", "all_to_all",
-         "nc_matmul_mx"}
 _IGNORED = {"name", "engine", "priority"}  # no effect on values where the core does not take them
 
 
