@@ -9,7 +9,7 @@ foreach(LIBRARY ${LIBRARIES})
   install(TARGETS nkisim_${LIBRARY} EXPORT nkisimTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endforeach()
 install(TARGETS nkisim RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(FOLDER isa models compiler checks src)
+foreach(FOLDER configs isa models compiler checks src)
   install(DIRECTORY ${FOLDER} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nkisim
           FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def" PATTERN src/cli EXCLUDE)
 endforeach()

@@ -79,12 +79,15 @@ int run(const Args& args) {
       print_json({{"config", words[1]}});
     else
       std::cout << words[1] << ": ok\n";
+  } else if (action == "schema") {
+    need(0, "no name");
+    std::cout << config_schema();
   } else if (action == "diff") {
     need(2, "two config names or files");
     return diff(args, words[1], words[2]);
   } else {
     usage(isa::Rule::option_value,
-          "config takes list, show, validate or diff, not '" + action + "'");
+          "config takes list, show, validate, diff or schema, not '" + action + "'");
   }
   return kOk;
 }
@@ -96,7 +99,7 @@ const Command& config_command() {
   static const Command kCommand = {
       "config",
       "show, compare and validate machine descriptions",
-      "nkisim config [list | show NAME | diff A B | validate FILE] [options]",
+      "nkisim config [list | show NAME | diff A B | validate FILE | schema] [options]",
       "  nkisim config show trn2 --set dma.bytes_per_ns=23\n  nkisim config diff trn1 trn2\n",
       of_config::options,
       of_config::run};

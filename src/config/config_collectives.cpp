@@ -1,30 +1,11 @@
 #include "src/config/config_collectives.hpp"
 
-#include <array>
+#include <utility>
+
+#include "src/config/config_values.hpp"
 
 namespace nkisim {
 namespace {
-
-constexpr std::array<std::string_view, 3> kWirings = {"torus", "chain", "switch"};
-constexpr std::int64_t kMostChips = 1024;
-
-int count(ConfigReader& in, const std::string& key, std::int64_t most) {
-  const std::int64_t n = in.integer(key);
-  if (n < 1 || n > most) in.fail(key + "/value", "1 to " + std::to_string(most) + " is required");
-  return static_cast<int>(n);
-}
-
-double rate(ConfigReader& in, const std::string& key) {
-  const double r = in.number(key);
-  if (!(r > 0)) in.fail(key + "/value", "more than 0 B/ns is required");
-  return r;
-}
-
-double share(ConfigReader& in, const std::string& key) {
-  const double s = in.number(key);
-  if (!(s > 0) || s > 1) in.fail(key + "/value", "(0, 1] is required");
-  return s;
-}
 
 models::Algorithm algorithm(const ConfigReader& in, const std::string& text,
                             const std::string& key = "algorithm") {
@@ -79,61 +60,29 @@ models::SelectRule select_rule(ConfigReader in) {
   return r;
 }
 
-models::AlgorithmConfig algorithm_config(ConfigReader in) {
-  models::AlgorithmConfig a;
-  a.base = in.time("base");
-  a.step = in.time("step");
-  a.peer = in.time_or_zero("peer");
-  a.gather_share = share(in, "gather_share");
-  a.reduce_share = share(in, "reduce_share");
-  in.finish();
-  return a;
-}
-
 }  // namespace
 
 models::TopologyConfig parse_topology(ConfigReader in) {
-  models::TopologyConfig t;
-  t.cores_per_chip = count(in, "cores_per_chip", 8);
-  t.cores_per_die = count(in, "cores_per_die", t.cores_per_chip);
-  t.cores_per_stack = count(in, "cores_per_stack", t.cores_per_chip);
-  t.rows = count(in, "rows", kMostChips);
-  t.columns = count(in, "columns", kMostChips);
-  const std::string wiring = in.choice("wiring");
-  const auto known = std::find(kWirings.begin(), kWirings.end(), wiring);
-  if (known == kWirings.end()) in.fail("wiring/value", "torus, chain or switch is required");
-  t.wiring = static_cast<models::Wiring>(known - kWirings.begin());
-  t.link_bytes_per_ns = rate(in, "link_bytes_per_ns");
-  t.instances_per_server = count(in, "instances_per_server", kMostChips);
-  t.server_link_bytes_per_ns = rate(in, "server_link_bytes_per_ns");
-  t.network_bytes_per_ns = rate(in, "network_bytes_per_ns");
-  t.cc_cores_per_core = count(in, "cc_cores_per_core", 16);
-  t.streams = count(in, "streams", 16);
-  in.finish();
+  const auto t = read_section<models::TopologyConfig>(in);
+  for (const auto& [key, cores] : {std::pair{"cores_per_die", t.cores_per_die},
+                                   std::pair{"cores_per_stack", t.cores_per_stack}}) {
+    if (cores > t.cores_per_chip) {
+      in.fail(key + std::string("/value"),
+              "1 to " + std::to_string(t.cores_per_chip) + " is required");
+    }
+  }
   return t;
 }
 
 models::CollectiveConfig parse_collectives(ConfigReader in) {
   models::CollectiveConfig c;
-  c.trigger_delay = in.time("trigger_delay");
-  c.handshake = in.time("handshake");
-  c.handshake_overlap = in.number("handshake_overlap");
-  if (c.handshake_overlap < 0 || c.handshake_overlap > 1) {
-    in.fail("handshake_overlap/value", "0 to 1 is required");
-  }
-  c.ring_bytes = in.integer("ring_bytes");
-  if (c.ring_bytes < 0) in.fail("ring_bytes/value", "at least 0 is required");
-  c.instruction = in.time("instruction");
-  c.network_step = in.time("network_step");
-  c.barrier = in.time("barrier");
-  c.across_dies = in.time("across_dies");
-  c.pair_bytes_per_ns = rate(in, "pair_bytes_per_ns");
-  c.pair_across_dies_bytes_per_ns = rate(in, "pair_across_dies_bytes_per_ns");
+  read_values(in, static_cast<models::CollectiveRates&>(c));
   ConfigReader algorithms = in.object("algorithms");
   for (int a = 0; a < models::kAlgorithms; ++a) {
     const auto which = static_cast<models::Algorithm>(a);
     if (which == models::Algorithm::kNone) continue;
-    c.algorithms.push_back(algorithm_config(algorithms.object(std::string(models::name(which)))));
+    c.algorithms.push_back(
+        read_section<models::AlgorithmConfig>(algorithms.object(std::string(models::name(which)))));
   }
   algorithms.finish();
   for (ConfigReader& row : in.objects("select")) c.select.push_back(select_rule(row));

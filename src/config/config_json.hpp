@@ -26,6 +26,9 @@ void apply_override(nlohmann::json& config, std::string_view path, std::string_v
 /// the JSON pointer.
 [[nodiscard]] models::Config parse_config(const nlohmann::json& config);
 
+/// configs/schema.json.
+[[nodiscard]] std::string config_schema();
+
 /// All of the above; each override reads "path=value".
 [[nodiscard]] models::Config load_config(const std::string& name_or_path,
                                          const std::vector<std::string>& overrides = {});

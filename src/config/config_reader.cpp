@@ -1,17 +1,11 @@
 #include "src/config/config_reader.hpp"
 
-#include <array>
+#include <algorithm>
+#include <limits>
 
 #include "isa/base/error.hpp"
 
 namespace nkisim {
-namespace {
-
-constexpr std::array<std::string_view, 4> kConfidence = {"measured", "documented", "derived",
-                                                         "assumed"};
-
-}  // namespace
-
 ConfigReader::ConfigReader(const nlohmann::json& object, std::string pointer)
     : object_(object), pointer_(std::move(pointer)) {
   if (!object.is_object())
@@ -40,7 +34,8 @@ const nlohmann::json& ConfigReader::value(const std::string& key) {
   (void)inner.text("unit");
   (void)inner.text("source");
   const std::string confidence = inner.text("confidence");
-  if (std::find(kConfidence.begin(), kConfidence.end(), confidence) == kConfidence.end()) {
+  if (std::find(kConfidenceNames.begin(), kConfidenceNames.end(), confidence) ==
+      kConfidenceNames.end()) {
     inner.fail("confidence",
                "\"" + confidence + "\"; measured, documented, derived or assumed is required");
   }
@@ -64,6 +59,14 @@ std::int64_t ConfigReader::integer(const std::string& key) {
   const nlohmann::json& v = value(key);
   if (!v.is_number_integer()) fail(key + "/value", "an integer is required, found " + v.dump());
   return v.get<std::int64_t>();
+}
+
+int ConfigReader::count(const std::string& key) {
+  const std::int64_t n = integer(key);
+  if (n < 0 || n > std::numeric_limits<int>::max()) {
+    fail(key + "/value", "a count is required, found " + std::to_string(n));
+  }
+  return static_cast<int>(n);
 }
 
 models::Fs ConfigReader::time(const std::string& key) {

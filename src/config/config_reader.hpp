@@ -1,15 +1,20 @@
 // A cursor over a config's JSON that knows where it is and which keys were used.
 #pragma once
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isa/base/error.hpp"
 #include "models/time.hpp"
 
 namespace nkisim {
+
+inline constexpr std::array<std::string_view, 4> kConfidenceNames = {"measured", "documented",
+                                                                     "derived", "assumed"};
 
 /// One JSON object. Every key must be read exactly by name; finish() rejects the others.
 class ConfigReader {
@@ -19,6 +24,7 @@ class ConfigReader {
   [[nodiscard]] double number(const std::string& key);
   [[nodiscard]] double number_or(const std::string& key, double absent);
   [[nodiscard]] std::int64_t integer(const std::string& key);
+  [[nodiscard]] int count(const std::string& key);
   [[nodiscard]] models::Fs time(const std::string& key);  // value in ns
   [[nodiscard]] models::Fs time_or_zero(const std::string& key);
   [[nodiscard]] std::vector<models::Fs> times(const std::string& key);
