@@ -17,10 +17,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUBS = {"nki.isa": "python/nki/isa/__init__.pyi", "nki.language": "python/nki/language.pyi",
          "nki.collectives": "python/nki/collectives.pyi"}
-#: isa::ParamKind in its order.
-KINDS = ("Tensor", "Tensor", "Tensor", "Sequence[Tensor]", "Sequence[Tensor]", "Tensor | float",
-         "float", "int", "Any", "bool", "Any", "Any", "Any", "Any", "Sequence[Any]", "Any", "Any", "str",
-         "Any")
 #: Parameters that mean the same in every function.
 NAMES = {"shape": "int | Sequence[int]", "dtype": "Any", "name": "str | None", "mask": "Any"}
 TENSORS = {"ndarray", "full", "zeros", "ones", "zeros_like", "empty_like", "rand", "load", "copy",
@@ -38,8 +34,8 @@ from nkisim.values.tensor import NkiTensor as Tensor
 
 
 def type_of(parameter, op):
-    """Annotation of a parameter; `op` maps an instruction's parameters to their kinds."""
-    kind = KINDS[op[parameter.name]] if parameter.name in op else NAMES.get(parameter.name, "Any")
+    """Annotation of a parameter; `op` maps an instruction's parameters to theirs."""
+    kind = op[parameter.name] if parameter.name in op else NAMES.get(parameter.name, "Any")
     default = parameter.default
     optional = default is None and kind != "Any" and "None" not in kind
     return kind + (" | None" if optional else "")
@@ -72,7 +68,8 @@ def stub(module):
     """Text of a module's stub."""
     from nkisim import _core
 
-    ops = {name: {p: kind for p, kind, *_ in params} for name, _, params, *_ in _core.ops()}
+    kinds = [annotation for _, annotation, _ in _core.param_kinds()]
+    ops = {name: {p: kinds[kind] for p, kind, *_ in params} for name, _, params, *_ in _core.ops()}
     parts, functions = [], []
     found = importlib.import_module(module)
     for name in sorted(dir(found)):

@@ -216,84 +216,6 @@ void check_banks(const Inst& inst, const OpSpec& op, const Program& program) {
   }
 }
 
-bool kind_fits(const Param& param, Arg::Kind kind) {
-  using K = Arg::Kind;
-  switch (param.kind) {
-    case ParamKind::kIn:
-    case ParamKind::kOut:
-    case ParamKind::kInOut:
-      return kind == K::kTensor;
-    case ParamKind::kInList:
-    case ParamKind::kOutList:
-      return kind == K::kTensors;
-    case ParamKind::kScalarOrTensor:
-      return kind == K::kTensor || kind == K::kReal || kind == K::kInt || kind == K::kBool;
-    case ParamKind::kReal:
-      return kind == K::kReal || kind == K::kInt;
-    case ParamKind::kInt:
-      return kind == K::kInt;
-    case ParamKind::kIntOrRegister:
-      return kind == K::kInt || kind == K::kRegister;
-    case ParamKind::kBool:
-      return kind == K::kBool;
-    case ParamKind::kAlu:
-    case ParamKind::kAct:
-    case ParamKind::kEnum:
-      return kind == K::kEnum;
-    case ParamKind::kDtype:
-    case ParamKind::kOpcode:
-      return kind == K::kInt;
-    case ParamKind::kIntList:
-    case ParamKind::kGroups:
-      return kind == K::kList;
-    case ParamKind::kRegister:
-      return kind == K::kRegister;
-    case ParamKind::kText:
-      return kind == K::kText;
-  }
-  return false;
-}
-
-std::string wanted(ParamKind kind) {
-  switch (kind) {
-    case ParamKind::kIn:
-    case ParamKind::kOut:
-    case ParamKind::kInOut:
-      return "a tensor";
-    case ParamKind::kInList:
-    case ParamKind::kOutList:
-      return "a list of tensors";
-    case ParamKind::kScalarOrTensor:
-      return "a number or a tensor of one column";
-    case ParamKind::kReal:
-      return "a number";
-    case ParamKind::kInt:
-    case ParamKind::kDtype:
-      return "an integer";
-    case ParamKind::kIntOrRegister:
-      return "an integer or a register";
-    case ParamKind::kBool:
-      return "true or false";
-    case ParamKind::kAlu:
-      return "an ALU operator";
-    case ParamKind::kAct:
-      return "an activation function";
-    case ParamKind::kEnum:
-      return "one of its choices";
-    case ParamKind::kIntList:
-      return "a list of integers";
-    case ParamKind::kGroups:
-      return "a list of lists of ranks";
-    case ParamKind::kRegister:
-      return "a register";
-    case ParamKind::kText:
-      return "a text";
-    case ParamKind::kOpcode:
-      return "an opcode";
-  }
-  return {};
-}
-
 void check_hardware_operator(std::string_view param, const Arg& arg) {
   const AluTraits& op = traits(static_cast<AluOp>(arg.integer));
   if (op.kind != AluKind::kAbsent) return;
@@ -389,8 +311,9 @@ void check_arg_kinds(const Inst& inst) {
         fail(Rule::argument_missing, std::string(param.name) + " is missing; it is required");
       continue;
     }
-    if (!kind_fits(param, arg.kind)) {
-      fail(Rule::argument_kind, std::string(param.name) + " must be " + wanted(param.kind));
+    if (((traits(param.kind).takes >> static_cast<unsigned>(arg.kind)) & 1U) == 0) {
+      fail(Rule::argument_kind,
+           std::string(param.name) + " must be " + std::string(traits(param.kind).required));
     }
     check_choice(param, arg);
   }

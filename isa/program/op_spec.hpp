@@ -10,6 +10,7 @@
 
 #include "isa/base/inst.hpp"
 #include "isa/base/part.hpp"
+#include "isa/program/param_kind.hpp"
 #include "isa/program/world.hpp"
 
 namespace nkisim::isa {
@@ -61,33 +62,6 @@ inline constexpr Dtypes kPackedDtypes = {Dtype::kFloat8E5m2X4, Dtype::kFloat8E4m
                                          Dtype::kFloat4E2m1fnX4};
 /// Anything whose bytes can be moved.
 inline constexpr Dtypes kAnyDtype = kComputeDtypes | kPackedDtypes | Dtypes{Dtype::kFloat8E8m0fnu};
-
-enum class ParamKind : std::uint8_t {
-  kIn,              // tensor read
-  kOut,             // tensor written
-  kInOut,           // tensor read and written
-  kInList,          // list of tensors read
-  kOutList,         // list of tensors written
-  kScalarOrTensor,  // FP32 constant (or integer, for bitvec ops), or a tensor of one column
-  kReal,
-  kInt,
-  kIntOrRegister,
-  kBool,
-  kAlu,  // an AluOp by name
-  kAct,  // an ActFn by name
-  kDtype,
-  kEnum,  // one of `choices`
-  kIntList,
-  kGroups,  // list of lists of ranks; held as one list, -1 behind each (isa/program/world.hpp)
-  kRegister,
-  kText,
-  kOpcode,  // an opcode by the profiler's name; held as an Opcode of the program
-};
-
-/// Whether an instruction writes the tensors of such a parameter.
-[[nodiscard]] constexpr bool is_written(ParamKind kind) {
-  return kind == ParamKind::kOut || kind == ParamKind::kInOut || kind == ParamKind::kOutList;
-}
 
 inline constexpr int kScaleRows = 4;  // of MX scales, per quadrant of 32 data partitions
 

@@ -95,6 +95,16 @@ py::list describe_ops() {
   return all;
 }
 
+// Kinds of parameters by number: help, annotation, whether the instruction writes them.
+std::vector<std::tuple<std::string, std::string, bool>> describe_kinds() {
+  std::vector<std::tuple<std::string, std::string, bool>> kinds;
+  for (std::size_t i = 0; i < kParamKinds.size(); ++i) {
+    kinds.emplace_back(kParamKinds[i].help, kParamKinds[i].annotation,
+                       is_written(static_cast<ParamKind>(i)));
+  }
+  return kinds;
+}
+
 // The code of an operator's name; -1 if it is none.
 template <typename Code>
 int code_of(const std::optional<Code>& known) {
@@ -142,6 +152,7 @@ py::dict compare(const py::buffer& found, const std::string& found_dtype,
 
 void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("ops", &describe_ops);
+  m.def("param_kinds", &describe_kinds);
   m.def("alu", [](const std::string& s) { return code_of(parse_alu(s)); });
   m.def("act", [](const std::string& s) { return code_of(parse_act(s)); });
   m.def("machine", &describe_machine);

@@ -15,7 +15,6 @@ namespace {
 using isa::Generation;
 using isa::OpSpec;
 using isa::Param;
-using isa::ParamKind;
 using Json = nlohmann::ordered_json;
 
 const std::vector<std::string>& api_functions() {
@@ -25,50 +24,6 @@ const std::vector<std::string>& api_functions() {
 #undef NKISIM_API
   };
   return kNames;
-}
-
-std::string_view kind_name(ParamKind kind) {
-  switch (kind) {
-    case ParamKind::kIn:
-      return "tensor in";
-    case ParamKind::kOut:
-      return "tensor out";
-    case ParamKind::kInOut:
-      return "tensor in/out";
-    case ParamKind::kInList:
-      return "tensors in";
-    case ParamKind::kOutList:
-      return "tensors out";
-    case ParamKind::kScalarOrTensor:
-      return "number or [P,1] tensor";
-    case ParamKind::kReal:
-      return "number";
-    case ParamKind::kInt:
-      return "integer";
-    case ParamKind::kIntOrRegister:
-      return "integer or register";
-    case ParamKind::kBool:
-      return "bool";
-    case ParamKind::kAlu:
-      return "ALU operator";
-    case ParamKind::kAct:
-      return "activation function";
-    case ParamKind::kDtype:
-      return "dtype";
-    case ParamKind::kEnum:
-      return "enum";
-    case ParamKind::kIntList:
-      return "list of integers";
-    case ParamKind::kGroups:
-      return "lists of ranks";
-    case ParamKind::kRegister:
-      return "register";
-    case ParamKind::kText:
-      return "text";
-    case ParamKind::kOpcode:
-      return "opcode";
-  }
-  return "";
 }
 
 std::vector<std::string> space_names(isa::Spaces spaces) {
@@ -88,19 +43,14 @@ std::vector<std::string> dtype_names(isa::Dtypes dtypes) {
   return names;
 }
 
-bool holds_tensor(ParamKind kind) {
-  return kind == ParamKind::kIn || kind == ParamKind::kOut || kind == ParamKind::kInOut ||
-         kind == ParamKind::kInList || kind == ParamKind::kOutList ||
-         kind == ParamKind::kScalarOrTensor;
-}
-
 bool available(const OpSpec& op, Generation generation) {
   return generation >= op.since && (!op.until || generation <= *op.until);
 }
 
 Json param_json(const Param& param) {
-  Json j = {{"name", param.name}, {"kind", kind_name(param.kind)}, {"optional", param.optional}};
-  if (holds_tensor(param.kind)) {
+  Json j = {
+      {"name", param.name}, {"kind", traits(param.kind).catalogue}, {"optional", param.optional}};
+  if (traits(param.kind).holds_tensors()) {
     j["spaces"] = space_names(param.spaces);
     j["dtypes"] = dtype_names(param.dtypes);
   }
@@ -151,8 +101,8 @@ void markdown_op(const OpSpec& op, std::ostringstream& out) {
     if (!p.choices.empty()) {
       notes += (notes.empty() ? "" : "; ") + join({p.choices.begin(), p.choices.end()}, " / ");
     }
-    const bool tensor = holds_tensor(p.kind);
-    out << "| `" << p.name << "` | " << kind_name(p.kind) << " | "
+    const bool tensor = traits(p.kind).holds_tensors();
+    out << "| `" << p.name << "` | " << traits(p.kind).catalogue << " | "
         << (tensor ? join(space_names(p.spaces), ", ") : "") << " | "
         << (tensor ? dtypes_text(p.dtypes) : "") << " | " << notes << " |\n";
   }
@@ -224,8 +174,8 @@ std::string op_text(const OpSpec& op, const std::string& target) {
       << "\n  cost       " << op.cost << "\n  sources    " << op.sources << "\n\n  parameters\n";
   for (const Param& p : op.params) {
     out << "    " << p.name << std::string(p.name.size() < 20 ? 20 - p.name.size() : 1, ' ')
-        << kind_name(p.kind) << (p.optional ? ", optional" : "");
-    if (holds_tensor(p.kind))
+        << traits(p.kind).catalogue << (p.optional ? ", optional" : "");
+    if (traits(p.kind).holds_tensors())
       out << "; " << join(space_names(p.spaces), " or ") << "; " << dtypes_text(p.dtypes);
     if (!p.choices.empty()) out << "; " << join({p.choices.begin(), p.choices.end()}, ", ");
     if (!p.doc.empty()) out << "; " << p.doc;

@@ -111,12 +111,6 @@ bool valid_tensor_name(std::string_view name) {
   });
 }
 
-bool is_choice(isa::ParamKind kind) {
-  return kind == isa::ParamKind::kAlu || kind == isa::ParamKind::kAct ||
-         kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kEnum ||
-         kind == isa::ParamKind::kOpcode;
-}
-
 std::int64_t parse_choice(isa::Program& program, const isa::Param& param, std::string_view text) {
   if (param.kind == isa::ParamKind::kOpcode) {
     if (text.empty() || text.size() > 64)
@@ -127,12 +121,9 @@ std::int64_t parse_choice(isa::Program& program, const isa::Param& param, std::s
   const auto names = names_of(param);
   const std::string found = "\"" + std::string(text.substr(0, 80)) + "\"";
   if (names.size() <= 12) isa::fail(isa::Rule::opcode_text, param.name, found, list_names(names));
-  constexpr auto kWhat = [](isa::ParamKind kind) -> std::string_view {
-    if (kind == isa::ParamKind::kAlu) return "an ALU operator";
-    return kind == isa::ParamKind::kAct ? "an activation function" : "a dtype";
-  };
-  isa::fail(isa::Rule::opcode_text, param.name, found,
-            std::string(kWhat(param.kind)) + suggest(text, names));
+  const std::string what =
+      param.kind == isa::ParamKind::kDtype ? "a dtype" : std::string(traits(param.kind).required);
+  isa::fail(isa::Rule::opcode_text, param.name, found, what + suggest(text, names));
 }
 
 std::string_view choice_name(const isa::Program& program, const isa::Param& param,

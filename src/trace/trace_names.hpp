@@ -61,7 +61,9 @@ template <std::size_t N>
 /// The inverse; empty if `value` names nothing.
 [[nodiscard]] std::string_view choice_name(const isa::Program& program, const isa::Param& param,
                                            std::int64_t value);
-[[nodiscard]] bool is_choice(isa::ParamKind kind);
+[[nodiscard]] constexpr bool is_choice(isa::ParamKind kind) {
+  return isa::traits(kind).role == isa::ParamKindTraits::Role::kChoice;
+}
 /// The releases of the SDK that a header may name, from Program::kOldestSdk to kNewestSdk.
 inline constexpr std::array<std::string_view, 5> kSdks = {"2.28", "2.29", "2.30", "2.31", "2.32"};
 static_assert(kSdks.size() == isa::Program::kNewestSdk - isa::Program::kOldestSdk + 1);

@@ -4,10 +4,7 @@ from types import FunctionType
 
 from .. import _core
 
-#: isa::ParamKind in its order, as help and type checkers are told.
-KINDS = ("tensor", "tensor written", "tensor read and written", "tensors", "tensors written",
-         "tensor or number", "number", "integer", "integer or register", "bool", "ALU operator",
-         "activation", "dtype", "choice", "integers", "lists of ranks", "register", "text", "opcode")
+KINDS = tuple(about for about, _annotation, _written in _core.param_kinds())
 
 
 def _parameter(name, kind, optional, choices):

@@ -7,9 +7,7 @@ import weakref
 from ..values.storage import row_major
 from ..values.subscripts import OutOfBounds
 from ..values.tensor import NkiTensor
-from .operations import KINDS
-
-_WRITTEN = (1, 2)  # of the kinds of parameters: out, inout
+from .operations import WRITES
 
 
 class Lent:
@@ -35,7 +33,7 @@ class Lent:
     def operands(self, recorder, op, args):
         """The arguments of an instruction, where their values are; tiles that it writes, or that are
         where it writes, move first."""
-        written = [v.st for a, kind in zip(args, KINDS[op]) if kind in _WRITTEN for v in _views(a)]
+        written = [v.st for a, writes in zip(args, WRITES[op]) if writes for v in _views(a)]
         kept, self.tiles = self.tiles, []
         moving = []
         for reference in kept:
