@@ -8,6 +8,7 @@
 
 #include "isa/machine/eval_walk.hpp"
 #include "isa/machine/undefined.hpp"
+#include "isa/program/check.hpp"
 
 namespace nkisim::isa {
 
