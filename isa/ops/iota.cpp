@@ -36,12 +36,6 @@ void eval(const Inst& inst, EvalContext& ctx) {
   ctx.store(dst, out);
 }
 
-void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
-  Part part = default_part(inst, machine);
-  part.dtype = inst.tensor(kDst).dtype;
-  out.parts.push_back(part);
-}
-
 }  // namespace
 
 extern const OpSpec kSpec;
@@ -59,7 +53,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kIOTA,
     .check = check,
     .eval = eval,
-    .expand = expand_parts,
+    .expand = expand_as_dst,
 };
 
 }  // namespace nkisim::isa::ops::iota

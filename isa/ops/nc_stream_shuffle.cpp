@@ -85,12 +85,6 @@ void eval(const Inst& inst, EvalContext& ctx) {
   ctx.store_raw_where(dst, out, write);
 }
 
-void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
-  Part part = default_part(inst, machine);
-  drop_read(part, inst.tensor(kDst));
-  out.parts.push_back(part);
-}
-
 }  // namespace
 
 extern const OpSpec kSpec;
@@ -107,7 +101,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kSTREAM_SHUFFLE,
     .check = check,
     .eval = eval,
-    .expand = expand_parts,
+    .expand = expand_over_dst,
     .moves = OpSpec::Moves::kRearranges,
 };
 

@@ -109,12 +109,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
       if (keep0.data[i] == 0.0F || keep1.data[i] == 0.0F) x.row(r)[i] = kFill;
     }
   }
-  Accumulators& registers = ctx.state().vector_accumulator;
-  accumulate(registers, command(inst), AluOp::kMaximum, data.partition, x);
   ctx.store(inst.tensor(kDst), x);
-  if (inst.has(kReduceRes)) {
-    store_accumulator(ctx, registers, data.partition, inst.tensor(kReduceRes));
-  }
+  reduce_maximum(inst, ctx, command(inst), data.partition, x, kReduceRes);
 }
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {

@@ -24,12 +24,6 @@ void eval(const Inst& inst, EvalContext& ctx) {
   ctx.store_bits(dst, out);
 }
 
-void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
-  Part part = default_part(inst, machine);
-  part.dtype = inst.tensor(kDst).dtype;
-  out.parts.push_back(part);
-}
-
 }  // namespace
 
 extern const OpSpec kSpec;
@@ -45,7 +39,7 @@ const OpSpec kSpec = {
     .params = kParams,
     .opcode = Opcode::kRNG,
     .eval = eval,
-    .expand = expand_parts,
+    .expand = expand_as_dst,
     .state = OpSpec::State::kAlways,
 };
 

@@ -64,12 +64,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
     const float other = on_false.data[r];
     for (std::int64_t i = 0; i < x.columns; ++i) row[i] = (p[i] != 0) != reverse ? row[i] : other;
   }
-  Accumulators& registers = ctx.state().vector_accumulator;
-  accumulate(registers, command(inst), AluOp::kMaximum, data.partition, x);
   ctx.store(inst.tensor(kDst), x);
-  if (inst.has(kReduceRes)) {
-    store_accumulator(ctx, registers, data.partition, inst.tensor(kReduceRes));
-  }
+  reduce_maximum(inst, ctx, command(inst), data.partition, x, kReduceRes);
 }
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {

@@ -73,12 +73,6 @@ void eval(const Inst& inst, EvalContext& ctx) {
   ctx.store_raw_where(dst, values, mask);
 }
 
-void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
-  Part part = default_part(inst, machine);
-  drop_read(part, inst.tensor(kDst));
-  out.parts.push_back(part);
-}
-
 }  // namespace
 
 extern const OpSpec kSpec;
@@ -94,7 +88,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kCOPY_PREDICATED,
     .check = check,
     .eval = eval,
-    .expand = expand_parts,
+    .expand = expand_over_dst,
     .depends = OpSpec::Depends::kElement,
 };
 

@@ -34,6 +34,15 @@ void store_accumulator(EvalContext& ctx, const Accumulators& registers, int firs
   ctx.store(result, out);
 }
 
+void reduce_maximum(const Inst& inst, EvalContext& ctx, ReduceCmd cmd, int first_lane,
+                    const Tile<float>& values, int result_param) {
+  Accumulators& registers = ctx.state().vector_accumulator;
+  accumulate(registers, cmd, AluOp::kMaximum, first_lane, values);
+  if (inst.has(result_param)) {
+    store_accumulator(ctx, registers, first_lane, inst.tensor(result_param));
+  }
+}
+
 void check_reduce_result(const Inst& inst, int param, std::int64_t rows) {
   check_column(spec(inst).params[static_cast<std::size_t>(param)].name, inst.arg(param), rows);
 }

@@ -23,6 +23,11 @@ void accumulate(Accumulators& registers, ReduceCmd cmd, AluOp op, int first_lane
 void store_accumulator(EvalContext& ctx, const Accumulators& registers, int first_lane,
                        const TensorRef& result, bool negate = false);
 
+/// VectorE: the maximum of the rows of `values` under `cmd`, and to parameter `result_param` where
+/// it is given.
+void reduce_maximum(const Inst& inst, EvalContext& ctx, ReduceCmd cmd, int first_lane,
+                    const Tile<float>& values, int result_param);
+
 /// Rules of an optional reduce_res operand: `rows` partitions, one column.
 void check_reduce_result(const Inst& inst, int param, std::int64_t rows);
 

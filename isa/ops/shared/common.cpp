@@ -134,9 +134,18 @@ Tile<float> transposed(EvalContext& ctx, const Tile<float>& in) {
   return out;
 }
 
-void drop_read(Part& part, const TensorRef& ref) {
+void expand_as_dst(const Inst& inst, const Machine& machine, Expansion& out) {
+  Part part = default_part(inst, machine);
+  part.dtype = inst.tensor(0).dtype;
+  out.parts.push_back(part);
+}
+
+void expand_over_dst(const Inst& inst, const Machine& machine, Expansion& out) {
+  const TensorRef& ref = inst.tensor(0);
+  Part part = default_part(inst, machine);
   if (ref.space == Space::kSbuf) part.sbuf_read_bytes -= ref.bytes();
   if (ref.space == Space::kPsum) part.psum_read_bytes -= ref.bytes();
+  out.parts.push_back(part);
 }
 
 }  // namespace nkisim::isa
