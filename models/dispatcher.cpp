@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "isa/machine/eval.hpp"
 #include "models/sim_session.hpp"
 
 namespace nkisim::models {
