@@ -76,7 +76,7 @@ class Recorder {
   // An instruction of a device profile is whatever its opcode says.
   static bool may_transfer(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
-    return op.dma || op.combine != nullptr || inst.op == isa::Op::k_isa;
+    return op.dma || op.combine != nullptr || op.raw;
   }
 
   // After the instruction that was added last.

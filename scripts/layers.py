@@ -4,7 +4,8 @@
     scripts/layers.py [--root FOLDER]
 
 Says what is wrong, a line each, and exits with 1:
-- C++: an include of a room that stands later in CPP_ROOMS, a circle of includes, a long file;
+- C++: an include of a room that stands later in CPP_ROOMS, a circle of includes, a long file, a
+  question which instruction one is where OpSpec should say what it is;
 - Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function or by
   importlib, a circle of modules, a long file, a class with many attributes;
 - both: a function that is longer or has more branches than CONTRIBUTING.md allows (needs lizard,
@@ -41,6 +42,9 @@ DEFERRED = {("nkisim", "nkisim_evaluate")}
 FILE_LINES, FUNCTION_LINES, BRANCHES, ATTRIBUTES = 500, 60, 25, 30
 SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
          "validation", "tests")
+#: What may name instructions: those that define, make or replace them. Others ask their OpSpec.
+NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
+_NAMED = re.compile(r"\bOp::k_[a-z]\w*")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -98,6 +102,17 @@ def includes(root):
                 if match:
                     edges.setdefault(name, {})[match[1]] = f"{name}:{number}"
     return edges
+
+
+def check_named(root):
+    for folder in sorted({r.split("/")[0] for r in CPP_ROOMS}):
+        for path in sorted((root / folder).rglob("*.[ch]pp")):
+            name = path.relative_to(root).as_posix()
+            if name.startswith(NAMING):
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                for found in _NAMED.findall(line):
+                    yield f"{name}:{number}: asks for {found}; a fact of OpSpec is required"
 
 
 def module_name(path, folder):
@@ -196,7 +211,7 @@ def main():
     root = parser.parse_args().root
     wrong = [*check_graph(includes(root), CPP_ROOMS, "/", "includes", "includes"),
              *check_graph(imports(root), PYTHON_ROOMS, ".", "imports", "imports"),
-             *check_sizes(root), *check_classes(root)]
+             *check_sizes(root), *check_classes(root), *check_named(root)]
     for line in wrong:
         print(f"layers: {line}")
     if lizard is None:

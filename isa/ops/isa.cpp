@@ -205,6 +205,7 @@ const OpSpec kSpec = {
     .opcode = Opcode::kNOP,
     .check = check,
     .expand = expand_part,
+    .raw = true,
 };
 
 }  // namespace nkisim::isa::ops::isa

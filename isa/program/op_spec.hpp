@@ -187,6 +187,8 @@ struct OpSpec {
   bool pads_with_zeros = false;
   /// Shapes as the kernel wrote them decide what it does: the front end merges no dimensions.
   bool exact_shapes = false;
+  /// Stands for any instruction of a device profile: its opcode alone says which.
+  bool raw = false;
   /// Its operands are reached by the DMA engines, which know no start-partition rules; `engine`
   /// only triggers the transfer.
   bool dma = false;

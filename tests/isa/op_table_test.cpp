@@ -43,3 +43,40 @@ TEST_CASE("every instruction is described and has cases") {
     CHECK(std::filesystem::exists(folder / (std::string(op->name) + ".cases.json")));
   }
 }
+
+TEST_CASE("operations between ranks say what they are") {
+  int found = 0;
+  for (const OpSpec* op : op_table()) {
+    INFO(op->name);
+    const Collective& c = op->collective;
+    REQUIRE((op->combine != nullptr) == (c.kind != Collective::Kind::kNone));
+    if (op->combine == nullptr) continue;
+    ++found;
+    const auto kind = [&](int param) { return op->params[static_cast<std::size_t>(param)].kind; };
+    CHECK(kind(c.srcs) == ParamKind::kInList);
+    CHECK(kind(c.dsts) == ParamKind::kOutList);
+    CHECK(kind(c.groups) == ParamKind::kGroups);
+    CHECK(c.priority == static_cast<int>(op->params.size()) - 1);
+    CHECK(c.counts() == (op->name.back() == 'v'));
+    CHECK(c.pairs == (param_index(*op, "source_target_pairs") >= 0));
+    CHECK(c.reduce == param_index(*op, "op"));
+    CHECK(c.dim == param_index(*op, "collective_dim"));
+    CHECK(c.channels == param_index(*op, "channel_ids"));
+    CHECK(c.displs == param_index(*op, "has_rdispls"));
+    CHECK(c.known == param_index(*op, "recv_counts_known"));
+  }
+  CHECK(found == 9);
+}
+
+TEST_CASE("facts of an instruction fit its parameters") {
+  for (const OpSpec* op : op_table()) {
+    INFO(op->name);
+    if (op->fills) CHECK(param_index(*op, "value") >= 0);
+    if (op->moves != OpSpec::Moves::kNone) CHECK(op->eval != nullptr);
+    if (op->asks_rank) CHECK(op->params[0].kind == ParamKind::kRegister);
+    for (const Param& param : op->params) {
+      INFO(param.name);
+      CHECK((!param.selects || traits(param.kind).role == ParamKindTraits::Role::kReads));
+    }
+  }
+}

@@ -52,6 +52,8 @@ def test_a_good_tree(tmp_path):
     ("src/files/c.hpp", '\n#  include "src/cli/d.hpp"\n',
      ["src/files/c.hpp:2: src/files includes src/cli/d.hpp"]),
     ("isa/base/z.hpp", '#include "isa/base/z.hpp"\n', ["circle of includes: isa/base/z.hpp"]),
+    ("models/dma/b.hpp", "\nbool f(isa::Op op) { return op == isa::Op::k_memset; }\n",
+     ["models/dma/b.hpp:2: asks for Op::k_memset; a fact of OpSpec is required"]),
     ("src/files/c.hpp", "\n" * 501, ["src/files/c.hpp: 501 lines"]),
     ("python/nkisim/values/dtypes.py", "def f():\n    from ..run.kernel import run\n",
      ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above",
