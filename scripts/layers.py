@@ -5,7 +5,8 @@
 
 Says what is wrong, a line each, and exits with 1:
 - C++: an include of a room that stands later in CPP_ROOMS, a circle of includes, a long file, a
-  question which instruction one is where OpSpec should say what it is;
+  question which instruction one is where OpSpec should say what it is, a class with many data
+  members;
 - Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function or by
   importlib, a circle of modules, a long file, a class with many attributes;
 - both: a function that is longer or has more branches than CONTRIBUTING.md allows (needs lizard,
@@ -39,7 +40,7 @@ NATIVE = "nkisim._core"
 #: Imports upwards that users' names need, made when one is first asked for: nkisim.evaluate, nkisim.tune.
 DEFERRED = {("nkisim", "nkisim_evaluate")}
 
-FILE_LINES, FUNCTION_LINES, BRANCHES, ATTRIBUTES = 500, 60, 25, 30
+FILE_LINES, FUNCTION_LINES, BRANCHES, ATTRIBUTES, MEMBERS = 500, 60, 25, 30, 35
 SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
          "validation", "tests")
 #: What may name instructions: those that define, make or replace them. Others ask their OpSpec.
@@ -205,13 +206,66 @@ def check_classes(root):
                        f"{len(attributes(node))} attributes; at most {ATTRIBUTES} are allowed")
 
 
+_NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|^[ \t]*\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.S | re.M)
+_CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?([\w:]+)(?:\s+final)?\s*(?::[^;{()]*)?\{")
+_FUNCTION = re.compile(r"\)\s*(?:const|noexcept|override|final|->[^;{]*|:[^;{]*|\s)*\{\}$")
+_NO_MEMBER = re.compile(r"^(?:using|friend|typedef|static|enum|struct|class|union|template|explicit|virtual|"
+                        r"constexpr|~)\b|\boperator\b")
+
+
+def statements(text, start):
+    """What stands directly in a C++ class from `start` on, without the bodies in it."""
+    depth, now = 0, ""
+    for c in text[start:]:
+        depth += {"{": 1, "}": -1}.get(c, 0)
+        if depth < 0:
+            return
+        if c == "{" and depth == 1 or c == "}" and depth == 0:
+            now += c
+            if _FUNCTION.search(now):
+                now = ""
+        elif depth == 0 and c == ";":
+            yield now.strip()
+            now = ""
+        elif depth == 0:
+            now += c
+
+
+def members(text, start):
+    """How many data members the class has whose body begins at `start`."""
+    count = 0
+    for statement in statements(text, start):
+        statement = re.sub(r"\b(?:public|private|protected)\s*:(?!:)|\[\[\w+\]\]", "", statement).strip()
+        while "<" in statement and re.search(r"<[^<>]*>", statement):
+            statement = re.sub(r"<[^<>]*>", "", statement)
+        if not statement or _NO_MEMBER.search(statement):
+            continue
+        declared = re.sub(r"=[^,]*", "", statement)
+        if re.search(r"\(\s*\*\s*\w+\s*\)\s*\(", statement):  # a pointer to a function
+            count += 1
+        elif "(" not in declared:
+            count += 1 + declared.count(",")
+    return count
+
+
+def check_members(root):
+    for folder in sorted({r.split("/")[0] for r in CPP_ROOMS}):
+        for path in sorted((root / folder).rglob("*.[ch]pp")):
+            text = _NOISE.sub("", path.read_text())
+            for match in _CLASS.finditer(text):
+                if members(text, match.end()) > MEMBERS:
+                    yield (f"{path.relative_to(root).as_posix()}: {match[1]} has {members(text, match.end())} "
+                           f"data members; at most {MEMBERS} are allowed")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[1])
     root = parser.parse_args().root
     wrong = [*check_graph(includes(root), CPP_ROOMS, "/", "includes", "includes"),
              *check_graph(imports(root), PYTHON_ROOMS, ".", "imports", "imports"),
-             *check_sizes(root), *check_classes(root), *check_named(root)]
+             *check_sizes(root), *check_classes(root), *check_named(root),
+             *check_members(root)]
     for line in wrong:
         print(f"layers: {line}")
     if lizard is None:

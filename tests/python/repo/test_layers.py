@@ -54,6 +54,10 @@ def test_a_good_tree(tmp_path):
     ("isa/base/z.hpp", '#include "isa/base/z.hpp"\n', ["circle of includes: isa/base/z.hpp"]),
     ("models/dma/b.hpp", "\nbool f(isa::Op op) { return op == isa::Op::k_memset; }\n",
      ["models/dma/b.hpp:2: asks for Op::k_memset; a fact of OpSpec is required"]),
+    ("isa/base/a.hpp", "struct Big {\n  int f() const { return 1; }\n"
+     + "".join(f"  int a{i} = 0, b{i};  // c, d\n" for i in range(17))
+     + "  void (*g)(int);\n  std::map<int, int> m{};\n};\n",
+     ["isa/base/a.hpp: Big has 36 data members; at most 35"]),
     ("src/files/c.hpp", "\n" * 501, ["src/files/c.hpp: 501 lines"]),
     ("python/nkisim/values/dtypes.py", "def f():\n    from ..run.kernel import run\n",
      ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above",
