@@ -1,6 +1,7 @@
 #include "src/report/reports.hpp"
 
 #include "src/report/explain.hpp"
+#include "src/report/totals.hpp"
 
 namespace nkisim {
 struct Reports::Timelines {
