@@ -231,7 +231,8 @@ void get_values(const Json& in, Outcome::Rank& rank) {
   for (const Json& row : in.value("outputs", Json::array())) {
     rank.outputs.push_back(comparison_of(row));
   }
-  for (const auto& [tensor, file] : in.value("files", Json::object()).items()) {
+  const Json files = in.value("files", Json::object());
+  for (const auto& [tensor, file] : files.items()) {
     rank.files.emplace_back(tensor, file.get<std::string>());
   }
 }
