@@ -42,7 +42,7 @@ def calibrate(file, *words, code=0, env=None):
 
 def test_known_numbers_are_found_again(file):
     out = calibrate(file, "--param", f"{BANDWIDTH}=10:40", "--param", f"{WAKE}=0:100",
-                    "--param", "engines.gpsimd.gap=0:100", "--hold-out", "0.4")
+                    "--param", "rules.copy_predicated.fixed=0:200", "--hold-out", "0.4")
     result = json.loads(out.stdout)
     bandwidth, wake, unused = result["parameters"]
     assert bandwidth["after"] == pytest.approx(19, rel=0.005)

@@ -99,7 +99,7 @@ def test_a_number_of_ones_own_is_assumed(tmp_path):
     path = tmp_path / "k.nisa"
     trusted(added(512), X).save(path)
     plain, changed = (run_json(path, *more)["confidence"] for more in (
-        (), ("--set", "rules.tensor_tensor.fixed=200")))
+        (), ("--set", "rules.tensor_tensor_sbuf.fixed=200")))
     assert "assumed" not in rate(plain, "Vector", "TENSOR_TENSOR")["basis"]
     assert list(rate(changed, "Vector", "TENSOR_TENSOR")["basis"]) == ["assumed"]
     assert changed["uncertain"] > plain["uncertain"]
@@ -136,8 +136,10 @@ def test_the_profiles_are_within_the_measured_sizes(tmp_path):
         assert shares["extrapolated"] == shares["other_generation"] == 0
 
 
-def test_trn3_has_no_measured_coverage():
-    said = trusted(added(512), X, target="trn3").confidence
+def test_trn3_has_coverage_where_it_was_measured():
+    """Four kernels of the new API, and none of the legacy API."""
+    assert trusted(added(512), X, target="trn3").confidence["interval"]["coverage"] == 0.8
+    said = trusted(legacy, X, target="trn3").confidence
     assert said["interval"]["coverage"] is None
     assert any("no latency of such a run is published for trn3" in r for r in said["reasons"])
     assert said["shares"]["other_generation"] > 0

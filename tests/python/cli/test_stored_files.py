@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import sys
 
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.process
 FOLDERS = sorted(p for p in (ROOT / "tests" / "stored").iterdir() if (p / "outputs.json").exists())
 #: A list whose first element decides its outline, and JSON null, may become anything.
 OPEN = ("null",)
+#: Objects whose keys are data: what an engine's time went to, and the queues that a program uses.
+DATA = (".total_fs", ".dma_queues")
 
 
 @pytest.fixture(params=FOLDERS, ids=lambda p: p.name)
@@ -27,7 +30,8 @@ def lost(before, now, where=""):
     """Paths of what an earlier outline has and a later one does not, or as another type."""
     if isinstance(before, dict) and isinstance(now, dict):
         return [path for key, value in before.items()
-                for path in ([f"{where}.{key}"] if key not in now else
+                for path in ([] if key not in now and where.endswith(DATA) else
+                             [f"{where}.{key}"] if key not in now else
                              lost(value, now[key], f"{where}.{key}"))]
     if isinstance(before, list) and isinstance(now, list):
         return lost(before[0], now[0], where + "[]") if before and now else []
@@ -53,8 +57,13 @@ def test_traces_give_their_values(stored, trace, rtol):
             1e-6 if rtol else 0, cwd=stored)
     for kind in ("jsonl", "nisa"):
         cli("convert", f"{trace}.{kind}", "-o", f"from_{kind}.jsonl", cwd=stored)
-    text = (stored / "from_jsonl.jsonl").read_text()
-    assert text.count("\n") > 3 and text == (stored / "from_nisa.jsonl").read_text()
+    text, placed = ((stored / f"from_{kind}.jsonl").read_text() for kind in ("jsonl", "nisa"))
+    assert text.count("\n") > 3 and without_default_engines(text) == without_default_engines(placed)
+
+
+def without_default_engines(text):
+    """Where a line of JSON names no engine, a DMA has this version's; a binary trace has its writer's."""
+    return re.sub(r'"i":"dma_copy","engine":"\w+"', '"i":"dma_copy"', text)
 
 
 def test_configs_run(stored):
