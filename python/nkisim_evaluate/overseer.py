@@ -120,8 +120,7 @@ class Overseer:
             self._path(pid, arguments, place))
         return self.changed(f"os.{name}", path)
 
-    @staticmethod
-    def _path(pid, arguments, place):
+    def _path(self, pid, arguments, place):
         """What a path among the arguments names, links resolved. Raises OSError."""
         folder, at = place
         memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
@@ -140,7 +139,17 @@ class Overseer:
             return _resolved(path)
         number = None if folder is None else ctypes.c_int(arguments[folder] & 0xFFFFFFFF).value
         base = f"/proc/{pid}/cwd" if number in (None, -100) else f"/proc/{pid}/fd/{number}"
-        return _resolved(os.path.join(os.readlink(base), path))
+        return _resolved(os.path.join(self._named(base), path))
+
+    def _named(self, link):
+        """The folder that a link of /proc leads to. In a chroot the kernel tells a folder of another mount
+        namespace from the true root, under a name that is nothing here: the scratch folder is known by itself."""
+        try:
+            if os.path.samestat(os.stat(link), os.stat(self._scratch)):
+                return self._scratch
+        except OSError:
+            pass
+        return os.readlink(link)
 
     # ---- what the witness tells ------------------------------------------------------------------
     def heard(self, kind, text):
