@@ -54,9 +54,13 @@ class Architecture:
     @property
     def weights(self) -> dict[str, int]:
         """Elements of the weights by part: attention and MLP of all layers, head, embedding."""
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        mlp = 3 * self.hidden * self.inner * max(1, self.experts) + self.hidden * self.experts
-        table = self.vocabulary * self.hidden
+        return self.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary)
+
+    def weights_of(self, heads: int, kv_heads: int, inner: int, vocabulary: int) -> dict[str, int]:
+        """The same of whoever has so many heads, so much of the MLP's width and of the vocabulary."""
+        attention = self.hidden * self.head_dim * (2 * heads + 2 * kv_heads)
+        mlp = 3 * self.hidden * inner * max(1, self.experts) + self.hidden * self.experts
+        table = vocabulary * self.hidden
         return {"attention": self.layers * attention, "mlp": self.layers * mlp, "head": table,
                 "embedding": 0 if self.tied else table}
 

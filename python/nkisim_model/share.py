@@ -32,12 +32,8 @@ class Share:
     @property
     def weight_bytes(self) -> int:
         """Of all layers, head and embedding."""
-        m = self.model
-        attention = m.hidden * m.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        mlp = 3 * m.hidden * self.inner * max(1, m.experts) + m.hidden * m.experts
-        table = m.hidden * self.vocabulary
-        elements = m.layers * (attention + mlp) + table * (1 if m.tied else 2)
-        return elements * DTYPE_BYTES[self.dtype]
+        parts = self.model.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary)
+        return sum(parts.values()) * DTYPE_BYTES[self.dtype]
 
     @property
     def cache_bytes(self) -> int:

@@ -15,7 +15,7 @@ from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from ..values.hostcast import fitted
 from . import hostarrays, shards
-from .execution import races, restart
+from .execution import NEWEST, races, restart
 from .shard import taker
 from .recording import Arguments
 from .session import prepare, to_host
@@ -201,7 +201,7 @@ class _World:
         try:
             self._attempt(result)
         except Error as problem:
-            if "another engine wrote last" not in problem.message or strict.refuses(32):
+            if problem.rule != NEWEST or strict.refuses(32):
                 raise
             warnings.warn(str(problem), stacklevel=4)
             for kernel in self.kernels():
