@@ -101,7 +101,7 @@ isa::Parcel Core::send(const Operation& op) {
 // Registers may have changed since the instruction was issued.
 template <typename Fn>
 void Core::issued_registers(const Operation& op, Fn&& fn) {
-  std::vector<std::int32_t> current;
+  std::vector<std::int64_t> current;
   for (const auto& [reg, value] : op.registers) {
     current.push_back(state_->reg(reg));
     state_->set_reg(reg, value);
@@ -139,6 +139,7 @@ void Core::finish(Operation& op, Fs end) {
     release(op);
     return;
   }
+  if (isa::spec(*op.step.inst).collective.part == isa::Collective::Part::kPrepare) prepared_ = end;
   evaluate(op);
   if (op.holds_walk) dispatcher_->resume();
   if (op.number != 0) {

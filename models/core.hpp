@@ -39,6 +39,8 @@ class Core : public EngineHost {
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }
   /// Bytes of a collective that its DMA engines move from now on.
   void occupy(double bytes) { dma_->occupy(bytes); }
+  /// When the last prepare of an operation in two parts ended.
+  [[nodiscard]] Fs prepared() const { return prepared_; }
   /// A collective of this core is over. `part`: the rank's, null if it needed no other.
   void finish_collective(Operation& op, Fs end, const RankPart* part);
 
@@ -70,7 +72,7 @@ class Core : public EngineHost {
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Dma> dma_;
   std::array<std::unique_ptr<Engine>, isa::kEngineCount> engines_;
-  Fs dma_end_ = 0;
+  Fs dma_end_ = 0, prepared_ = 0;
 };
 
 }  // namespace nkisim::models

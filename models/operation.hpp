@@ -16,7 +16,7 @@ struct Operation {
   isa::Step step;
   isa::Expansion expansion;
   std::vector<Need> needs;
-  std::vector<std::pair<std::int64_t, std::int32_t>> registers;  // values its operands refer to
+  std::vector<std::pair<std::int64_t, std::int64_t>> registers;  // values its operands refer to
   isa::Engine engine = isa::Engine::kSync;
   QueueIndex queue = 0;           // where its completion is counted
   std::uint64_t number = 0;       // ... and its number there; 0 = nobody can wait for it

@@ -29,7 +29,9 @@ void Rounds::find_lookahead(const Config& config,
     const auto [table, fresh] = costs.try_emplace(program, config, *program);
     if (!fresh) continue;
     for (const isa::Inst* inst : post_.table(*program).all()) {
-      ahead_ = std::min(ahead_, Collectives::lookahead(config.collectives, kind_of(inst->op)));
+      const bool prepared = isa::spec(*inst).collective.part == isa::Collective::Part::kTrigger;
+      ahead_ =
+          std::min(ahead_, Collectives::lookahead(config.collectives, kind_of(inst->op), prepared));
       isa::Expansion expansion;
       isa::expand(*inst, program->machine(), expansion);
       for (const isa::Part& part : expansion.parts) {
@@ -171,7 +173,7 @@ void Rounds::hear(std::size_t shard, const isa::Told& told) {
   isa::Meeting& meeting = world_.meeting();
   while (!in.at_end()) {
     const isa::Post::Called called = post_.get_called(in);
-    const std::uint64_t call = world_.note(called.rank, called.core, *called.inst, called.time);
+    const std::uint64_t call = world_.note(called);
     count(called, call);
     if (meeting.known(called.rank, call) < meeting.cores() || !world_.evaluates()) continue;
     const isa::Inst& inst = meeting.inst(called.rank, call);

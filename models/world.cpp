@@ -98,21 +98,27 @@ const World::Call& World::oldest(std::int64_t each) {
   return rank(meeting_.host_of(each)).calls.front();
 }
 
-std::uint64_t World::note(std::int64_t r, std::size_t core, const isa::Inst& inst, Fs at) {
-  const std::uint64_t number = meeting_.note(r, core, inst);
-  Call& c = call(rank(r), number);
-  c.triggered = std::max(c.triggered, at);
-  arrivals_.push({at, r, number});
+std::uint64_t World::note(const isa::Post::Called& called) {
+  const std::uint64_t number = meeting_.note(called.rank, called.core, *called.inst);
+  Call& c = call(rank(called.rank), number);
+  c.triggered = std::max(c.triggered, called.time);
+  c.prepared = std::max(c.prepared, called.prepared);
+  arrivals_.push({called.time, called.rank, number});
   return number;
 }
 
 void World::trigger(Device& device, std::size_t core, Operation& op, Fs at) {
   const std::int64_t r = device.rank();
   if (rounds_ != nullptr) rounds_->check_trigger(r, at);
-  const std::uint64_t number = note(r, core, *op.step.inst, at);
+  const isa::Post::Called called{.rank = r,
+                                 .core = core,
+                                 .inst = op.step.inst,
+                                 .time = at,
+                                 .prepared = device.core(core).prepared()};
+  const std::uint64_t number = note(called);
   call(rank(r), number).operations[core] = &op;
   if (rounds_ != nullptr) {
-    rounds_->triggered({.rank = r, .core = core, .inst = op.step.inst, .time = at}, number);
+    rounds_->triggered(called, number);
   } else {
     wake_.notify(sc_core::SC_ZERO_TIME);
   }
@@ -198,7 +204,11 @@ void World::start(const Group& group, isa::Meeting::Lengths lengths,
   isa::expand(inst, meeting_.program(group.front()).machine(), expansion);
   CollectiveRequest request =
       request_of(inst, expansion.collective, meeting_.cores(), group, world_);
-  for (const std::int64_t r : group) request.triggered.push_back(oldest(r).triggered);
+  const bool split = isa::spec(inst).collective.part == isa::Collective::Part::kTrigger;
+  for (const std::int64_t r : group) {
+    request.triggered.push_back(oldest(r).triggered);
+    if (split) request.prepared.push_back(oldest(r).prepared);
+  }
   request.lengths = std::move(lengths);
   if (model_ == nullptr) {
     model_ =

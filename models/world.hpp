@@ -65,9 +65,8 @@ class World final : public sc_core::sc_module {
     [[nodiscard]] bool same(const Effect& other) const;
   };
   using Effects = std::deque<Effect>;
-  /// A core of a rank of any process calls a collective, to which it comes at `at`; the number of
-  /// the call.
-  std::uint64_t note(std::int64_t rank, std::size_t core, const isa::Inst& inst, Fs at);
+  /// A core of a rank of any process calls a collective; the number of the call.
+  std::uint64_t note(const isa::Post::Called& called);
   /// When the record goes on by what is noted; kNever: there is nothing.
   [[nodiscard]] Fs next_arrival() const {
     return arrivals_.empty() ? kNever : arrivals_.top().time;
@@ -87,7 +86,7 @@ class World final : public sc_core::sc_module {
   // What is known of a call besides what isa::Meeting knows.
   struct Call {
     std::vector<Operation*> operations;  // per core, of a device of this process
-    Fs triggered = 0;                    // by the last core
+    Fs triggered = 0, prepared = 0;      // by the last core
   };
   struct Rank {
     Device* device = nullptr;  // null: of another process, or a twin

@@ -177,6 +177,19 @@ struct Uint32 {
   }
 };
 
+// Only its bytes are computed with; as floats values are for reports.
+struct Int64 {
+  using Storage = std::int64_t;
+  static float decode(Storage s) { return static_cast<float>(s); }
+  static Storage encode(float f) {
+    constexpr float kTwo63 = 9223372036854775808.0F;
+    if (f != f) return 0;
+    if (f >= kTwo63) return std::numeric_limits<Storage>::max();
+    if (f < -kTwo63) return std::numeric_limits<Storage>::min();
+    return static_cast<Storage>(round_to_integer(f));
+  }
+};
+
 struct Bool {
   using Storage = std::uint8_t;
   static float decode(Storage s) { return s != 0 ? 1.0F : 0.0F; }
@@ -356,6 +369,7 @@ const std::array<Row, kDtypeCount>& rows() {
       row<Int32>(kInt32, "int32", "i32 s32 int", Kind::kInteger),
       row<Uint32>(kUint32, "uint32", "u32", Kind::kInteger),
       row_of_bool(),
+      row<Int64>(kInt64, "int64", "i64 s64", Kind::kInteger),
   };
   return kRows;
 }
@@ -394,7 +408,7 @@ float decode_one(Dtype dtype, const std::byte* in) {
 void encode_one(Dtype dtype, float value, std::byte* out) { encode(dtype, &value, 1, out); }
 
 float round_to(Dtype dtype, float value) {
-  std::array<std::byte, 4> stored;
+  std::array<std::byte, 8> stored;
   encode_one(dtype, value, stored.data());
   return decode_one(dtype, stored.data());
 }

@@ -33,13 +33,14 @@ enum class Dtype : std::uint8_t {
   kUint16,
   kInt32,
   kUint32,
-  kBool,  // stored as uint8, 0 or 1
+  kBool,   // stored as uint8, 0 or 1
+  kInt64,  // of scalars: loaded, stored and moved, never computed with by an engine
 };
-inline constexpr int kDtypeCount = 19;
+inline constexpr int kDtypeCount = 20;
 
 namespace detail {
 inline constexpr std::array<std::uint8_t, kDtypeCount> kSizeBytes = {4, 4, 2, 2, 1, 1, 1, 1, 1, 4,
-                                                                     4, 2, 1, 1, 2, 2, 4, 4, 1};
+                                                                     4, 2, 1, 1, 2, 2, 4, 4, 1, 8};
 }
 /// Storage bytes of one (possibly packed) element.
 [[nodiscard]] inline int size_bytes(Dtype dtype) {
@@ -66,7 +67,8 @@ void encode_one(Dtype dtype, float value, std::byte* out);
 /// `value` rounded to `dtype` and back.
 [[nodiscard]] float round_to(Dtype dtype, float value);
 
-/// Integer views for bitvec and exact integer arithmetic: element bits zero- or sign-extended.
+/// Integer views for bitvec and exact integer arithmetic: element bits zero- or sign-extended. (Of
+/// int64 the low 32 bits; ops that take it read its bytes.)
 void decode_bits(Dtype dtype, const std::byte* in, std::size_t count, std::uint32_t* out);
 void encode_bits(Dtype dtype, const std::uint32_t* in, std::size_t count, std::byte* out);
 

@@ -30,6 +30,7 @@ struct Tensor {
   std::uint8_t core = 0;  // owner of an on-chip tensor; HBM is shared
   bool written = false;   // some instruction writes it (kept by Program::append)
   bool fixed = false;     // on chip, virtual addresses: the kernel gave this address, it is final
+  bool spill = false;     // HBM: the compiler's, for tiles that left SBUF
   std::vector<std::int64_t> shape;  // elements; on chip shape[0] is the partition dimension
   std::int64_t address = 0;     // on chip: byte offset inside a partition; HBM: flat byte address
   std::uint16_t partition = 0;  // on chip: first partition
@@ -86,6 +87,16 @@ struct DynamicOffset {
   std::int64_t group = 0;            // kIndirect: as given; 0 = the engine's own (index_group)
   const DynamicOffset* next = nullptr;
 };
+
+/// index * stride, in elements: of an index of 64 bits no more than lies outside every tensor.
+[[nodiscard]] constexpr std::int64_t strided(std::int64_t index, std::int64_t stride) {
+  constexpr std::int64_t kFar = 16 * kMostElements;
+  if (index == 0 || stride == 0) return 0;
+  const bool far = index > kFar || index < -kFar ||
+                   (index > 0 ? index : -index) > kFar / (stride > 0 ? stride : -stride);
+  if (!far) return index * stride;
+  return (index > 0) == (stride > 0) ? kFar : -kFar;
+}
 
 /// One operand: which bytes, seen as which dtype, in which order.
 struct TensorRef {

@@ -29,6 +29,8 @@ void copy_elements(std::int64_t size, std::byte* out, std::int64_t out_step, con
     copy_strided<std::uint8_t>(out, out_step, in, in_step, count);
   } else if (size == 2) {
     copy_strided<std::uint16_t>(out, out_step, in, in_step, count);
+  } else if (size == 8) {
+    copy_strided<std::uint64_t>(out, out_step, in, in_step, count);
   } else {
     copy_strided<std::uint32_t>(out, out_step, in, in_step, count);
   }
@@ -267,7 +269,7 @@ EvalContext::Access EvalContext::access(const TensorRef& ref) {
       drop_all();
       continue;
     }
-    a.place.start += v * d->stride * size;
+    a.place.start += strided(v, d->stride) * size;
   }
   // A scalar address out of bounds drops the whole transfer, not only the rows outside.
   const std::int64_t from = a.place.start - a.row_base;

@@ -82,7 +82,7 @@ void fill_element(Dtype dtype, int fill, std::uint64_t place, std::byte* out) {
   const std::uint32_t h = mix(place);
   fill = kind_of(fill, h);
   if (kFloats.contains(dtype)) return encode_one(dtype, float_fill(fill, h), out);
-  std::uint32_t bits = bits_fill(fill, h, size_bytes(dtype));
+  std::uint64_t bits = bits_fill(fill, h, size_bytes(dtype));
   if (!is_integer(dtype) && fill == 0)
     bits = ~0U;  // packed and scale types: NaN where there is one
   std::memcpy(out, &bits, static_cast<std::size_t>(size_bytes(dtype)));

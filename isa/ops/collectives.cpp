@@ -69,6 +69,14 @@ constexpr std::array kToAllVParams = {
     kKnown,       flag("has_rdispls", "true: the metadata say where received blocks go (trn3)"),
     kPriority};
 #undef NKISIM_METADATA
+constexpr std::array kPrepareParams = {
+    kGroup,
+    Param{.name = "metadata_tensor",
+          .kind = ParamKind::kIn,
+          .spaces = kHbmOrSbuf,
+          .dtypes = {Dtype::kUint32},
+          .doc = "the trigger's; valid, and left alone until then"},
+    flag("has_rdispls", "the trigger's")};
 constexpr std::array kPairsParams = {
     from("srcs", kHbmOnly, "one tensor"), to("dsts", kHbmOnly, "one tensor of its shape"),
     Param{.name = "source_target_pairs",
@@ -149,6 +157,35 @@ constexpr OpSpec spec_of(const Row& row) {
   c.priority = place(op.params, "priority");
   return op;
 }
+
+// The first part of an operation: its engine goes on, and the set-up takes place beside it.
+constexpr OpSpec prepare_of(std::string_view name, std::string_view sources,
+                            Collective::Kind kind) {
+  return {
+      .name = name,
+      .doc =
+          "Sets up a collective of variable lengths ahead of its data; its trigger carries it out.",
+      .semantics = "nothing is moved; one trigger of the same group and metadata follows",
+      .cost =
+          "time of the trigger on the engine; from then on the set-up takes place beside it "
+          "(config: collectives)",
+      .sources = sources,
+      .engines = kCollectiveTriggers,
+      .params = kPrepareParams,
+      .opcode = Opcode::kPSEUDO_TRIGGER_COLLECTIVE_2,
+      .check = [](const Inst& inst, const Machine&) { check_groups(inst, 0); },
+      .expand =
+          [](const Inst& inst, const Machine&, Expansion& out) {
+            out.parts.push_back(
+                {.opcode = Opcode::kPSEUDO_TRIGGER_COLLECTIVE_2, .unit = unit_of(inst.engine)});
+          },
+      .collective = {.kind = kind, .part = Collective::Part::kPrepare},
+      .state = OpSpec::State::kAlways,
+  };
+}
+
+constexpr std::string_view kTriggerDoc =
+    "Carries out the operation that the prepare before it has set up.";
 
 using enum Collective::Kind;
 
@@ -241,6 +278,29 @@ constinit const OpSpec kSpec = spec_of({
 });
 }  // namespace all_gather_v
 
+namespace all_gather_v_prepare {
+using namespace collectives;
+extern const OpSpec kSpec;
+constinit const OpSpec kSpec = prepare_of(
+    "all_gather_v_prepare",
+    "nki.collectives.all_gather_v_prepare. Assumed: what of the set-up it does", kAllGather);
+}  // namespace all_gather_v_prepare
+
+namespace all_gather_v_trigger {
+using namespace collectives;
+extern const OpSpec kSpec;
+constinit const OpSpec kSpec = spec_of({
+    .name = "all_gather_v_trigger",
+    .doc = kTriggerDoc,
+    .semantics = "as all_gather_v",
+    .sources = "nki.collectives.all_gather_v_trigger",
+    .params = kGatherVParams,
+    .check = check<ListRules{.one = true}, counted_shapes>,
+    .combine = exchange_counted,
+    .collective = {.kind = kAllGather, .part = Collective::Part::kTrigger},
+});
+}  // namespace all_gather_v_trigger
+
 namespace all_to_all_v {
 using namespace collectives;
 extern const OpSpec kSpec;
@@ -258,6 +318,29 @@ constinit const OpSpec kSpec = spec_of({
     .collective = {.kind = kAllToAll},
 });
 }  // namespace all_to_all_v
+
+namespace all_to_all_v_prepare {
+using namespace collectives;
+extern const OpSpec kSpec;
+constinit const OpSpec kSpec = prepare_of(
+    "all_to_all_v_prepare",
+    "nki.collectives.all_to_all_v_prepare. Assumed: what of the set-up it does", kAllToAll);
+}  // namespace all_to_all_v_prepare
+
+namespace all_to_all_v_trigger {
+using namespace collectives;
+extern const OpSpec kSpec;
+constinit const OpSpec kSpec = spec_of({
+    .name = "all_to_all_v_trigger",
+    .doc = kTriggerDoc,
+    .semantics = "as all_to_all_v",
+    .sources = "nki.collectives.all_to_all_v_trigger",
+    .params = kToAllVParams,
+    .check = check<ListRules{.one = true}, counted_shapes>,
+    .combine = exchange_counted,
+    .collective = {.kind = kAllToAll, .part = Collective::Part::kTrigger},
+});
+}  // namespace all_to_all_v_trigger
 
 namespace collective_permute {
 using namespace collectives;

@@ -9,13 +9,13 @@ constexpr std::array<Param, 5> kParams = {{
     {.name = "dst",
      .kind = ParamKind::kOut,
      .spaces = kHbmOrSbuf,
-     .dtypes = kAnyDtype,
+     .dtypes = kMovedDtypes,
      .doc = "in HBM it may be scattered to through a vector_offset",
      .gather = true},
     {.name = "src",
      .kind = ParamKind::kIn,
      .spaces = kHbmOrSbuf,
-     .dtypes = kAnyDtype,
+     .dtypes = kMovedDtypes,
      .doc = "in HBM it may be gathered from through a vector_offset",
      .gather = true},
     {.name = "priority", .kind = ParamKind::kInt, .optional = true, .doc = kPriorityDoc},
@@ -51,6 +51,11 @@ void check(const Inst& inst, const Machine& machine) {
     fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
          "the dtype of src, " + std::string(name(src.dtype)) + " (MX types cannot be cast),");
   }
+  const bool wide = src.dtype == Dtype::kInt64 || dst.dtype == Dtype::kInt64;
+  if (wide && !(kScalars.contains(src.dtype) && kScalars.contains(dst.dtype))) {
+    fail(Rule::dtypes_differ, "dst", std::string(name(dst.dtype)),
+         "int32 or int64 of and into int64, src being " + std::string(name(src.dtype)) + ",");
+  }
   check_dge(request_of(inst), inst.engine, machine);
   check_priority(inst, kPriority, machine);
 }
@@ -72,7 +77,8 @@ const OpSpec kSpec = {
     .name = "dma_copy",
     .doc = "Copies between HBM and SBUF with the DMA engines, casting, gathering or scattering.",
     .semantics =
-        "dst.flat[i] = cast(src.flat[i]): bytes where the dtypes agree, else through FP32; "
+        "dst.flat[i] = cast(src.flat[i]): bytes where the dtypes agree, int32 and int64 exactly "
+        "and saturating, else through FP32; "
         "gather: dst[r,:] = src[index[r],:]; scatter: dst[index[r],:] = src[r,:], in row order",
     .cost =
         "trigger on the engine, then descriptors over up to 16 DMA engines (config: dma); hwdge "

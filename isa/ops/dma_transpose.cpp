@@ -170,6 +170,19 @@ void check(const Inst& inst, const Machine& machine) {
   }
 }
 
+// Since SDK 2.33.1 the device halts where a group of 16 indices is valid in part; before, it hangs.
+void check_groups_of_16(const TensorRef& src, const std::vector<bool>& dropped) {
+  constexpr std::size_t kGroup = 16;
+  if (gathered(src) == nullptr) return;
+  for (std::size_t i = 0; i < dropped.size(); ++i) {
+    const std::size_t first = i / kGroup * kGroup;
+    if (dropped[i] == dropped[first]) continue;
+    fail(Rule::gather_transpose_groups, "index " + std::to_string(dropped[i] ? i : first),
+         "skipped and index " + std::to_string(dropped[i] ? first : i) + " is not",
+         "groups of 16 indices that are all valid or all skipped");
+  }
+}
+
 // All supported permutations swap the first and the last axis and keep those between.
 void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
@@ -179,6 +192,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const std::int64_t middle = src.elements() / (first * last);
   const Tile<std::byte> in = ctx.load_raw(src);
   const std::vector<bool> dropped = ctx.skipped_rows();
+  check_groups_of_16(src, dropped);
   const Tile<std::byte> out = ctx.make<std::byte>(dst.rows(), dst.columns() * size);
   const Tile<std::uint8_t> keep = ctx.make<std::uint8_t>(dst.rows(), dst.columns());
   const std::int64_t per_row =
@@ -228,7 +242,8 @@ const OpSpec kSpec = {
         "as dma_copy at up to 90 % (HBM to SBUF) or 50 % (SBUF to SBUF) of its rate on trn2 "
         "(config: dma)",
     .sources =
-        "nki.isa.dma_transpose; trainium2_arch DMA transpose; nki dge guide (dge_mode none for "
+        "nki.isa.dma_transpose; trainium2_arch DMA transpose; release notes of SDK "
+        "2.33.1 (groups of 16 indices); nki dge guide (dge_mode none for "
         "direct transposes). Assumed: the mode chosen for unknown, 1-byte dtypes are refused",
     .engines = kDmaTriggers,
     .params = kParams,

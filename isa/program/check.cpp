@@ -64,6 +64,9 @@ void check_indices(const Param& param, const TensorRef& ref, const Program& prog
     const Tensor& tensor = program.tensor(*d->index);
     const std::string operand = "index of " + std::string(param.name);
     check_bounds(operand, *d->index, tensor);
+    if (d->index->dtype == Dtype::kInt64) {
+      fail(Rule::operand_dtype, operand, "int64", "int32 (of 64 bits: scalar_load)");
+    }
     if (d->index->on_chip() && tensor.core != core) {
       fail(Rule::operand_core, operand, "on core " + std::to_string(tensor.core),
            "a tensor of core " + std::to_string(core));

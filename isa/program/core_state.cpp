@@ -4,12 +4,12 @@
 
 namespace nkisim::isa {
 
-std::int32_t CoreState::reg(std::int64_t id) const {
+std::int64_t CoreState::reg(std::int64_t id) const {
   const auto i = static_cast<std::size_t>(id);
   return i < registers.size() ? registers[i] : 0;
 }
 
-void CoreState::set_reg(std::int64_t id, std::int32_t value) {
+void CoreState::set_reg(std::int64_t id, std::int64_t value) {
   const auto i = static_cast<std::size_t>(id);
   if (i >= registers.size()) registers.resize(i + 1);
   if (i >= registers_set.size()) registers_set.resize(i + 1);

@@ -14,7 +14,8 @@ namespace nkisim::isa {
 
 /// What a core remembers between instructions besides SBUF and PSUM.
 struct CoreState {
-  std::vector<std::int32_t> registers;  // sequencer registers, grown on demand
+  std::vector<std::int64_t> registers;  // sequencer registers, grown on demand; of 32 bits but for
+                                        // what scalar_load and scalar_alu put there
   std::vector<bool> registers_set;      // which of them the program has set
   bool checks_registers = false;        // use of one never set is an error (isa/program/walker.cpp)
   int rank = 0;                         // of its rank in the world
@@ -32,8 +33,8 @@ struct CoreState {
   // Lanes of the reduce registers that hold an undefined value, and where the last one came from.
   std::bitset<kPartitions> vector_undefined, scalar_undefined;
   std::uint32_t undefined_origin = 0;
-  [[nodiscard]] std::int32_t reg(std::int64_t id) const;
-  void set_reg(std::int64_t id, std::int32_t value);
+  [[nodiscard]] std::int64_t reg(std::int64_t id) const;
+  void set_reg(std::int64_t id, std::int64_t value);
   [[nodiscard]] bool is_set(std::int64_t id) const;
   /// Register `id` holds whatever it held: the program may not use it before it sets it.
   void unset_reg(std::int64_t id);

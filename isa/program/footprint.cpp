@@ -76,7 +76,7 @@ void find_footprint(const TensorRef& ref, const Program& program, const CoreStat
       whole_tensor(f, tensor, ref);
       return;
     }
-    start += state.reg(d->reg) * d->stride * element;
+    start += strided(state.reg(d->reg), d->stride) * element;
   }
   f.first = start + ref.pattern->first * element;
   f.last = start + (ref.pattern->last + 1) * element;

@@ -63,6 +63,12 @@ inline constexpr Dtypes kPackedDtypes = {Dtype::kFloat8E5m2X4, Dtype::kFloat8E4m
 /// Anything whose bytes can be moved.
 inline constexpr Dtypes kAnyDtype = kComputeDtypes | kPackedDtypes | Dtypes{Dtype::kFloat8E8m0fnu};
 
+/// What DMAs move: that, and scalars of 64 bits.
+inline constexpr Dtypes kMovedDtypes = kAnyDtype | Dtypes{Dtype::kInt64};
+
+/// Of scalars of the device (nki.isa.NkiScalar).
+inline constexpr Dtypes kScalars = {Dtype::kInt32, Dtype::kInt64};
+
 inline constexpr int kScaleRows = 4;  // of MX scales, per quadrant of 32 data partitions
 
 /// One parameter, named as in nki.isa.
@@ -98,7 +104,10 @@ struct Collective {
     kAllToAll,
     kPermute  // round a ring, or between the pairs that the program names
   };
+  /// Of an operation in two parts (NKI 0.7): the first sets it up ahead of its data.
+  enum class Part : std::uint8_t { kWhole, kPrepare, kTrigger };
   Kind kind = Kind::kNone;
+  Part part = Part::kWhole;
   bool pairs = false;         // its groups are pairs (source, target)
   bool same_for_all = false;  // of equal operands every rank of a group gets equal results
   bool in_sequence = false;   // the device takes groups of more than two ranks in sequence only

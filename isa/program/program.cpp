@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "isa/program/check.hpp"
+#include "isa/program/split.hpp"
 
 namespace nkisim::isa {
 namespace {
@@ -233,6 +234,7 @@ void Program::track_use(const OpSpec& op, const Inst& inst) {
   for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
     if (write) tensors_[ref.tensor].written = true;
   });
+  splits_ |= op.collective.part != Collective::Part::kWhole;
   if (op.control != Control::kNone) {
     control_flow_.push_back(insts_.size());
     return;
@@ -335,6 +337,7 @@ void Program::finish() const {
       throw e;
     }
   }
+  if (splits_) check_splits(*this);
 }
 
 void Program::locate(Error& error) const {

@@ -131,13 +131,14 @@ class Program {
   /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
   void locate(Error& error) const;
 
-  /// The minor number of the SDK release, 2.28 to 2.32, whose values instructions have where
+  /// The minor number of the SDK release, 2.28 to 2.33, whose values instructions have where
   /// AWS's documents say that a release changed them; see isa/ops/quantize_mx.cpp.
   void set_sdk(int minor) { sdk_ = minor; }
   [[nodiscard]] int sdk() const { return sdk_; }
-  static constexpr int kOldestSdk = 28, kNewestSdk = 32;
+  static constexpr int kOldestSdk = 28, kNewestSdk = 33;
 
-  /// To be called once after the last instruction: throws Error if a loop or branch is still open.
+  /// To be called once after the last instruction: throws Error if a loop or branch is still open,
+  /// or a collective in two parts is not (isa/program/split.hpp).
   void finish() const;
 
   /// Whether a matmul may accumulate onto what another engine wrote to PSUM, on generations where
@@ -171,6 +172,7 @@ class Program {
   // Per core and engine (kAny too): instructions other than control flow.
   std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;
   std::vector<std::size_t> control_flow_;
+  bool splits_ = false;  // it has a collective in two parts
   std::uint64_t edits_ = 0;
   int cores_ = 1, ranks_ = 1;
   bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;

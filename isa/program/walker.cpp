@@ -23,8 +23,16 @@ bool compares(std::int64_t how, std::int64_t a, std::int64_t b) {
   }
 }
 
+// What a sequencer compares: 32 bits.
+std::int64_t compared(std::string_view what, std::int64_t value) {
+  if (value == static_cast<std::int32_t>(value)) return value;
+  fail(Rule::integer_range, what, std::to_string(value),
+       "an integer of 32 bits (sequencers do not compare 64)");
+}
+
 std::int64_t value_of(const Arg& arg, const CoreState& state) {
-  return arg.kind == Arg::Kind::kRegister ? state.reg(arg.integer) : arg.integer;
+  if (arg.kind != Arg::Kind::kRegister) return arg.integer;
+  return compared("register " + std::to_string(arg.integer), state.reg(arg.integer));
 }
 
 }  // namespace
@@ -67,7 +75,7 @@ std::size_t Walker::after_control(std::size_t i) {
   if (c == Control::kLoopBegin) {
     const std::int64_t start = value_of(inst.arg(1), state_);
     const std::int64_t stop = value_of(inst.arg(2), state_);
-    state_.set_reg(inst.arg(0).integer, static_cast<std::int32_t>(start));
+    state_.set_reg(inst.arg(0).integer, start);
     if (start >= stop) return match(i) + 1;
     loops_.push_back({i, stop});
     return i + 1;
@@ -76,7 +84,7 @@ std::size_t Walker::after_control(std::size_t i) {
     const Inst& begin = program_.insts()[match(i)];
     const std::int64_t reg = begin.arg(0).integer;
     const std::int64_t next = state_.reg(reg) + begin.integer(3, 1);
-    state_.set_reg(reg, static_cast<std::int32_t>(next));
+    state_.set_reg(reg, compared("the loop's register", next));
     if (next < loops_.back().stop) return loops_.back().begin + 1;
     loops_.pop_back();
     return i + 1;
@@ -94,9 +102,10 @@ std::size_t Walker::after_control(std::size_t i) {
   return i + 1;
 }
 
-void Walker::check(const Inst& inst) const {
+template <typename Fn>
+auto Walker::locating(const Inst& inst, Fn&& fn) const {
   try {
-    check_registers(inst, state_);
+    return fn();
   } catch (Error& e) {
     e.at(spec(inst).name, inst.loc);
     program_.locate(e);
@@ -110,9 +119,9 @@ std::optional<Step> Walker::next() {
   if (at_ >= insts.size()) return std::nullopt;
   const Inst& inst = insts[at_];
   const OpSpec& op = spec(inst);
-  if (state_.checks_registers) check(inst);
+  if (state_.checks_registers) locating(inst, [&] { check_registers(inst, state_); });
   must_execute_ = op.loads_register || op.on_sequencer;
-  at_ = op.control == Control::kNone ? at_ + 1 : after_control(at_);
+  at_ = op.control == Control::kNone ? at_ + 1 : locating(inst, [&] { return after_control(at_); });
   return Step{&inst, sequence_++};
 }
 

@@ -37,7 +37,9 @@ class Walker {
     std::int64_t stop = 0;
   };
   std::size_t after_control(std::size_t i);
-  void check(const Inst& inst) const;
+  /// fn(), whose errors are of `inst`.
+  template <typename Fn>
+  auto locating(const Inst& inst, Fn&& fn) const;
   void find_blocks();
   [[nodiscard]] std::size_t match(std::size_t control);
 

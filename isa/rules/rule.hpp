@@ -43,7 +43,8 @@ struct RuleInfo {
   std::string_view says = {};  // examples of how messages read, one a line
   ErrorCode code = ErrorCode::kBadInput;
   Level normal = Level::kError, strict = normal;
-  int from = 0;  // SDK 2.from is the first whose documents have it; 0: all
+  bool unread = false;  // on where somebody asks for what is left unread (RulePolicy)
+  int from = 0;         // SDK 2.from is the first whose documents have it; 0: all
   std::string_view cause = {}, cure = {};  // empty: those of its kind
 };
 

@@ -133,6 +133,7 @@ void Post::tell(const Called& called) {
   all_.put(static_cast<std::uint32_t>(called.core));
   all_.put(table(*programs_.at(static_cast<std::size_t>(called.rank))).number(*called.inst));
   all_.put(called.time);
+  all_.put(called.prepared);
 }
 
 Post::Called Post::get_called(WordReader& in) const {
@@ -140,6 +141,7 @@ Post::Called Post::get_called(WordReader& in) const {
   const CollectiveTable& known = table(*programs_.at(static_cast<std::size_t>(called.rank)));
   called.inst = &known.inst(in.get<std::uint32_t>());
   called.time = in.get<std::int64_t>();
+  called.prepared = in.get<std::int64_t>();
   return called;
 }
 

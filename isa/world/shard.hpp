@@ -125,6 +125,7 @@ class Post {
     std::size_t core = 0;
     const Inst* inst = nullptr;
     std::int64_t time = 0;
+    std::int64_t prepared = 0;  // when the prepare of an operation in two parts ended
   };
   /// What a rank sends in a call.
   struct Sent {

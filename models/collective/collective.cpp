@@ -76,10 +76,12 @@ Collectives::Collectives(const Collectives& other)
 Collectives::~Collectives() = default;
 
 // start_rank() lets a rank wait for the trigger delay, begin() a group or pair for its last rank,
-// and what comes first then is the handshake, or what begin() leaves of it. An operation that
+// and what comes first then is the handshake, or what begin() leaves of it
+// (nothing of one that was prepared). An operation that
 // starts because another one made way for it waits for that one's end on the rank that both have.
-Fs Collectives::lookahead(const CollectiveConfig& config, CollectiveKind kind) {
-  const bool group = kind != CollectiveKind::kBarrier && kind != CollectiveKind::kPermute;
+Fs Collectives::lookahead(const CollectiveConfig& config, CollectiveKind kind, bool prepared) {
+  const bool group =
+      kind != CollectiveKind::kBarrier && kind != CollectiveKind::kPermute && !prepared;
   if (!group) return config.trigger_delay;
   const auto handshake = static_cast<double>(config.handshake);
   const auto left = static_cast<Fs>(handshake * (1 - config.handshake_overlap));
@@ -218,6 +220,7 @@ void Collectives::begin(Operation& op, int number) {
     handshake = static_cast<Fs>(static_cast<double>(handshake) *
                                 (1 - config_.collectives.handshake_overlap));
   }
+  if (!op.request.prepared.empty()) set_up(op, leg);
   for (const int p : leg.positions) {
     RankTiming& r = at(op.timing.ranks, p);
     if (leg.ready < r.ready) continue;
@@ -225,6 +228,17 @@ void Collectives::begin(Operation& op, int number) {
     r.waited_for = r.start < leg.ready ? at(op.request.ranks, last) : -1;
   }
   schedule(op, number);
+}
+
+// What is left of the handshake of an operation in two parts, whose first began it.
+void Collectives::set_up(const Operation& op, Leg& leg) const {
+  Fs begun = 0;
+  for (const int p : leg.positions) begun = std::max(begun, at(op.request.prepared, p));
+  Fs& left = leg.items.front().latency;
+  const Fs share = static_cast<Fs>(static_cast<double>(config_.collectives.handshake) *
+                                   config_.collectives.prepare_share);
+  const Fs done = leg.ready - begun - config_.collectives.trigger_delay;
+  left = std::max<Fs>(0, left - std::clamp<Fs>(done, 0, share));
 }
 
 void Collectives::schedule(Operation& op, int number) {

@@ -40,7 +40,8 @@ class Collectives {
   /// So long after its own trigger at least, no rank sees anything of an operation, nor does
   /// another operation of what it moves; and, of all but permutes, so long after the last trigger
   /// of the group. A permute's pairs need each other alone: early ones begin at the last trigger.
-  [[nodiscard]] static Fs lookahead(const CollectiveConfig& config, CollectiveKind kind);
+  [[nodiscard]] static Fs lookahead(const CollectiveConfig& config, CollectiveKind kind,
+                                    bool prepared = false);
   /// Begins an operation whose last rank has triggered it at or before `now`.
   Id start(CollectiveRequest request, Fs now);
   /// When to call advance() next, if nothing is started before; kNever if nothing is under way.
@@ -93,6 +94,7 @@ class Collectives {
   void add_pair_leg(Operation& op, int source, int target) const;
   void start_rank(Operation& op, int position, Fs previous_end);
   void begin(Operation& op, int leg);
+  void set_up(const Operation& op, Leg& leg) const;
   void schedule(Operation& op, int leg);
   void step(const Event& event);
   void flowed(const Flows::Ended& ended);

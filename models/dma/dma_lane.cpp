@@ -9,6 +9,7 @@ void LaneLoad::add(const PacketRun& run) {
   runs.push_back(run);
   packets += run.count;
   bytes += run.count * run.bytes;
+  largest = std::max(largest, run.bytes);
   work += run.count * run.interval;
 }
 
@@ -68,19 +69,43 @@ Fs DmaLane::next_ready(Fs after) const {
   return ready;
 }
 
-// Next queue after the one served last whose head is ready.
+// The queue served last if its turn is not over, else the next one after it whose head is ready.
 DmaLane::Queue* DmaLane::pick(Fs at) {
   Queue* lowest = nullptr;
   for (Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > at) continue;
+    const Active& a = q.items.front();
+    if (q.index == last_ && turn_ > 0 &&
+        turn_ + a.item.load->runs[a.run].bytes <= config_.turn_bytes) {
+      return &q;
+    }
     if (q.index > last_) {
       lowest = &q;
       break;
     }
     if (lowest == nullptr) lowest = &q;
   }
-  last_ = lowest->index;
+  serve(lowest->index);
   return lowest;
+}
+
+// Its turn begins, unless it goes on because no other queue is ready.
+void DmaLane::serve(QueueIndex queue) {
+  if (last_ != queue) turn_ = 0;
+  last_ = queue;
+}
+
+// Packets of the current run in a whole turn of its queue.
+std::int64_t DmaLane::turn_of(const Active& a) const {
+  return std::max<std::int64_t>(1, config_.turn_bytes / a.item.load->runs[a.run].bytes);
+}
+
+// Turns that each other queue certainly has before the queue's first share is done.
+std::int64_t DmaLane::turns_of_others(const Queue& queue) const {
+  const Active& a = queue.items.front();
+  const std::int64_t most = std::max(config_.turn_bytes, a.item.load->largest);
+  const std::int64_t now = queue.index == last_ ? std::max<std::int64_t>(0, most - turn_) : most;
+  return a.bytes <= now ? 0 : (a.bytes - now + most - 1) / most;
 }
 
 // Which queue has work, where there is only one.
@@ -127,13 +152,14 @@ void DmaLane::take(Active& a, std::int64_t packets) {
   a.total -= packets;
   a.work -= packets * run.interval;
   a.bytes -= packets * run.bytes;
+  turn_ += packets * run.bytes;
   if (a.packet == run.count) {
     a.packet = 0;
     ++a.run;
   }
 }
 
-// One packet of `queue`, or as many as certainly follow each other before `limit`. With `sole`, no
+// One packet of `queue`, or as many as certainly follow each other until `limit`. With `sole`, no
 // other queue has work.
 void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done) {
   Active& a = queue.items.front();
@@ -149,18 +175,10 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
     const PacketRun& run = load.runs[a.run];
     const bool is_semaphore = a.run + 1 == load.runs.size();
     std::int64_t packets = 1;
-    if (alone && sink_ == nullptr) {
-      // Starts up to `limit`, but before another queue's head is ready.
-      const Fs until = sole ? limit : std::min(limit, next_ready(start) - 1);
-      const std::int64_t left = run.count - a.packet;
-      Fs extra = a.cold ? load.cold : 0;
-      if (!is_semaphore && left > 1) extra += stall_ahead(a, left);
-      if (start + (left - 1) * run.interval + extra <= until) {
-        packets = left;
-      } else if (!a.cold) {
-        const Fs span = until - start - extra;
-        packets = std::clamp<std::int64_t>(span / std::max<Fs>(run.interval, 1) + 1, 1, left);
-      }
+    if (sink_ == nullptr && alone) {
+      packets = until(a, sole ? limit : std::min(limit, next_ready(start) - 1));
+    } else if (sink_ == nullptr && !is_semaphore) {
+      packets = rest_of_turn(a, limit - start);
     }
     Fs extra = 0;
     if (!is_semaphore) extra = stall(a, packets);
@@ -205,14 +223,39 @@ bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
     const PacketRun& last = load.runs[load.runs.size() - 2];
     a.payload_end = end - last.interval + last.duration;
   }
+  turn_ += a.bytes;
   finish(queue, {a.item.transfer, queue.index, free_, a.payload_end, end}, done);
   stalled_ = stalled;
   free_ = end + semaphore.interval;
   return true;
 }
 
+// Packets of the current run that start at free_ and later, the last of them not after `limit`; at
+// least one.
+std::int64_t DmaLane::until(const Active& a, Fs limit) const {
+  const LaneLoad& load = *a.item.load;
+  const PacketRun& run = load.runs[a.run];
+  const std::int64_t left = run.count - a.packet;
+  Fs extra = a.cold ? load.cold : 0;
+  if (a.run + 1 < load.runs.size() && left > 1) extra += stall_ahead(a, left);
+  if (free_ + (left - 1) * run.interval + extra <= limit) return left;
+  if (a.cold) return 1;
+  const Fs span = limit - free_ - extra;
+  return std::clamp<std::int64_t>(span / std::max<Fs>(run.interval, 1) + 1, 1, left);
+}
+
+// Packets that go on with the turn at hand, the last of which starts within `span`.
+std::int64_t DmaLane::rest_of_turn(const Active& a, Fs span) const {
+  const PacketRun& run = a.item.load->runs[a.run];
+  if (a.cold || run.bytes >= config_.turn_bytes) return 1;
+  std::int64_t packets = std::min(run.count - a.packet, (config_.turn_bytes - turn_) / run.bytes);
+  const Fs stalls = packets > 1 ? stall_ahead(a, packets) : 0;
+  packets = std::min(packets, (span - stalls) / std::max<Fs>(run.interval, 1) + 1);
+  return std::max<std::int64_t>(1, packets);
+}
+
 // Whole rounds over all ready queues, leaving at least one packet of every current run. False if
-// fewer than two rounds fit.
+// fewer than two rounds fit, or a turn has begun.
 bool DmaLane::rounds(Fs limit) {
   if (sink_ != nullptr) return false;
   std::int64_t fit = std::numeric_limits<std::int64_t>::max();
@@ -222,8 +265,10 @@ bool DmaLane::rounds(Fs limit) {
     if (q.items.empty() || q.items.front().item.ready > free_) continue;
     const Active& a = q.items.front();
     if (a.first == kNever || a.cold) return false;
-    fit = std::min(fit, a.item.load->runs[a.run].count - a.packet - 1);
-    length += a.item.load->runs[a.run].interval;
+    const PacketRun& run = a.item.load->runs[a.run];
+    if (q.index == last_ && turn_ + run.bytes <= config_.turn_bytes) return false;
+    fit = std::min(fit, (run.count - a.packet - 1) / turn_of(a));
+    length += turn_of(a) * run.interval;
     ++ready;
   }
   if (ready < 2) return false;
@@ -232,19 +277,26 @@ bool DmaLane::rounds(Fs limit) {
   if (fit < 2) return false;
   for (const Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > free_) continue;
-    stalls += stall_ahead(q.items.front(), fit);
+    stalls += stall_ahead(q.items.front(), fit * turn_of(q.items.front()));
   }
   fit = std::min(fit, (window - stalls) / std::max<Fs>(length, 1));
   if (fit < 2) return false;
   const Fs begin = free_;
   Fs extra = 0;
+  QueueIndex highest = 0,
+             before = kNoQueue;  // of those served; up to the one served last until now
   for (Queue& q : queues_) {
     if (q.items.empty() || q.items.front().item.ready > begin) continue;
+    highest = q.index;
+    if (q.index <= last_) before = q.index;
     Active& a = q.items.front();
-    extra += stall(a, fit) + contention(a, begin, fit, fit * length);
-    take(a, fit);
+    const std::int64_t packets = fit * turn_of(a);
+    extra += stall(a, packets) + contention(a, begin, packets, fit * length);
+    take(a, packets);
   }
   free_ = begin + fit * length + extra;
+  last_ = before == kNoQueue ? highest : before;
+  turn_ = config_.turn_bytes;
   return true;
 }
 
@@ -257,7 +309,7 @@ void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
     const bool was_idle = at - free_ > config_.cold_idle;
     free_ = at;
     if (only) {
-      last_ = queue->index;
+      serve(queue->index);
     } else {
       if (rounds(now)) continue;
       queue = pick(at);
@@ -296,11 +348,12 @@ Fs DmaLane::next() const {
     const Active& a = q.items.front();
     Fs finish = at + a.work - a.item.load->runs.back().interval;
     finish += certain_stall(a);
+    const std::int64_t turns = turns_of_others(q);
     for (const Queue& other : queues_) {
       if (&other == &q || other.items.empty() || other.items.front().item.ready > at) continue;
       const Active& o = other.items.front();
-      finish += std::min(o.work, (a.total - 1) * std::min(o.item.load->runs[o.run].interval,
-                                                          o.item.load->runs.back().interval));
+      finish += std::min(o.work, turns * std::min(o.item.load->runs[o.run].interval,
+                                                  o.item.load->runs.back().interval));
     }
     best = std::min(best, finish);
   }

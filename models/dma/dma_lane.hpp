@@ -1,4 +1,5 @@
-// One DMA engine: packets of several queues, in order within a queue, round robin between them.
+// One DMA engine: packets of several queues, in order within a queue, in turns of so many bytes
+// between them.
 #pragma once
 
 #include <vector>
@@ -29,6 +30,7 @@ struct LaneLoad {
   std::vector<PacketRun> runs;
   // Sums over `runs`.
   std::int64_t packets = 0, bytes = 0;
+  std::int64_t largest = 0;  // packet
   Fs work = 0;
   void add(const PacketRun& run);
 };
@@ -103,6 +105,11 @@ class DmaLane {
   bool whole(Queue& queue, Fs limit, std::vector<LaneDone>& done);
   bool rounds(Fs limit);
   void take(Active& a, std::int64_t packets);
+  [[nodiscard]] std::int64_t until(const Active& a, Fs limit) const;
+  [[nodiscard]] std::int64_t rest_of_turn(const Active& a, Fs span) const;
+  void serve(QueueIndex queue);
+  [[nodiscard]] std::int64_t turn_of(const Active& a) const;
+  [[nodiscard]] std::int64_t turns_of_others(const Queue& queue) const;
   [[nodiscard]] Fs whole_quanta(double stalled) const;
   [[nodiscard]] Fs stall_ahead(const Active& a, std::int64_t packets) const;
   Fs stall(const Active& a, std::int64_t packets);
@@ -111,10 +118,11 @@ class DmaLane {
   const DmaConfig& config_;
   Hbm* hbm_;
   std::vector<Queue> queues_;
-  int busy_ = 0;         // queues with work
-  QueueIndex last_ = 0;  // queue served last
-  Fs free_ = 0;          // engine may start its next packet
-  double stalled_ = 0;   // HBM stall collected, below one quantum
+  int busy_ = 0;           // queues with work
+  QueueIndex last_ = 0;    // queue served last
+  std::int64_t turn_ = 0;  // bytes of its turn so far
+  Fs free_ = 0;            // engine may start its next packet
+  double stalled_ = 0;     // HBM stall collected, below one quantum
   std::vector<PacketTime>* sink_ = nullptr;
 };
 

@@ -115,6 +115,8 @@ std::string_view descr_of(Dtype dtype) {
       return "<i4";
     case Dtype::kUint32:
       return "<u4";
+    case Dtype::kInt64:
+      return "<i8";
     case Dtype::kBool:
       return "|b1";
     case Dtype::kFloat4E2m1fnX4:
@@ -171,6 +173,8 @@ Range range_of(Dtype dtype) {
       return {-2147483648.0, 2147483647.0};
     case Dtype::kUint32:
       return {0, 4294967295.0};
+    case Dtype::kInt64:  // the largest double below 2^63
+      return {-0x1p63, 0x1.fffffffffffffp62};
     default:
       return {0, 1};
   }

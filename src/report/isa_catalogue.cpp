@@ -80,6 +80,7 @@ std::string engines_text(const OpSpec& op, std::optional<Generation> generation)
 std::string dtypes_text(isa::Dtypes dtypes) {
   const auto names = dtype_names(dtypes);
   if (names == dtype_names(isa::kAnyDtype)) return "any dtype";
+  if (names == dtype_names(isa::kMovedDtypes)) return "any dtype, int64 too";
   if (names == dtype_names(isa::kComputeDtypes)) return "any compute dtype";
   return join(names, ", ");
 }

@@ -151,6 +151,10 @@ std::string format_tensor(const TraceFile& trace, std::uint32_t id,
   if (placed || (known && t.address != 0)) w.integer("address", t.address);
   if (t.partition != 0) w.integer("partition", t.partition);
   if (t.core != 0) w.integer("core", t.core);
+  if (t.spill) {
+    w.begin("spill");
+    out += "true";
+  }
   const bool counts = on_chip && trace.program->virtual_addresses();  // to the compiler, at a loop
   if (counts && t.born != 0 && !trace.program->control_flow().empty()) w.integer("born", t.born);
   if (t.file != 0)

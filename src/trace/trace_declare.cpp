@@ -224,6 +224,10 @@ isa::Tensor read_tensor_fields(const std::string& what, Json json, TraceFile& tr
          "HBM");
   }
   t.fixed = on_chip && trace.open && json.find("address").has_value();
+  t.spill = bool_member(what, json, "spill");
+  if (t.spill && (on_chip || t.role != isa::TensorRole::kInternal)) {
+    fail(Rule::trace_tensor, what + ".spill", "true", "an internal tensor in HBM");
+  }
   const auto so_far = static_cast<std::int64_t>(trace.program->insts().size());
   t.born = static_cast<std::uint32_t>(
       int_member(what, json, "born", 0, std::numeric_limits<std::uint32_t>::max(), so_far));
@@ -325,7 +329,7 @@ void read_tensor(Json json, TraceFile& trace) {
   const std::string what = "tensor " + tensor_name;
   check_keys(what, json,
              {"name", "space", "dtype", "shape", "role", "address", "partition", "core", "born",
-              "loc", "data"});
+              "spill", "loc", "data"});
   const std::uint32_t id = trace.program->add_tensor(read_tensor_fields(what, json, trace));
   if (const auto data = json.find("data")) {
     const isa::Tensor& t = trace.program->tensor(id);

@@ -49,7 +49,9 @@ TEST_CASE("operations between ranks say what they are") {
   for (const OpSpec* op : op_table()) {
     INFO(op->name);
     const Collective& c = op->collective;
-    REQUIRE((op->combine != nullptr) == (c.kind != Collective::Kind::kNone));
+    const bool prepares = c.part == Collective::Part::kPrepare;
+    REQUIRE((op->combine != nullptr) == (c.kind != Collective::Kind::kNone && !prepares));
+    CHECK((c.part == Collective::Part::kWhole) == (op->name.find("_v_") == std::string::npos));
     if (op->combine == nullptr) continue;
     ++found;
     const auto kind = [&](int param) { return op->params[static_cast<std::size_t>(param)].kind; };
@@ -57,7 +59,7 @@ TEST_CASE("operations between ranks say what they are") {
     CHECK(kind(c.dsts) == ParamKind::kOutList);
     CHECK(kind(c.groups) == ParamKind::kGroups);
     CHECK(c.priority == static_cast<int>(op->params.size()) - 1);
-    CHECK(c.counts() == (op->name.back() == 'v'));
+    CHECK(c.counts() == ((std::string(op->name) + '_').find("_v_") != std::string::npos));
     CHECK(c.pairs == (param_index(*op, "source_target_pairs") >= 0));
     CHECK(c.reduce == param_index(*op, "op"));
     CHECK(c.dim == param_index(*op, "collective_dim"));
@@ -65,7 +67,7 @@ TEST_CASE("operations between ranks say what they are") {
     CHECK(c.displs == param_index(*op, "has_rdispls"));
     CHECK(c.known == param_index(*op, "recv_counts_known"));
   }
-  CHECK(found == 9);
+  CHECK(found == 11);
 }
 
 TEST_CASE("facts of an instruction fit its parameters") {

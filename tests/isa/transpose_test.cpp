@@ -154,7 +154,8 @@ TEST_CASE("dma_transpose gathers rows down the columns of its index") {
   b.set_words(h, iota<std::uint16_t>(1200));
   std::vector<std::uint32_t> index(256);
   for (std::uint32_t i = 0; i < 256; ++i) index[i] = (i * 37) % 300;
-  index[9 * 2 + 1] = 300;  // flat position 128 + 9: out of range, skipped
+  // Flat positions 128 to 143, a whole group of 16: out of range, skipped.
+  for (std::uint32_t i = 0; i < 16; ++i) index[i * 2 + 1] = 300;
   b.set_words(idx, index);
   b.set_words(s, std::vector<std::uint16_t>(1024, 9999));
   b.run();
@@ -165,6 +166,9 @@ TEST_CASE("dma_transpose gathers rows down the columns of its index") {
       CHECK(got[c * 256 + i] == (row == 300 ? 9999 : row * 4 + c));
     }
   }
+  index[9 * 2 + 1] = 0;  // flat position 137: the group is valid in part
+  b.set_words(idx, index);
+  CHECK_THAT(PB::error_of([&] { b.run(); }), Contains("index 128 is skipped and index 137 is not"));
 }
 
 TEST_CASE("dma_transpose refuses what the documents forbid") {

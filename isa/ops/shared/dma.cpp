@@ -1,6 +1,8 @@
 #include "isa/ops/shared/dma.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <numeric>
 
 namespace nkisim::isa {
@@ -164,6 +166,25 @@ void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vect
   ctx.store_raw_where(dst, raw, keep);
 }
 
+// Between int32 and int64, into `dtype`.
+static void cast_integers(const std::byte* in, std::size_t count, Dtype dtype, std::byte* out) {
+  using Narrow = std::numeric_limits<std::int32_t>;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int32_t narrow = 0;
+    std::int64_t wide = 0;
+    if (dtype == Dtype::kInt64) {
+      std::memcpy(&narrow, in + i * sizeof narrow, sizeof narrow);
+      wide = narrow;
+      std::memcpy(out + i * sizeof wide, &wide, sizeof wide);
+    } else {
+      std::memcpy(&wide, in + i * sizeof wide, sizeof wide);
+      narrow =
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(wide, Narrow::min(), Narrow::max()));
+      std::memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);
+    }
+  }
+}
+
 void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext& ctx) {
   ctx.set_skip_out_of_bounds(skip);
   if (src.dtype == dst.dtype) {
@@ -173,11 +194,17 @@ void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext
     dma_store(dst, raw, dropped, ctx);
     return;
   }
-  const Tile<float> values = ctx.load(src);
+  const bool wide = src.dtype == Dtype::kInt64 || dst.dtype == Dtype::kInt64;
+  const Tile<std::byte> given = wide ? ctx.load_raw(src) : Tile<std::byte>{};
+  const Tile<float> values = wide ? Tile<float>{} : ctx.load(src);
   const std::vector<bool> dropped = ctx.skipped_rows();
   const Tile<std::byte> raw =
       ctx.make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
-  encode(dst.dtype, values.data, static_cast<std::size_t>(values.size()), raw.data);
+  if (wide) {
+    cast_integers(given.data, static_cast<std::size_t>(dst.elements()), dst.dtype, raw.data);
+  } else {
+    encode(dst.dtype, values.data, static_cast<std::size_t>(values.size()), raw.data);
+  }
   ctx.undefine_overlap(dst, src, raw);
   dma_store(dst, raw, dropped, ctx);
 }

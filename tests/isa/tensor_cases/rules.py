@@ -193,6 +193,44 @@ def registers():
          error="an integer or a register")
 
 
+def scalars():
+    wide = {"x": T("int64", [[3_000_000_000]]), "y": out("int64", 1, 1), "n": T("int32", [[-7]]),
+            "m": out("int32", 1, 1), "h": hbm("int64", [[1 << 40]])}
+
+    def lines(source, target, *steps):
+        return [{"i": "scalar_load", "dst": "r1", "src": source}, *steps,
+                {"i": "scalar_store", "dst": target, "value": "r1"}]
+
+    def step(op, a, b):
+        return {"i": "scalar_alu", "dst": "r1", "op": op, "lhs": a, "rhs": b}
+
+    case("scalar_load", "64 bits", wide, lines("x", "y"), expect={"y": wide["x"].values})
+    case("scalar_load", "64 bits of HBM", wide, lines("h", "y"), expect={"y": wide["h"].values})
+    case("scalar_load", "32 bits", wide, lines("n", "m"), expect={"m": wide["n"].values})
+    case("scalar_load", "32 bits, stored wider", wide, lines("n", "y"), expect={"y": wide["n"].values})
+    for op, value in (("add", 3_000_000_005), ("subtract", 2_999_999_995), ("multiply", 15_000_000_000)):
+        case("scalar_alu", op, wide, lines("x", "y", step(op, "r1", 5)), expect={"y": [[value]]})
+    wrapped = (3_000_000_000 * 3_000_000_000 * 3 + 2 ** 63) % 2 ** 64 - 2 ** 63
+    back = [step("multiply", "r1", "r1"), step("multiply", "r1", 3), step("subtract", "r1", wrapped)]
+    case("scalar_alu", "wraps at 64 bits", wide, lines("x", "y", *back), expect={"y": [[0]]})
+    two = {"x": hbm("int64", shape=(2,)), "u": hbm("uint32", shape=(1,)), "p": psum("int32", 1, 1)}
+    case("scalar_load", "two elements", two, {"dst": "r1", "src": "x"}, error="exactly one element")
+    case("scalar_load", "unsigned", two, {"dst": "r1", "src": "u"}, error="int32, int64 is required")
+    case("scalar_load", "from PSUM", two, {"dst": "r1", "src": "p"}, error="src is in PSUM")
+    case("scalar_store", "two elements", two, {"dst": "x", "value": "r1"}, error="exactly one element")
+    case("scalar_store", "too large", wide, lines("x", "m"), keep=True, error="of 32 bits, as dst is")
+    loop = [{"i": "scalar_load", "dst": "r1", "src": "x"},
+            {"i": "loop_begin", "register": "r2", "start": 0, "stop": "r1"}, {"i": "loop_end"}]
+    case("scalar_load", "a bound of 64 bits", wide, loop, keep=True, error="do not compare 64")
+
+
+def split_collectives():
+    meta, group = {"m": hbm("uint32", shape=(3, 2)), "f": hbm("float32", shape=(3, 2))}, [[0, 1]]
+    for op in ("all_gather_v_prepare", "all_to_all_v_prepare"):
+        case(op, "float metadata", meta, {"replica_group": group, "metadata_tensor": "f"}, error="is float32")
+        case(op, "a rank twice", meta, {"replica_group": [[0, 0]], "metadata_tensor": "m"}, error="twice")
+
+
 def two_cores():
     def on_core(core):
         tiles = {f"{n}{core}": T("float32", [[core] * 6] * 4, core=core) for n in "xy"}
@@ -219,4 +257,5 @@ def two_cores():
          error="waits here for another core")
 
 
-ALL = [two_cores, placement, banks, indirection, tensor_engine_indirection, more_rules, registers]
+ALL = [two_cores, placement, banks, indirection, tensor_engine_indirection, more_rules, registers,
+       scalars, split_collectives]

@@ -78,6 +78,17 @@ def dma_transpose():
     view = {"tensor": "s", "ap": [[8, 16], [1, 8]], "dynamic": [{"vector": "i", "stride": 8}]}
     case(op, "gathers rows first", std, {**args, "src": view}, expect={"d": table[idx[:, 0]].T},
          parts=[{"unit": "GpSimd", "has": ["indirect"]}])
+    far = np.where(np.arange(32) < 16, 40, np.arange(32)).astype(np.uint32).reshape(32, 1)
+    two = {**std, "i": T("uint32", far), "d": T("uint16", np.full((8, 32), 7, np.uint16))}
+    late = {**args, "oob_mode": "skip",
+            "src": {**view, "ap": [[8, 32], [1, 8]], "dynamic": [{"vector": "i", "stride": 8, "limit": 40}]}}
+    kept = np.concatenate([np.full((8, 16), 7, np.uint16), table[16:32].T], axis=1)
+    case(op, "skips a group of 16 indices", two, late, expect={"d": kept})
+    for title, at, said in (("skips part of a group of 16", 17, "index 17 is skipped and index 16 is not"),
+                            ("takes part of a group of 16", 3, "index 0 is skipped and index 3 is not")):
+        part = far.copy()
+        part[at] = 0 if at < 16 else 40
+        case(op, title, {**two, "i": T("uint32", part)}, late, keep=True, error=said)
     direct = {**args, "src": {"tensor": "s", "ap": [[8, 16], [1, 8]]}}
     errors = [
         ("other axes", {**direct, "axes": [0, 1]}, {}, "(1, 0) for 2 dimensions"),

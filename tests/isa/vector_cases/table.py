@@ -7,7 +7,7 @@ DTYPES = {
     "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
     "float8_e4m3": ml_dtypes.float8_e4m3, "float8_e5m2": ml_dtypes.float8_e5m2,
     "int8": np.int8, "uint8": np.uint8, "int16": np.int16, "uint16": np.uint16,
-    "int32": np.int32, "uint32": np.uint32,
+    "int32": np.int32, "uint32": np.uint32, "int64": np.int64,
 }
 TABLES = {}
 

@@ -3,6 +3,7 @@
 NKISIM_DRAWN_CASES=10000 for the large run; a case is one world, its seed its number.
 """
 
+import json
 import os
 
 import nki.collectives as ncc
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import ROOT
 
 CASES = int(os.environ.get("NKISIM_DRAWN_CASES", "25"))
 BLOCK = 8
@@ -100,11 +102,18 @@ def test_a_drawn_collective_in_two_parts_is_numpys(seed):
             np.testing.assert_array_equal(seen[2], expected)
 
 
-def test_the_time_is_that_of_the_whole_operation():
-    """No time is saved yet: the operation is recorded at the trigger."""
+def handshake_ns():
+    path = ROOT / "configs" / "trn2.json"
+    return json.loads(path.read_text())["collectives"]["handshake"]["value"]
+
+
+def test_the_set_up_takes_place_beside_what_is_computed():
+    """What is saved is the handshake where there is enough to do in between, and nothing where there is not."""
     case = Drawn(0)
-    whole, split = (case.run(s, work=20, timing=True).latency_ns for s in (False, True))
-    assert whole == split
+    saved = [round(case.run(False, work=n, timing=True).latency_ns - case.run(True, work=n, timing=True).latency_ns, 3)
+             for n in (0, 10, 60, 200)]
+    assert saved == sorted(saved) and saved[-2:] == pytest.approx([handshake_ns()] * 2, abs=0.01)
+    assert 0 <= saved[0] < saved[-1]
 
 
 @pytest.mark.process

@@ -1,0 +1,13 @@
+// Collectives in two parts: whether each prepare has its trigger.
+#pragma once
+
+#include "isa/program/program.hpp"
+
+namespace nkisim::isa {
+
+/// Throws Error unless on every core each prepare is followed by exactly one trigger of its kind,
+/// group and metadata, with neither another prepare nor a write of the metadata between them, in
+/// whatever way loops and branches go.
+void check_splits(const Program& program);
+
+}  // namespace nkisim::isa
