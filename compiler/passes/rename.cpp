@@ -12,13 +12,14 @@ namespace {
 
 class Renamer {
  public:
-  Renamer(isa::Program& program, const std::vector<bool>& placed, const isa::Uses& uses)
+  Renamer(isa::Program& program, const std::vector<bool>& placed, const isa::Uses& uses, bool whole)
       : program_(program), now_(program), may_(program.tensors().size(), true) {
     for (std::uint32_t t = 0; t < may_.size(); ++t) {
       may_[t] = !placed[t] && program.tensors()[t].space == isa::Space::kSbuf;
     }
     used_.assign(may_.size(), false);
     exclude_spanning(uses);
+    if (whole) exclude_parts();
   }
 
   std::vector<std::pair<std::uint32_t, std::uint32_t>> run() {
@@ -35,6 +36,14 @@ class Renamer {
     const std::size_t end = program_.control_flow().front();
     for (std::uint32_t t = 0; t < may_.size(); ++t) {
       may_[t] = may_[t] && (!uses.any(t) || uses.last(t) < end);
+    }
+  }
+
+  void exclude_parts() {
+    for (const isa::Inst& inst : program_.insts()) {
+      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+        if (may_[ref.tensor] && !isa::reaches_all(ref, program_)) may_[ref.tensor] = false;
+      });
     }
   }
 
@@ -82,15 +91,18 @@ class Renamer {
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& program,
                                                                   const std::vector<bool>& placed,
-                                                                  const isa::Uses& uses) {
-  return Renamer(program, placed, uses).run();
+                                                                  const isa::Uses& uses,
+                                                                  bool whole) {
+  return Renamer(program, placed, uses, whole).run();
 }
 
 Done rename(Unit& unit) {
   const Choices& choices = unit.choices;
   if (choices.rename == Rename::k_none || choices.schedule == IssueOrder::k_program) return {};
   if (unit.program.explicit_semaphores()) return {};
-  return {rename_tiles(unit.program, unit.final_addresses(), unit.uses()).size()};
+  return {rename_tiles(unit.program, unit.final_addresses(), unit.uses(),
+                       choices.rename == Rename::k_whole)
+              .size()};
 }
 
 }  // namespace nkisim::compiler

@@ -12,10 +12,12 @@ namespace nkisim::compiler {
 
 /// For every SBUF tensor without a final address (`placed` false) that a DMA overwrites as a whole:
 /// the accesses from there on use a new tensor. Only tensors used within one stretch without
-/// control flow. Returns (new tensor, tensor it was) pairs; the program computes the same.
+/// control flow; `whole`: and of which every instruction uses all. Returns (new tensor, tensor it
+/// was) pairs; the program computes the same.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& program,
                                                                   const std::vector<bool>& placed,
-                                                                  const isa::Uses& uses);
+                                                                  const isa::Uses& uses,
+                                                                  bool whole = false);
 
 /// Does so if the switch `rename` says so and the scheduler is to use the freedom.
 Done rename(Unit& unit);

@@ -6,6 +6,7 @@
 #include "compiler/passes/block_scheduler.hpp"
 #include "compiler/passes/engines.hpp"
 #include "compiler/passes/order.hpp"
+#include "compiler/passes/thrift.hpp"
 #include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
@@ -76,6 +77,28 @@ void give(isa::Program& program, const std::vector<std::uint32_t>& copies, isa::
   for (const std::uint32_t i : copies) program.set_engine(i, engine);
 }
 
+// With as much of SBUF as tiles can be placed in; nothing, and the program as it was, if they
+// cannot.
+std::optional<Done> schedule_and_place(Unit& unit, ScheduleOptions& options) {
+  for (const double share : kShares) {
+    options.share = share;
+    const Schedule found = schedule(unit.program, unit.config(), options);
+    give(unit.program, found.to_scalar, isa::Engine::kScalar);
+    const Order order(unit.program, found.order);
+    try {
+      place_tensors(unit, false);
+      unit.placed = true;
+      return Done{found.moved, "up to " + std::to_string(std::lround(100 * share)) +
+                                   " % of SBUF filled, " + std::to_string(found.to_scalar.size()) +
+                                   " copies given to ScalarE"};
+    } catch (const isa::Error&) {
+      order.undo();
+      give(unit.program, found.to_scalar, isa::Engine::kVector);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Schedule schedule(const isa::Program& program, const models::Config& config,
@@ -95,22 +118,13 @@ Done schedule(Unit& unit) {
     unit.program.reorder(found.order);
     return {found.moved};
   }
-  for (const double share : kShares) {
-    options.share = share;
-    const Schedule found = schedule(unit.program, unit.config(), options);
-    give(unit.program, found.to_scalar, isa::Engine::kScalar);
-    const Order order(unit.program, found.order);
-    try {
-      place_tensors(unit, false);
-      unit.placed = true;
-      return {found.moved, "up to " + std::to_string(std::lround(100 * share)) +
-                               " % of SBUF filled, " + std::to_string(found.to_scalar.size()) +
-                               " copies given to ScalarE"};
-    } catch (const isa::Error&) {
-      order.undo();
-      give(unit.program, found.to_scalar, isa::Engine::kVector);
-    }
+  if (unit.choices.loads == Loads::k_needed && !unit.program.explicit_semaphores()) {
+    const Order needed(unit.program,
+                       thrifty_order(unit.program, options.placed, unit.uses(), Delay::kSources));
+    if (std::optional<Done> done = schedule_and_place(unit, options)) return std::move(*done);
+    needed.undo();
   }
+  if (std::optional<Done> done = schedule_and_place(unit, options)) return std::move(*done);
   return {0, "no order's tiles can be placed"};
 }
 

@@ -15,6 +15,11 @@ namespace {
 // Distances of at most twice the next smaller one are taken for those of one loop.
 constexpr std::uint32_t kSameLoop = 2;
 
+// Programs with more products than this are not kept in parts: the chip does so with up to 6,144
+// (NKIBench `bmm`) and not with 8,192 or 40,960 (a 4096^3 matmul, NKIBench `matmul`); in between
+// assumed.
+constexpr std::ptrdiff_t kManyProducts = 7168;
+
 // Two tiles of the same content: the later's readers may read the earlier.
 struct Repeat {
   std::uint32_t earlier = 0, later = 0;
@@ -25,7 +30,7 @@ struct Repeat {
 class Sharer {
  public:
   Sharer(isa::Program& program, const std::vector<bool>& placed, isa::Uses uses,
-         const Values& values, std::int64_t room)
+         const Values& values, std::int64_t room, bool all_of_loop)
       : program_(program),
         placed_(placed),
         uses_(std::move(uses)),
@@ -36,7 +41,8 @@ class Sharer {
         dropped_(program.insts().size(), false),
         filled_(static_cast<std::size_t>(program.cores()),
                 RangeMax(std::max<std::size_t>(program.insts().size(), 1))),
-        room_(room) {
+        room_(room),
+        all_of_loop_(all_of_loop) {
     for (std::uint32_t t = 0; t < root_.size(); ++t) {
       root_[t] = t;
       plain_[t] = plain(t);
@@ -128,14 +134,18 @@ class Sharer {
     return groups;
   }
 
-  // All or none: what a loop needs stays for the loop, or is loaded in each turn.
+  // What a loop needs stays for the loop, as far as there is room, or is loaded in each turn.
   void take(std::vector<Repeat> group) {
-    std::size_t fit = 0;
-    while (fit < group.size() && lengthen(group[fit], 1)) ++fit;
-    if (fit < group.size()) {
-      while (fit-- > 0) lengthen(group[fit], -1);
-      return;
+    std::vector<Repeat> fit;
+    for (const Repeat& r : group) {
+      if (lengthen(r, 1)) {
+        fit.push_back(r);
+      } else if (all_of_loop_) {
+        for (const Repeat& taken : fit) lengthen(taken, -1);
+        return;
+      }
     }
+    group = std::move(fit);
     std::sort(group.begin(), group.end(), [&](const Repeat& a, const Repeat& b) {
       return last_writer(a.later) < last_writer(b.later);
     });
@@ -210,23 +220,29 @@ class Sharer {
   std::vector<bool> dropped_;        // by instruction
   std::vector<RangeMax> filled_;     // by core: bytes of SBUF in use, by instruction
   std::int64_t room_;
+  bool all_of_loop_;
 };
 
 }  // namespace
 
 std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed,
                                        const isa::Uses& uses, const Values& values,
-                                       std::int64_t room) {
-  return Sharer(program, placed, uses, values, room).run();
+                                       std::int64_t room, bool all_of_loop) {
+  return Sharer(program, placed, uses, values, room, all_of_loop).run();
 }
 
-bool shares(const Unit& unit) { return unit.choices.share == Share::k_tiles && unit.may_drop(); }
+bool shares(const Unit& unit) { return unit.choices.share != Share::k_none && unit.may_drop(); }
 
 Done share(Unit& unit) {
   if (!shares(unit)) return {};
+  const auto& insts = unit.program.insts();
+  const std::ptrdiff_t products =
+      std::count_if(insts.begin(), insts.end(),
+                    [](const isa::Inst& inst) { return inst.op == isa::Op::k_nc_matmul; });
   const std::vector<std::uint32_t> unneeded =
       share_tiles(unit.program, unit.final_addresses(), unit.uses(), unit.values(),
-                  room_for_longer_lives(unit.program.machine()));
+                  room_for_longer_lives(unit.program.machine()),
+                  unit.choices.share == Share::k_tiles || products > kManyProducts);
   unit.program.remove(unneeded);
   return {unneeded.size()};
 }

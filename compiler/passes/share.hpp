@@ -12,11 +12,12 @@ namespace nkisim::compiler {
 /// number of loads, products and other instructions: their readers read the earlier tile, as far as
 /// SBUF has room for its longer life (`room` bytes of every partition), and what filled them, and
 /// nothing else needs, is not done. Chains count from their end: if the result is shared, its
-/// operands need not be. Returns the instructions to remove, ascending. `placed` as for Hazards.
-/// For programs without control flow.
+/// operands need not be. Of the tiles that one loop fills again, those are kept that there is room
+/// for, the first first; `all_of_loop`: all or none. Returns the instructions to remove, ascending.
+/// `placed` as for Hazards. For programs without control flow.
 std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed,
                                        const isa::Uses& uses, const Values& values,
-                                       std::int64_t room);
+                                       std::int64_t room, bool all_of_loop = true);
 
 /// Whether the switch `share` says so for this program.
 [[nodiscard]] bool shares(const Unit& unit);

@@ -137,6 +137,7 @@ class Spiller {
       tile.slot = program_.add_tensor({.name = own.name + "~spill",
                                        .space = isa::Space::kHbm,
                                        .dtype = own.dtype,
+                                       .spill = true,
                                        .shape = own.shape});
     }
     add_copy(tile.slot, remap_(t), i);

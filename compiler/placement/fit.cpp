@@ -1,5 +1,6 @@
 #include "compiler/placement/fit.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
@@ -51,6 +52,50 @@ void refuse_too_large(Unit& unit) {
 
 std::string megabytes(std::int64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; }
 
+// An order that spilling starts from; none: the program's own.
+using SpillOrder = std::optional<Delay>;
+
+struct SpillAttempt {
+  SpillOrder order;
+  std::int64_t bytes = 0;  // that move
+};
+
+std::string_view name(const SpillOrder& order) { return order ? name(*order) : "own"; }
+
+void reorder(Unit& unit, const std::vector<bool>& placed, const SpillOrder& order) {
+  if (order) unit.program.reorder(thrifty_order(unit.program, placed, unit.uses(), *order));
+}
+
+std::optional<Spilled> spill_to(Unit& unit, const std::vector<bool>& placed, double share) {
+  const auto bytes = static_cast<double>(unit.program.machine().sbuf_partition_bytes);
+  return spill_tiles(unit.program, placed, unit.uses(), static_cast<std::int64_t>(share * bytes));
+}
+
+// All orders, that in which fewest bytes move first.
+std::vector<SpillAttempt> spill_attempts(Unit& unit, const std::vector<bool>& placed,
+                                         double share) {
+  std::vector<SpillOrder> orders = {std::nullopt};
+  orders.insert(orders.end(), kDelays.begin(), kDelays.end());
+  std::vector<SpillAttempt> found;
+  const isa::Program::Version own = unit.program.version();
+  for (const SpillOrder& order : orders) {
+    reorder(unit, placed, order);
+    const std::optional<Spilled> spilled = spill_to(unit, placed, share);
+    if (spilled) found.push_back({order, spilled->bytes()});
+    isa::Program::Version back = own;
+    unit.program.exchange(back);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const SpillAttempt& a, const SpillAttempt& b) { return a.bytes < b.bytes; });
+  return found;
+}
+
+Done done_by(const Spilled& spilled, std::string_view delay) {
+  return {spilled.transfers, "delay=" + std::string(delay) + ", " + megabytes(spilled.saved) +
+                                 " spilled, " + megabytes(spilled.reloaded) + " reloaded, " +
+                                 megabytes(spilled.again) + " loaded again"};
+}
+
 // Of the orders, the one in which SBUF overflows least, with what has to leave and come back.
 std::optional<Done> spill(Unit& unit) {
   isa::Program& program = unit.program;
@@ -64,36 +109,22 @@ std::optional<Done> spill(Unit& unit) {
                                std::numeric_limits<std::int64_t>::max() / 2));
   }
   const isa::Program::Version own = program.version();
-  std::optional<isa::Program::Version> best;
-  Spilled least;
-  for (const Delay delay : kDelays) {
-    const std::vector<std::uint32_t> order = thrifty_order(program, placed, unit.uses(), delay);
-    for (const double share : kSpillShares) {
-      program.reorder(order);
-      const auto bytes = static_cast<double>(program.machine().sbuf_partition_bytes);
-      const auto spilled =
-          spill_tiles(program, placed, unit.uses(), static_cast<std::int64_t>(share * bytes));
+  for (const double share : kSpillShares) {
+    for (const SpillAttempt& attempt : spill_attempts(unit, placed, share)) {
+      reorder(unit, placed, attempt.order);
+      const std::optional<Spilled> spilled = spill_to(unit, placed, share);
       std::optional<isa::Error> problem;
-      const bool fit = spilled && fits(unit, problem);
-      if (fit && (!best || spilled->bytes() < least.bytes())) {
-        best = program.version();
-        least = *spilled;
-        unit.delay = name(delay);
+      if (spilled && fits(unit, problem)) {
+        unit.delay = name(attempt.order);
+        return done_by(*spilled, unit.delay);
       }
       isa::Program::Version back = own;
       program.exchange(back);
-      if (fit) break;
     }
   }
-  if (!best) {
-    isa::Program::Version back = kernels;
-    program.exchange(back);
-    return std::nullopt;
-  }
-  program.exchange(*best);
-  return Done{least.transfers, "delay=" + std::string(unit.delay) + ", " + megabytes(least.saved) +
-                                   " spilled, " + megabytes(least.reloaded) + " reloaded, " +
-                                   megabytes(least.again) + " loaded again"};
+  isa::Program::Version back = kernels;
+  program.exchange(back);
+  return std::nullopt;
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ void Summary::on_start(const isa::Program& program, const models::Config& config
   for (const isa::Tensor& t : program.tensors()) {
     using enum isa::TensorRole;
     if (t.space != isa::Space::kHbm) continue;
+    spills_ |= t.spill;
     if (t.role == kInput || t.role == kConstant || t.role == kInputOutput) {
       input_bytes_ += t.extent_bytes();
     }
@@ -122,8 +123,8 @@ void Summary::on_event(const models::PartEvent& event) {
   c.psum_read += part.psum_read_bytes;
   c.psum_write += part.psum_write_bytes;
   if (part.psum_read_bytes > 0 && part.sbuf_write_bytes > 0) {
-    ++c.evictions;
-    c.evicted_bytes += part.psum_read_bytes;
+    ++c.evicted.count;
+    c.evicted.bytes += part.psum_read_bytes;
   }
   if (part.unit == isa::Unit::kTensorMatrix) {
     ++c.matmuls;
@@ -173,6 +174,15 @@ void Summary::on_event(const models::DmaEvent& event) {
   count(event.work->src, c.hbm_read, c.sbuf_read);
   count(event.work->dst, c.hbm_write, c.sbuf_write);
   if (event.mode == isa::DgeMode::kNone) add_static_bytes(c, event);
+  if (spills_) add_spilled(c, event);
+}
+
+// Stores to tensors that the compiler made for tiles that leave SBUF, and loads from them.
+void Summary::add_spilled(CoreTotals& c, const models::DmaEvent& event) const {
+  isa::for_each_tensor(*event.inst, [&](const isa::TensorRef& ref, const auto&, bool write) {
+    if (ref.tensor >= program_->tensors().size() || !program_->tensors()[ref.tensor].spill) return;
+    c.spilled.at(write ? 0 : 1) += event.work->bytes;
+  });
 }
 
 // Queues prepared before the run are of a kind: inputs, outputs or data (weights).
@@ -316,13 +326,13 @@ void Summary::put_memory(Json& out, const CoreTotals& c) const {
   out["sbuf_write_bytes"] = c.sbuf_write;
   out["psum_read_bytes"] = c.psum_read;
   out["psum_write_bytes"] = c.psum_write;
-  out["psum_read_sbuf_write_count"] = c.evictions;
-  out["psum_read_sbuf_write_bytes"] = c.evicted_bytes;
+  out["psum_read_sbuf_write_count"] = c.evicted.count;
+  out["psum_read_sbuf_write_bytes"] = c.evicted.bytes;
   out["input_queue_bytes"] = c.input_queue;
   out["output_queue_bytes"] = c.output_queue;
   out["weight_queue_bytes"] = c.weight_queue;
-  out["spill_save_bytes"] = 0;  // kernels place their tensors: nothing is spilled
-  out["spill_reload_bytes"] = 0;
+  out["spill_save_bytes"] = c.spilled[0];
+  out["spill_reload_bytes"] = c.spilled[1];
   out["inputs_outputs_weights_size_bytes"] = input_bytes_ + output_bytes_;
   out["inputs_and_weights_size_bytes"] = input_bytes_;
   out["weight_size_bytes"] = weight_bytes_;

@@ -55,6 +55,9 @@ class Summary : public models::Observer {
     std::vector<Interval> active;
     std::int64_t packets = 0, bytes = 0;
   };
+  struct Moved {
+    std::int64_t count = 0, bytes = 0;
+  };
   struct CoreTotals {
     std::array<EngineTotals, isa::kEngineCount> engines;
     std::array<DmaClass, 4> dma;  // by isa::DgeMode
@@ -64,8 +67,9 @@ class Summary : public models::Observer {
     std::int64_t matmuls = 0, activates = 0, transfers = 0;
     std::int64_t hbm_read = 0, hbm_write = 0, sbuf_read = 0, sbuf_write = 0;
     std::int64_t psum_read = 0, psum_write = 0;
-    std::int64_t evictions = 0, evicted_bytes = 0;  // PSUM to SBUF
+    Moved evicted;  // PSUM to SBUF
     std::int64_t input_queue = 0, output_queue = 0, weight_queue = 0;
+    std::array<std::int64_t, 2> spilled{};  // bytes saved, bytes loaded back
     double flops = 0, transpose_flops = 0, adjusted_flops = 0, adjusted_transpose_flops = 0;
     std::set<models::QueueIndex> queues;
     std::int64_t other_queues = 0;          // of the other cores that this one stands for
@@ -83,6 +87,7 @@ class Summary : public models::Observer {
   static void join_counts(CoreTotals& all, const CoreTotals& c, int times);
   static void count_throttle(CoreTotals& c, const models::PartEvent& event);
   void add_static_bytes(CoreTotals& c, const models::DmaEvent& event) const;
+  void add_spilled(CoreTotals& c, const models::DmaEvent& event) const;
   void add_flops(CoreTotals& c, const isa::Part& part) const;
   void put_overall(Json& out, const CoreTotals& c, double seconds) const;
   void put_flops(Json& out, const CoreTotals& c, double seconds) const;
@@ -96,7 +101,7 @@ class Summary : public models::Observer {
   models::Config config_;
   std::vector<CoreTotals> cores_;
   std::int64_t input_bytes_ = 0, output_bytes_ = 0, weight_bytes_ = 0;
-  bool partial_ = false;
+  bool partial_ = false, spills_ = false;
   int joined_ = 1;              // cores that the only one stands for ...
   std::vector<Interval> busy_;  // ... and when any of them works
 };

@@ -82,11 +82,13 @@ void Summary::join_counts(CoreTotals& all, const CoreTotals& c, int times) {
   for (const Count count :
        {&CoreTotals::matmuls, &CoreTotals::activates, &CoreTotals::hbm_read, &CoreTotals::hbm_write,
         &CoreTotals::sbuf_read, &CoreTotals::sbuf_write, &CoreTotals::psum_read,
-        &CoreTotals::psum_write, &CoreTotals::evictions, &CoreTotals::evicted_bytes,
-        &CoreTotals::input_queue, &CoreTotals::output_queue, &CoreTotals::weight_queue,
-        &CoreTotals::semaphore_updates}) {
+        &CoreTotals::psum_write, &CoreTotals::input_queue, &CoreTotals::output_queue,
+        &CoreTotals::weight_queue, &CoreTotals::semaphore_updates}) {
     all.*count += times * c.*count;
   }
+  for (std::size_t k = 0; k < c.spilled.size(); ++k) all.spilled.at(k) += times * c.spilled.at(k);
+  all.evicted.count += times * c.evicted.count;
+  all.evicted.bytes += times * c.evicted.bytes;
   using Work = double CoreTotals::*;
   for (const Work work : {&CoreTotals::flops, &CoreTotals::transpose_flops,
                           &CoreTotals::adjusted_flops, &CoreTotals::adjusted_transpose_flops}) {

@@ -88,22 +88,24 @@ std::string automatic(const char* target, bool legacy, const std::string& descri
 
 }  // namespace
 
-// Written down by hand from docs/compiler.md: dma_queues, share, engines, casts, merge, rows,
-// transfers, spill.
+// Written down by hand from docs/compiler.md: loads, dma_queues, rename, share, engines, casts,
+// merge, rows, transfers, spill.
 TEST_CASE("auto is one thing for each API and generation", "[pipeline]") {
   for (const char* target : {"trn1", "inf2", "trn2", "trn3"}) {
     INFO(target);
     const bool first = target == std::string("trn1") || target == std::string("inf2");
-    CHECK(automatic(target, false) == "split none default dma none none none none");
+    CHECK(automatic(target, false) == "needed split whole none default dma none none none none");
     CHECK(automatic(target, true) ==
-          (first ? "software tiles scalar engine none none none latest"
-                 : "software tiles load engine copies merge merge latest"));
+          (first ? "program software loads parts scalar engine none none none latest"
+                 : "program software loads parts load engine copies merge merge latest"));
   }
 }
 
 TEST_CASE("static descriptors leave no DMA to GpSimd and none to merge", "[pipeline]") {
-  CHECK(automatic("trn2", true, "static") == "split tiles load engine copies merge none latest");
-  CHECK(automatic("trn2", false, "static") == "split none default dma none none none none");
+  CHECK(automatic("trn2", true, "static") ==
+        "program split loads parts load engine copies merge none latest");
+  CHECK(automatic("trn2", false, "static") ==
+        "needed split whole none default dma none none none none");
 }
 
 TEST_CASE("a program with a loop keeps dynamic descriptors", "[pipeline]") {

@@ -28,20 +28,20 @@ struct Sample {
     b.op("dma_copy", {{"dst", PB::arg(b.view(tile, {{1, columns}}))},
                       {"src", PB::arg(b.view(from, {{16, 32}, {1, columns}}))}});
   }
-  void add() {
+  void add(std::int64_t columns = 16) {
     b.op("tensor_tensor",
-         {{"dst", PB::arg(b.all(total))},
-          {"data1", PB::arg(b.all(total))},
-          {"data2", PB::arg(b.all(tile))},
+         {{"dst", PB::arg(b.view(total, {{1, columns}}))},
+          {"data1", PB::arg(b.view(total, {{1, columns}}))},
+          {"data2", PB::arg(b.view(tile, {{1, columns}}))},
           {"op", PB::arg(isa::AluOp::kAdd)}},
          Engine::kVector);
   }
   // How many tiles were made; and the first and the last of the totals.
-  std::tuple<std::size_t, float, float> renamed() {
+  std::tuple<std::size_t, float, float> renamed(bool whole = false) {
     b.op("dma_copy", {{"dst", PB::arg(b.all(out))}, {"src", PB::arg(b.all(total))}});
     const auto made =
         compiler::rename_tiles(b.program(), std::vector<bool>(b.program().tensors().size(), false),
-                               isa::Uses(b.program()));
+                               isa::Uses(b.program()), whole);
     std::int64_t next = 65536;
     for (const auto& [id, from] : made) b.program().set_address(id, next += 1024);
     b.set(x, std::vector<float>(32 * 16, 1.0F));
@@ -61,6 +61,18 @@ TEST_CASE("a tile loaded anew as a whole is another", "[rename]") {
   s.load(s.y);
   s.add();
   CHECK(s.renamed() == std::tuple(std::size_t{1}, 11.0F, 11.0F));
+}
+
+TEST_CASE("`whole` leaves a tile alone that is read in parts", "[rename]") {
+  for (const std::int64_t columns : {16, 8}) {
+    Sample s;
+    s.load(s.x);
+    s.add(columns);
+    s.load(s.y);
+    s.add();
+    CHECK(s.renamed(true) ==
+          std::tuple(std::size_t{columns == 16 ? 1U : 0U}, 11.0F, columns == 16 ? 11.0F : 10.0F));
+  }
 }
 
 TEST_CASE("a tile of which a part is loaded anew stays", "[rename]") {

@@ -22,6 +22,7 @@ struct Sample {
   int tiles = 0, stores = 0;
   std::vector<bool> placed;
   std::int64_t room = 1024;  // of every partition
+  bool all_of_loop = true;
   Sample() {
     x = b.hbm("x", Dtype::kFloat32, {64, 16});
     out = b.hbm("out", Dtype::kFloat32, {128, 16});
@@ -68,12 +69,18 @@ struct Sample {
          Engine::kVector);
     return sum;
   }
+  // Block 0 or 1 or the halves of both, and the turn's number; the second turn's are stored.
+  void load_and_add(int which, int turn) {
+    const std::uint32_t sum = plus(which < 2 ? load(which) : load_halves(0), 1 + turn);
+    if (turn == 1) store(sum);
+  }
   void store(std::uint32_t t) { move(rows(out, stores++), b.all(t)); }
   // How many instructions were dropped; and the first and last value of every block stored.
   std::pair<std::size_t, std::vector<float>> shared() {
     placed.resize(b.program().tensors().size(), false);
-    const auto dropped = compiler::share_tiles(b.program(), placed, isa::Uses(b.program()),
-                                               compiler::Values::of(b.program(), placed), room);
+    const auto dropped =
+        compiler::share_tiles(b.program(), placed, isa::Uses(b.program()),
+                              compiler::Values::of(b.program(), placed), room, all_of_loop);
     b.program().remove(dropped);
     b.run();
     const auto all = b.get(out);
@@ -156,6 +163,24 @@ TEST_CASE("a write to any tensor whose address is given may change another's byt
     if (written) s.fill(s.b.all(other), 5);
     s.store(s.plus(a, 1));
     CHECK(s.shared() == Result{written ? 0U : 1U, {3, 3, 3, 3}});
+  }
+}
+
+// A turn loads three tiles, A, B and C (C by two DMAs), of 64 bytes, each beside a sum. Two that
+// wait for the next turn and these are 256 bytes; with 192 one can wait at a time: A for the second
+// turn, then C for it, then C for the third.
+TEST_CASE("a loop keeps as many of its tiles as there is room for, or none", "[share]") {
+  for (const bool all : {false, true}) {
+    for (const std::int64_t room : {256, 192}) {
+      Sample s;
+      s.room = room;
+      s.all_of_loop = all;
+      for (int turn = 0; turn < 3; ++turn) {
+        for (const int tile : {0, 1, 2}) s.load_and_add(tile, turn);
+      }
+      const std::size_t dropped = room == 256 ? 8 : all ? 0 : 5;
+      CHECK(s.shared() == Result{dropped, {4, 4, 5, 5, 4, 5}});
+    }
   }
 }
 

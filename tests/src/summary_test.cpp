@@ -5,6 +5,7 @@
 
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
+#include "src/trace/trace_declare.hpp"
 #include "src/trace/trace_reader.hpp"
 #include "tests/support/program_builder.hpp"
 
@@ -180,6 +181,34 @@ TEST_CASE("trn1's compute to bandwidth ratio is the profiler's 223.78") {
   summary.on_start(program, load_config("trn1"));
   summary.on_end({});
   CHECK(summary.metrics()["peak_flops_bandwidth_ratio"] == Approx(223.78).epsilon(1e-4));
+}
+
+TEST_CASE("bytes of spilled tiles are counted, and a saved trace knows them") {
+  const std::string text = R"({"nisa": 1, "target": "trn2", "name": "t"}
+{"tensor": {"name": "s", "space": "hbm", "shape": [128, 16], "dtype": "float32", "spill": true}}
+{"tensor": {"name": "y", "space": "hbm", "shape": [128, 16], "dtype": "float32", "role": "output"}}
+{"tensor": {"name": "t", "space": "sbuf", "shape": [128, 16], "dtype": "float32", "address": 0}}
+{"i": "memset", "dst": "t", "value": 1, "engine": "vector"}
+{"i": "dma_copy", "dst": "s", "src": "t"}
+{"i": "dma_copy", "dst": "t", "src": "s"}
+{"i": "dma_copy", "dst": "t", "src": "s"}
+{"i": "dma_copy", "dst": "y", "src": "t"}
+)";
+  const TraceFile trace = read_trace_text(text, "t");
+  Summary summary;
+  (void)simulate(*trace.program, load_config("trn2"), nullptr,
+                 {.timing_only = true, .observers = {&summary}});
+  const auto m = summary.metrics();
+  CHECK(m["spill_save_bytes"] == 8192);
+  CHECK(m["spill_reload_bytes"] == 2 * 8192);
+  CHECK(m["hbm_write_bytes"] == 2 * 8192);
+  CHECK(format_tensor(trace, 0, {}).find(R"("spill":true)") != std::string::npos);
+  CHECK(format_tensor(trace, 1, {}).find("spill") == std::string::npos);
+  for (const char* other : {R"("role": "output", "spill": true)", R"("spill": 1)"}) {
+    std::string wrong = text;
+    wrong.replace(wrong.find(R"("spill": true)"), 13, other);
+    CHECK_THROWS_AS(read_trace_text(wrong, "t"), isa::Error);
+  }
 }
 
 TEST_CASE("bytes by kind of queue, and moves out of PSUM") {

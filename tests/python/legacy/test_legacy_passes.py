@@ -218,6 +218,8 @@ def test_what_does_not_fit_is_loaded_again_or_spilled(loads):
     else:
         assert 16 <= saved <= 24 and more >= 16
         assert f"{saved} MiB spilled, {more} MiB reloaded, 0 MiB loaded" in text(result, "fit")
+    counted = [core(result)[f"spill_{what}_bytes"] // MIB for what in ("save", "reload")]
+    assert counted == ([0, 0] if loads else [saved, more])  # the program's own loads are not counted
     with pytest.warns(UserWarning, match="over capacity"):
         nkisim.run(kernel, x, target="trn1", compiler={"spill": "none"}, timing=False)
 

@@ -12,8 +12,8 @@ import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
 DEFAULTS = {"schedule": "list", "dma_queues": "auto", "clears": "drop", "broadcasts": "tensor",
-            "reuse": "results", "rename": "loads"}
-OFF = {"schedule": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector",
+            "reuse": "results", "rename": "loads", "loads": "needed"}
+OFF = {"schedule": "program", "loads": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector",
        "reuse": "none", "rename": "none"}
 
 
@@ -117,6 +117,53 @@ def test_loads_run_ahead_of_stores_and_of_the_tile_they_overwrite():
     # One load, copy and store after the other: 8 round trips. Overlapped: little more than one.
     assert renamed.latency_us < kept.latency_us < in_order.latency_us
     assert renamed.latency_us < 0.4 * in_order.latency_us
+
+
+@nki.jit
+def needed_last_loaded_first(x):
+    """Sixteen tiles are loaded; what is computed first needs the last of them."""
+    out = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles = [nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.sbuf) for _ in range(16)]
+    for i, tile in enumerate(tiles):
+        nisa.dma_copy(dst=tile, src=x[i * 128:(i + 1) * 128, :])
+    total = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.memset(dst=total, value=0.0)
+    for tile in reversed(tiles):
+        nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.add)
+    nisa.dma_copy(dst=out, src=total)
+    return out
+
+
+def test_loads_are_issued_as_they_are_needed():
+    x = np.arange(16 * 128 * 2048, dtype=np.float32).reshape(-1, 2048) % 7
+    found = {how: nkisim.run(needed_last_loaded_first, x, target="trn2", compiler={"loads": how})
+             for how in ("auto", "needed", "program")}
+    assert len({r.outputs.tobytes() for r in found.values()}) == 1
+    assert found["auto"].latency_us == found["needed"].latency_us
+    # A sum takes about 2 us, a load of 1 MiB 2.8: sums run beside the loads, or after all of them.
+    assert found["program"].latency_us - found["needed"].latency_us > 14 * 1.9
+
+
+def test_a_tile_read_in_parts_keeps_its_storage():
+    """Four loads of one tile that two instructions read by halves: the next load waits for both."""
+    @nki.jit
+    def by_halves(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+        for i in range(4):
+            result = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=x[i * 128:(i + 1) * 128, :])
+            for half in (slice(0, 256), slice(256, 512)):
+                nisa.tensor_scalar(dst=result[:, half], data=tile[:, half], op0=nl.multiply,
+                                   operand0=2.0)
+            nisa.dma_copy(dst=out[i * 128:(i + 1) * 128, :], src=result)
+        return out
+
+    x = np.ones((512, 512), np.float32)
+    found = {how: nkisim.run(by_halves, x, target="trn2", compiler={"rename": how})
+             for how in ("auto", "whole", "loads")}
+    assert [r.compiled.renamed for r in found.values()] == [0, 0, 3]
+    assert found["loads"].latency_us < found["auto"].latency_us == found["whole"].latency_us
 
 
 def test_a_tile_with_an_address_stays_one_tile():
