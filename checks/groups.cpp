@@ -139,16 +139,4 @@ std::vector<Remark> group_remarks(const isa::Program& program, bool placed) {
   return Groups(program, placed).run();
 }
 
-std::vector<std::string> remark_lines(const isa::Program& program,
-                                      const std::vector<Remark>& remarks) {
-  std::vector<std::string> lines;
-  for (const Remark& r : remarks) {
-    isa::Error error(r.rule, r.text);
-    error.at(isa::spec(*r.inst).name, r.inst->loc);
-    program.locate(error);
-    lines.emplace_back(error.what());
-  }
-  return lines;
-}
-
 }  // namespace nkisim::checks

@@ -15,8 +15,4 @@ namespace nkisim::checks {
 /// are left out. Each pair of lines is named once.
 [[nodiscard]] std::vector<Remark> group_remarks(const isa::Program& program, bool placed);
 
-/// Remarks as lines, each with its place.
-[[nodiscard]] std::vector<std::string> remark_lines(const isa::Program& program,
-                                                    const std::vector<Remark>& remarks);
-
 }  // namespace nkisim::checks

@@ -271,13 +271,39 @@ std::vector<Remark> sending_remarks(const isa::Program& program) {
 
 }  // namespace
 
-std::vector<Remark> written_remarks(const isa::Program& program) {
+std::vector<Remark> written_remarks(const isa::Program& program, bool unread) {
   if (program.timing_only()) return {};  // of a profile's operands only the addresses are known
-  std::vector<Remark> remarks = unread_remarks(program);
+  std::vector<Remark> remarks = unread_remarks(program, unread);
+  if (unread) {
+    for (Remark& r : input_remarks(program)) remarks.push_back(std::move(r));
+  }
   for (Remark& r : inplace_remarks(program)) remarks.push_back(std::move(r));
   for (Remark& r : sharing_remarks(program)) remarks.push_back(std::move(r));
   for (Remark& r : sending_remarks(program)) remarks.push_back(std::move(r));
   return remarks;
+}
+
+std::vector<isa::Error> located(const isa::Program& program, const std::vector<Remark>& remarks) {
+  std::vector<isa::Error> errors;
+  for (const Remark& r : remarks) {
+    errors.emplace_back(r.rule, r.text);
+    errors.back().at(isa::spec(*r.inst).name, r.inst->loc);
+    program.locate(errors.back());
+  }
+  return errors;
+}
+
+std::vector<std::string> warnings(const std::vector<isa::Error>& found,
+                                  const isa::RulePolicy& policy) {
+  std::vector<std::string> lines;
+  for (const isa::Error& e : found) {
+    const isa::Level level = policy.of(e.rule());
+    if (level == isa::Level::kError) throw e;
+    if (level == isa::Level::kWarning) {
+      lines.push_back(std::string(e.what()) + " [" + std::string(isa::name(e.rule())) + "]");
+    }
+  }
+  return lines;
 }
 
 }  // namespace nkisim::checks

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/base/policy.hpp"
 #include "isa/program/disasm.hpp"
 
 namespace nkisim::checks {
@@ -26,7 +27,15 @@ inline constexpr std::size_t kMostRemarks = 100;
 
 /// What is odd about a program as it was written, before a pass moves anything: unread_remarks,
 /// inplace_remarks, tensors in HBM whose addresses overlap, one of them written, and cores of
-/// several that send to themselves.
-[[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program);
+/// several that send to themselves. `unread`: also the rules with RuleInfo::unread.
+[[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program, bool unread);
+
+/// Remarks as errors of their rules, each with its place.
+[[nodiscard]] std::vector<isa::Error> located(const isa::Program& program,
+                                              const std::vector<Remark>& remarks);
+
+/// The texts of those that are warnings under a policy; throws the first that is an error.
+[[nodiscard]] std::vector<std::string> warnings(const std::vector<isa::Error>& found,
+                                                const isa::RulePolicy& policy);
 
 }  // namespace nkisim::checks

@@ -17,6 +17,7 @@ namespace {
 
 using Control = isa::OpSpec::Control;
 
+constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMostPieces = 16;  // of what is left of one result
 constexpr std::int64_t kEverything = std::numeric_limits<std::int64_t>::max();
 
@@ -42,6 +43,11 @@ std::optional<Rect> rectangle(const isa::TensorRef& ref, const isa::Footprint& f
     return std::nullopt;
   }
   return Rect{from.row, f.dims[0].count, from.column, f.run};
+}
+
+bool meet(const Rect& a, const Rect& b) {
+  return std::max(a.row, b.row) < std::min(a.row + a.rows, b.row + b.rows) &&
+         std::max(a.column, b.column) < std::min(a.column + a.columns, b.column + b.columns);
 }
 
 // Takes `gone` out of `left`.
@@ -70,8 +76,9 @@ void subtract(std::vector<Rect>& left, const Rect& gone) {
 
 class Unread {
  public:
-  explicit Unread(const isa::Program& program)
+  Unread(const isa::Program& program, bool all)
       : program_(program),
+        all_(all),
         shadow_(program),
         shared_(program.tensors().size(), false),
         wrote_(program.tensors().size(), false),
@@ -83,6 +90,7 @@ class Unread {
   std::vector<Remark> run() {
     for_each_twice(
         program_, [&](const isa::Inst& inst) { visit(inst); }, numbers_);
+    if (all_) unread_results();
     return std::move(remarks_);
   }
 
@@ -94,7 +102,9 @@ class Unread {
     std::uint64_t number = 0;  // of its values
     bool certain = true;       // whether that is exact
     bool counts = false;
-    bool fill = true;  // of fills alone, so far
+    bool fill = true;                       // of fills alone, so far
+    std::uint32_t read_at = kNever;         // first step that read it
+    const isa::TensorRef* place = nullptr;  // of its first output
   };
 
   // HBM that more than one core touches: which of them comes first, the text does not say.
@@ -185,6 +195,7 @@ class Unread {
         [&](const Access& earlier) {
           Result& source = results_[earlier.step];
           source.counts = false;
+          source.read_at = std::min(source.read_at, step);
           results_[step].fill = results_[step].fill && source.fill;
           results_[step].number += source.number;
           results_[step].certain = results_[step].certain && source.certain;
@@ -199,7 +210,11 @@ class Unread {
     shadow_.scan(
         access,
         [&](const Access& earlier) {
-          if (!certain || !overwrites(access, earlier)) return false;
+          if (!certain) return false;
+          if (!overwrites(access, earlier)) {
+            if (all_) lose_part(earlier, access);
+            return false;
+          }
           if (earlier.ref->tensor == ref.tensor && earlier.step != step)
             lose(earlier.step, step, ref.tensor);
           return true;
@@ -208,7 +223,7 @@ class Unread {
     if (ref.dynamic != nullptr || shared_[ref.tensor]) {
       results_[step].counts = false;
     } else {
-      ++results_[step].outputs;
+      if (results_[step].outputs++ == 0) results_[step].place = &ref;
       shadow_.insert(access);
     }
   }
@@ -260,14 +275,81 @@ class Unread {
     }
     result.counts = false;
     const isa::Inst& by = *results_[later].inst;
-    if (remarks_.size() >= kMostRemarks) return;
-    if (!said_.insert({line_of(*result.inst), line_of(by)}).second) return;
-    remarks_.push_back({result.inst, isa::Rule::result_lost,
-                        "its result is lost: " + place_text(program_, by) +
-                            " overwrites it before anything has read it"});
+    remark(isa::Rule::result_lost, *result.inst, by,
+           "its result is lost: " + place_text(program_, by) +
+               " overwrites it before anything has read it");
+  }
+
+  // A part of what nothing has read yet goes.
+  void lose_part(const Access& earlier, const Access& by) {
+    const Result& result = results_[earlier.step];
+    if (!result.counts || earlier.ref->tensor != by.ref->tensor || earlier.step == by.step) return;
+    const isa::Tensor& tensor = program_.tensor(*by.ref);
+    const std::optional<Rect> a = rectangle(*earlier.ref, earlier.bytes, tensor),
+                              b = rectangle(*by.ref, by.bytes, tensor);
+    if (!a || !b || !meet(*a, *b)) return;
+    const isa::Inst& later = *results_[by.step].inst;
+    remark(isa::Rule::result_partly_lost, *result.inst, later,
+           "a part of its result is lost: " + place_text(program_, later) +
+               " overwrites it before anything has read it");
+  }
+
+  // Results that nothing has read, a remark for each line with any.
+  void unread_results() {
+    std::map<Line, std::vector<std::uint32_t>> steps;
+    for (std::uint32_t s = 0; s < results_.size(); ++s) {
+      if (computes(*results_[s].inst)) steps[line_of(*results_[s].inst)].push_back(s);
+    }
+    std::vector<std::pair<const isa::Inst*, std::string>> found;
+    for (const auto& [line, of_line] : steps) {
+      std::size_t count = 0;
+      const isa::Inst* first = nullptr;
+      for (std::size_t i = 0; i < of_line.size(); ++i) {
+        const Result& r = results_[of_line[i]];
+        if (!r.counts || r.outputs == 0 || carried(of_line, i)) continue;
+        if (count++ == 0) first = r.inst;
+      }
+      if (count == 0) continue;
+      found.emplace_back(first, count == of_line.size()
+                                    ? std::string("nothing reads its result")
+                                    : "nothing reads its result in " + std::to_string(count) +
+                                          " of the " + std::to_string(of_line.size()) +
+                                          " times that it runs");
+    }
+    std::sort(found.begin(), found.end());
+    for (const auto& [inst, text] : found) {
+      remark(isa::Rule::result_unread, *inst, *inst, text);
+    }
+  }
+
+  // Whether the program itself is all that could read what an instruction writes.
+  [[nodiscard]] bool computes(const isa::Inst& inst) const {
+    bool internal = true;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      if (write) internal = internal && program_.tensor(ref).role == isa::TensorRole::kInternal;
+    });
+    return internal;
+  }
+
+  // Whether the last execution of a line left something for a turn that does not come: what the one
+  // before it left was read between the two, or what an earlier one left at this place was read.
+  [[nodiscard]] bool carried(const std::vector<std::uint32_t>& steps, std::size_t i) const {
+    if (i == 0 || i + 1 != steps.size()) return false;
+    if (results_[steps[i - 1]].read_at < steps[i]) return true;
+    return std::any_of(steps.begin(), steps.end() - 1, [&](std::uint32_t s) {
+      return results_[s].place == results_[steps[i]].place && results_[s].read_at != kNever;
+    });
+  }
+
+  void remark(isa::Rule rule, const isa::Inst& inst, const isa::Inst& other, std::string text) {
+    if (remarks_.size() >= kMostRemarks || !said_.insert({line_of(inst), line_of(other)}).second) {
+      return;
+    }
+    remarks_.push_back({&inst, rule, std::move(text)});
   }
 
   const isa::Program& program_;
+  bool all_;  // also what is no fault by itself
   Shadow shadow_;
   std::vector<bool> shared_;  // by tensor
   std::vector<bool> wrote_;   // by tensor: something, until now
@@ -283,6 +365,8 @@ class Unread {
 
 }  // namespace
 
-std::vector<Remark> unread_remarks(const isa::Program& program) { return Unread(program).run(); }
+std::vector<Remark> unread_remarks(const isa::Program& program, bool all) {
+  return Unread(program, all).run();
+}
 
 }  // namespace nkisim::checks

@@ -1,4 +1,4 @@
-// Results that are lost: overwritten before anything has read them.
+// Results that are lost, overwritten before anything has read them, and what else nothing reads.
 #pragma once
 
 #include "checks/statics.hpp"
@@ -14,6 +14,15 @@ namespace nkisim::checks {
 /// Operands with run-time addresses read their whole tensor and overwrite nothing; what only
 /// happens in a branch overwrites nothing; HBM that several cores touch is left out. Each pair of
 /// lines is named once.
-[[nodiscard]] std::vector<Remark> unread_remarks(const isa::Program& program);
+///
+/// `all`: also results that nothing reads at all (result_unread) and those of which a part is
+/// overwritten unread (result_partly_lost). What a turn of a loop leaves for the next one is not
+/// named for being unread after the last.
+[[nodiscard]] std::vector<Remark> unread_remarks(const isa::Program& program, bool all);
+
+/// Inputs of which nothing reads some elements (input_unread), at the last instruction that reads
+/// others of them, or else the program's first. Those that something writes, and those with an
+/// operand at a run-time address, are left out.
+[[nodiscard]] std::vector<Remark> input_remarks(const isa::Program& program);
 
 }  // namespace nkisim::checks

@@ -93,9 +93,10 @@ py::dict compile(Recorder& r, const Choices& given, bool legacy,
                  const std::string& config_name, const std::vector<std::string>& overrides) {
   keep(r, legacy, fixed, copies);
   std::vector<checks::Remark> odd = checks::group_remarks(r.program, false);
-  const std::vector<checks::Remark> written = checks::written_remarks(r.program);
+  const std::vector<checks::Remark> written =
+      checks::written_remarks(r.program, r.policy.looks_for_unread());
   odd.insert(odd.end(), written.begin(), written.end());
-  r.remarks = checks::remark_lines(r.program, odd);
+  r.remarks = checks::located(r.program, odd);
   const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
   r.used = options;
   std::optional<models::Config> config;

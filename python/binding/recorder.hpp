@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "isa/base/policy.hpp"
 #include "isa/machine/eval.hpp"
 #include "isa/machine/memory.hpp"
 #include "isa/program/program.hpp"
@@ -41,7 +42,8 @@ class Recorder {
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Evaluation> evaluation;    // of what is recorded so far; null until asked for
   std::optional<Program::Version> recorded;  // the program before it was compiled
-  std::vector<std::string> remarks;          // what was odd about it then
+  std::vector<isa::Error> remarks;           // what was odd about it then
+  RulePolicy policy;                         // what is done about them
   nkisim::ProgramOrigin origin;              // what the compiler made of it
   compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even

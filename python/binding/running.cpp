@@ -232,7 +232,7 @@ py::dict simulate(Recorder& r, const std::string& config_name,
 // `values` operands whose addresses are in memory are left out. Before it, what is odd about the
 // program as it was recorded.
 std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values) {
-  std::vector<std::string> lines = r.remarks;
+  std::vector<std::string> lines = nkisim::checks::warnings(r.remarks, r.policy);
   if (!nkisim::checks::may_race(r.program)) return lines;
   InterpretOptions options = options_for(r, py::bool_(false), py::none());
   const auto load = [&] { return memory_with(r.program, share_inputs(r)); };
@@ -283,6 +283,11 @@ void bind_running(py::class_<Recorder>& program) {
           "sdk", [](const Recorder& r) { return r.program.sdk(); },
           [](Recorder& r, int minor) { r.program.set_sdk(minor); })
       .def("may_race", [](const Recorder& r) { return nkisim::checks::may_race(r.program); })
+      .def("set_rules",
+           [](Recorder& r, const std::vector<std::string>& suppress,
+              const std::vector<std::string>& error, bool unread, bool strict) {
+             r.policy = RulePolicy({suppress, error, unread, strict});
+           })
       .def("check_races", &check_races)
       .def("simulate", &simulate)
       .def("interpret", &run_interpreter);

@@ -8,6 +8,8 @@
 #include "src/cli/interrupt.hpp"
 #include "src/cli/limits.hpp"
 #include "src/cli/progress.hpp"
+#include "src/cli/python_command.hpp"
+#include "src/cli/rule_options.hpp"
 #include "src/log/log.hpp"
 #include "src/report/report.hpp"
 #include "src/run/run.hpp"
@@ -25,9 +27,12 @@ void options(po::options_description& named, po::positional_options_description&
                       "check against this target instead of the trace's")(
       "allow-over-capacity", "do not fail when SBUF or PSUM is exceeded")(
       "strict", "also what the compiler of an SDK release refuses by its documents (docs/gate.md)")(
-      "sdk", po::value<std::string>()->default_value("2.32"), "that release, 2.28 to 2.32")(
+      "sdk", po::value<std::string>()->default_value("2.33"), "that release, 2.28 to 2.33")(
       "races", "also execute it and look for accesses that nothing orders (docs/hazards.md)")(
-      "inputs", po::value<std::string>(), "NPZ with input tensors, by name, for --races");
+      "inputs", po::value<std::string>(), "NPZ with input tensors, by name, for --races")(
+      "migrate", po::value<std::string>(),
+      "of a Python file: what its kernels must change for this SDK release, by line");
+  add_rule_options(named);
   add_limit_options(named);
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
@@ -94,27 +99,31 @@ int report_races(const Args& args, const TraceFile& trace, const checks::RaceRep
 
 // Remarks on standard error and into `json`; true if there is an error.
 bool report(const isa::Program& program, const std::vector<checks::Remark>& remarks,
-            nlohmann::ordered_json& json) {
+            const isa::RulePolicy& policy, nlohmann::ordered_json& json) {
   bool wrong = false;
-  const std::vector<std::string> lines = checks::remark_lines(program, remarks);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const checks::Remark& r = remarks[i];
-    const bool error = isa::info(r.rule).normal == isa::Level::kError;
+  for (const isa::Error& e : checks::located(program, remarks)) {
+    const isa::Level level = policy.of(e.rule());
+    if (level == isa::Level::kOff) continue;
+    const bool error = level == isa::Level::kError;
+    const std::string_view rule = isa::name(e.rule());
     if (error) {
-      std::cerr << "nkisim: " << lines[i] << '\n';
+      std::cerr << "nkisim: " << e.what() << '\n';
     } else {
-      log::warn(lines[i]);
+      log::warn(std::string(e.what()) + " [" + std::string(rule) + "]");
     }
-    json.push_back({{"error", error},
-                    {"line", r.inst->loc.trace_line},
-                    {"text", lines[i]},
-                    {"rule", isa::name(r.rule)}});
+    json.push_back(
+        {{"error", error}, {"line", e.loc().trace_line}, {"text", e.what()}, {"rule", rule}});
     wrong = wrong || error;
   }
   return wrong;
 }
 
 int run(const Args& args) {
+  if (given(args, "migrate")) {
+    std::vector<std::string> words = {"--to", text(args, "migrate"), required(args, "trace")};
+    if (wants_json(args)) words.emplace_back("--json");
+    return call_module("nkisim.tools.migrate", words);
+  }
   const Interrupts interrupts;
   const Job::Most most = most_of(args);
   const Watch watch(most);
@@ -130,12 +139,17 @@ int run(const Args& args) {
   progress.clear();
   if (given(args, "races")) return report_races(args, trace, races(args, trace, limits));
   nlohmann::ordered_json remarks = nlohmann::ordered_json::array();
-  report(*trace.program, checks::written_remarks(*trace.program), remarks);
+  isa::RuleWishes wishes = rule_wishes(args);
+  wishes.strict = given(args, "strict");
+  const isa::RulePolicy policy(wishes);
+  bool wrong =
+      report(*trace.program, checks::written_remarks(*trace.program, policy.looks_for_unread()),
+             policy, remarks);
   if (trace.open) cli::compile(args, trace, true);  // whether all that is live at once fits
   const isa::Program& p = *trace.program;
   if (given(args, "strict")) check_release(p, text(args, "sdk"));
-  bool wrong = report(p, checks::static_remarks(p, trace.semaphore_names), remarks);
-  wrong |= report(p, checks::group_remarks(p, !trace.open), remarks);
+  wrong |= report(p, checks::static_remarks(p, trace.semaphore_names), policy, remarks);
+  wrong |= report(p, checks::group_remarks(p, !trace.open), policy, remarks);
   if (wants_json(args)) {
     print_json({{"ok", !wrong},
                 {"file", p.trace_file()},
@@ -160,9 +174,10 @@ const Command& check_command() {
   static const Command kCommand = {
       "check",
       "check a trace without running it",
-      "nkisim check TRACE [options]",
+      "nkisim check TRACE [options]\n       nkisim check --migrate RELEASE KERNELS.py",
       "  nkisim check traces/softmax.jsonl\n  nkisim check k.nisa --target trn3\n"
       "  nkisim check k.nisa --strict --sdk 2.29\n"
+      "  nkisim check --migrate 2.33 kernels.py\n"
       "  nkisim check traces/semaphores.jsonl --races\n",
       of_check::options,
       of_check::run};

@@ -1,10 +1,12 @@
-// nkisim explain: what a metric, a kind of errors or a rule means.
+// nkisim explain: what a metric, a kind of errors or a rule means, and which release has a name of
+// NKI's.
 #include <array>
 #include <iostream>
 #include <ranges>
 #include <sstream>
 
 #include "src/cli/command.hpp"
+#include "src/cli/python_command.hpp"
 #include "src/report/report.hpp"
 
 namespace nkisim::cli {
@@ -101,7 +103,20 @@ void print(const isa::Rule& rule) {
   }
 }
 
+// Whether it is spelled as names in a module of NKI are.
+bool is_public_name(std::string_view what) {
+  constexpr std::array<std::string_view, 5> kModules = {"nl.", "nisa.", "ncc.", "nki.",
+                                                        "neuronxcc."};
+  return what.find(' ') == std::string_view::npos &&
+         std::ranges::any_of(kModules, [&](std::string_view m) { return what.starts_with(m); });
+}
+
 int show(const std::string& what, bool json) {
+  if (is_public_name(what)) {
+    std::vector<std::string> words = {what};
+    if (json) words.emplace_back("--json");
+    return call_module("nkisim.tools.explain_name", words);
+  }
   const auto say = [json](const auto& found) {
     if (json)
       std::cout << to_json(found).dump(1) << '\n';
@@ -141,14 +156,16 @@ int run(const Args& args) {
 }  // namespace
 
 const Command& explain_command() {
-  static const Command kCommand = {"explain",
-                                   "what a metric of the summary or an error means",
-                                   "nkisim explain [METRIC | KIND | RULE | MESSAGE]",
-                                   "  nkisim explain                          # lists both\n"
-                                   "  nkisim explain mfu_estimated_percent\n"
-                                   "  nkisim explain 'data is in HBM; SBUF or PSUM is required'\n",
-                                   of_explain::options,
-                                   of_explain::run};
+  static const Command kCommand = {
+      "explain",
+      "what a metric of the summary, an error or a name of NKI's means",
+      "nkisim explain [METRIC | KIND | RULE | MESSAGE | NAME]",
+      "  nkisim explain                          # lists both\n"
+      "  nkisim explain mfu_estimated_percent\n"
+      "  nkisim explain nl.tiles                 # its releases\n"
+      "  nkisim explain 'data is in HBM; SBUF or PSUM is required'\n",
+      of_explain::options,
+      of_explain::run};
   return kCommand;
 }
 

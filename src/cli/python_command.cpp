@@ -66,20 +66,24 @@ std::string interpreter(const fs::path& program) {
 }  // namespace
 
 std::span<const PythonCommand> python_commands() {
-  static const std::array<PythonCommand, 12> kCommands = {{
+  static const auto kCommands = std::to_array<PythonCommand>({
       {"demo", "write an example kernel here, run it, and say what to try next", "nkisim"},
+      {"new", "write a kernel with its reference, test and CI file to start from", "nkisim"},
       {"doctor", "what is installed, which nki an import finds, what is missing", "nkisim"},
       {"kernel", "run a Python NKI kernel on generated arguments", "nkisim"},
       {"view", "a saved session as AWS's summary, JSON, CSV or Parquet tables", "nkisim_profile"},
       {"report", "a saved session as one HTML file", "nkisim_profile"},
       {"compare", "what changed between two runs, configs or generations", "nkisim_profile"},
+      {"advise", "what to change in a kernel, each change simulated", "nkisim_advise"},
       {"sweep", "the latency for every combination of settings", "nkisim_profile"},
       {"model", "a whole model's time per token, from its config.json", "nkisim_model"},
       {"evaluate", "judge candidate kernels: values, time, rules", "nkisim_evaluate"},
       {"tune", "search a kernel's parameters for the fastest", "nkisim_evaluate"},
+      {"mcp", "evaluate, explain and compare as tools of an agent (MCP)", "nkisim_adapters"},
+      {"lsp", "a language server: errors and times while a kernel is typed", "nkisim_editor"},
       {"validate", "simulate what has been measured on chips, and compare", "nkisim_validation"},
       {"calibrate", "fit numbers of a config to measurements", "nkisim_validation"},
-  }};
+  });
   return kCommands;
 }
 
@@ -131,6 +135,13 @@ int call_python(const std::string& module, const std::vector<std::string>& words
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) return kNoInterpreter;
   return WEXITSTATUS(status);
+}
+
+int call_module(const std::string& module, const std::vector<std::string>& words) {
+  const int code = call_python(module, words);
+  if (code != kNoInterpreter) return code;
+  throw isa::Error(isa::Rule::python_missing,
+                   "cannot start Python; set NKISIM_PYTHON to an interpreter");
 }
 
 int run_python(const PythonCommand& command, const std::vector<std::string>& words) {

@@ -9,6 +9,7 @@
 #include "src/cli/interrupt.hpp"
 #include "src/cli/limits.hpp"
 #include "src/cli/progress.hpp"
+#include "src/cli/rule_options.hpp"
 #include "src/cli/run_reports.hpp"
 #include "src/cli/run_result.hpp"
 #include "src/job/job.hpp"
@@ -58,6 +59,7 @@ void options(po::options_description& named, po::positional_options_description&
       "seed: round narrowing stores of the engines stochastically instead of to nearest even");
   add("allow-over-capacity",
       "do not fail when a placed trace exceeds SBUF or PSUM (--over-capacity does the same)");
+  add_rule_options(named);
   add_result_options(named);
   add_report_options(named);
   add_world_options(named);
@@ -100,6 +102,7 @@ Job job_of(const Args& args, const std::string& target) {
           .budgets = texts(args, "budget"),
           .allow_unwritten = given(args, "allow-unwritten"),
           .allow_races = given(args, "allow-races"),
+          .rules = rule_wishes(args),
           .most = most_of(args),
           .summary_json = text(args, "summary-json"),
           .html = text(args, "html"),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/unit.hpp"
+#include "isa/base/policy.hpp"
 #include "src/report/report.hpp"
 #include "src/run/run.hpp"
 
@@ -51,6 +52,7 @@ struct Job {
 
   // What is an error, and what a warning.
   bool allow_unwritten = false, allow_races = false;
+  isa::RuleWishes rules = {};
   std::optional<std::uint32_t> stochastic_rounding = {};
 
   // At most; as texts, of which messages speak.

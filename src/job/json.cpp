@@ -145,6 +145,9 @@ void each(Fields& f, Job& job) {
   f.texts("budgets", job.budgets);
   f.flag("allow_unwritten", job.allow_unwritten);
   f.flag("allow_races", job.allow_races);
+  f.texts("suppress", job.rules.suppress);
+  f.texts("error", job.rules.error);
+  f.flag("unread", job.rules.unread);
   f.whole("stochastic_rounding", job.stochastic_rounding);
   f.text("max_time", job.most.time);
   f.text("max_instructions", job.most.instructions);

@@ -28,7 +28,7 @@ std::string identity(const std::string& path) {
 
 std::string file_key(const Job& job, const std::string& target) {
   return identity(job.trace) + '\n' + target + '\n' + (job.over_capacity ? "over" : "") + '\n' +
-         job.recorded;
+         (isa::RulePolicy(job.rules).looks_for_unread() ? "unread" : "") + '\n' + job.recorded;
 }
 
 std::string machine_key(const Job& job) {
@@ -98,8 +98,9 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
   if (!job.recorded.empty()) l.facts = recorded(l.trace, job.recorded);
   l.open = l.trace.open;
   const isa::Program& program = *l.trace.program;
-  l.odd = checks::remark_lines(program, checks::group_remarks(program, !l.open));
-  l.lost = checks::remark_lines(program, checks::written_remarks(program));
+  const bool unread = isa::RulePolicy(job.rules).looks_for_unread();
+  l.odd = checks::located(program, checks::group_remarks(program, !l.open));
+  l.lost = checks::located(program, checks::written_remarks(program, unread));
   if (keep_ > 0 || (l.open && job.full_confidence)) l.recorded = program.version();
   while (!kept_.empty() && kept_.size() >= std::max<std::size_t>(keep_, 1)) kept_.pop_back();
   kept_.push_front(std::move(kept));

@@ -16,8 +16,8 @@ namespace nkisim {
 struct Loaded {
   TraceFile trace = {};
   std::optional<Recorded> facts = {};                  // of a job that asks for a recorded one
-  std::vector<std::string> odd = {};                   // what checks::group_remarks says of it
-  std::vector<std::string> lost = {};                  // ... and checks::written_remarks
+  std::vector<isa::Error> odd = {};                    // what checks::group_remarks says of it
+  std::vector<isa::Error> lost = {};                   // ... and checks::written_remarks
   std::optional<isa::Program::Version> recorded = {};  // before it was compiled, where it is kept
   bool open = false;                                   // ... and the compiler was to give addresses
   std::string overflow = {};                           // why it runs over capacity

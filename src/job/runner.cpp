@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "checks/groups.hpp"
+#include "checks/statics.hpp"
 
 namespace nkisim {
 namespace {
@@ -89,7 +89,8 @@ Runner::Runner(const Job& job, Listener& listener, Ran& ran, Programs& programs)
       listener_(listener),
       ran_(ran),
       programs_(programs),
-      limits_(job.most, [&listener] { return listener.signal() != 0; }) {
+      limits_(job.most, [&listener] { return listener.signal() != 0; }),
+      policy_(job.rules) {
   for (const std::string& text : job.budgets) budgets_.push_back(parse_budget(text));
 }
 
@@ -130,10 +131,11 @@ void Runner::prepare() {
       },
       [&](const Loaded& read) {
         listener_.stage_ended();
-        if (job_.values) {  // without values none is lost
-          for (const std::string& line : read.lost) listener_.warn(line);
-        }
-        for (const std::string& line : read.odd) listener_.warn(line);
+        const auto tell = [this](const std::vector<isa::Error>& found) {
+          for (const std::string& line : checks::warnings(found, policy_)) listener_.warn(line);
+        };
+        if (job_.values) tell(read.lost);  // without values none is lost
+        tell(read.odd);
       });
   if (!loaded_->overflow.empty()) listener_.overflow(loaded_->overflow);
   go_on();

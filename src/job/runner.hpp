@@ -49,6 +49,7 @@ class Runner {
   Ran& ran_;
   Programs& programs_;
   Limits limits_;
+  isa::RulePolicy policy_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::vector<Budget> budgets_;
   Loaded* loaded_ = nullptr;

@@ -106,7 +106,20 @@ std::string scattered_integers(const Inst& inst) {
   return scatters && isa::is_integer(dst.dtype) ? integer_operand(inst, 1) : "";
 }
 
-constexpr std::array<Rule, 15> kRules = {{
+std::string wide_integer(const Inst& inst) {
+  return uses_dtype(inst, Dtype::kInt64) ? "an operand of int64" : "";
+}
+
+std::string split(const Inst& inst) {
+  return isa::spec(inst).collective.part != isa::Collective::Part::kWhole ? itself(inst) : "";
+}
+
+constexpr std::array<Rule, 20> kRules = {{
+    {"scalar_load", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
+    {"scalar_store", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
+    {"scalar_alu", 33, 0, "SDK 2.33 for scalars (NKI 0.7.0)", itself},
+    {"", 33, 0, "SDK 2.33 for int64 (NKI 0.7.0)", wide_integer},
+    {"", 33, 0, "SDK 2.33 for collectives in two parts (NKI 0.7.0)", split},
     {"topk", 32, 0, "SDK 2.32 (NKI 0.6.0 adds it)", itself},
     {"activate2", 30, 0, "SDK 2.30 (NKI 0.4.0 adds it)", itself},
     {"exponential", 29, 0, "SDK 2.29 (NKI 0.3.0 adds it)", itself},
@@ -190,7 +203,7 @@ Release parse_release(std::string_view text) {
   const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), minor);
   if (digits.empty() || ec != std::errc{} || end != digits.data() + digits.size() ||
       minor < isa::Program::kOldestSdk || minor > kNewestRelease.minor) {
-    isa::fail(isa::Rule::sdk_release, "the SDK release", std::string(text), "2.28 to 2.32");
+    isa::fail(isa::Rule::sdk_release, "the SDK release", std::string(text), "2.28 to 2.33");
   }
   return {minor};
 }

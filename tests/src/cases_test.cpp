@@ -55,7 +55,12 @@ std::vector<std::byte> bytes_of(const isa::Tensor& t, const json& values) {
   if (all.size() == 1) all.resize(count * width, all[0]);
   require(all.size() == count * width, "values for every element of " + t.name);
   std::vector<std::byte> bytes(count * static_cast<std::size_t>(isa::size_bytes(t.dtype)));
-  if (isa::is_integer(t.dtype)) {
+  if (t.dtype == isa::Dtype::kInt64) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto v = static_cast<std::int64_t>(all[i]);
+      std::memcpy(bytes.data() + i * sizeof v, &v, sizeof v);
+    }
+  } else if (isa::is_integer(t.dtype)) {
     std::vector<std::uint32_t> words;
     for (double v : all) words.push_back(static_cast<std::uint32_t>(static_cast<std::int64_t>(v)));
     isa::encode_bits(t.dtype, words.data(), count, bytes.data());
@@ -128,7 +133,11 @@ void check_values(Case& c, const std::string& name, const json& wanted) {
     CHECK(written[i / width] == !wanted[i].is_null());
     if (wanted[i].is_null()) continue;
     double found = static_cast<double>(floats[i]);
-    if (isa::is_integer(t.dtype)) {
+    if (t.dtype == isa::Dtype::kInt64) {
+      std::int64_t exact = 0;
+      std::memcpy(&exact, bytes.data() + i * sizeof exact, sizeof exact);
+      found = static_cast<double>(exact);
+    } else if (isa::is_integer(t.dtype)) {
       const auto exact = static_cast<std::int32_t>(words[i]);
       found = t.dtype == isa::Dtype::kUint32 ? static_cast<double>(words[i])
                                              : static_cast<double>(exact);

@@ -1,0 +1,52 @@
+#include "isa/base/policy.hpp"
+
+#include <algorithm>
+
+#include "isa/base/error.hpp"
+
+namespace nkisim::isa {
+namespace {
+
+Rule rule_of(std::string_view option, const std::string& id) {
+  const auto rule = find_rule(id);
+  if (!rule) fail(Rule::option_value, option, id, "a rule that nkisim explain lists");
+  return *rule;
+}
+
+bool among(const std::vector<Rule>& rules, Rule rule) {
+  return std::find(rules.begin(), rules.end(), rule) != rules.end();
+}
+
+}  // namespace
+
+RulePolicy::RulePolicy(const RuleWishes& wishes) : unread_(wishes.unread), strict_(wishes.strict) {
+  for (const std::string& id : wishes.suppress) {
+    const Rule rule = rule_of("suppress", id);
+    if (info(rule).normal == Level::kError) {
+      fail(Rule::option_value, "suppress", id + ", which is an error", "a rule that is a warning");
+    }
+    suppressed_.push_back(rule);
+  }
+  for (const std::string& id : wishes.error) errors_.push_back(rule_of("error", id));
+}
+
+Level RulePolicy::normally(Rule rule) const {
+  const RuleInfo& r = info(rule);
+  const Level level = strict_ ? r.strict : r.normal;
+  return unread_ && r.unread ? std::max(level, Level::kWarning) : level;
+}
+
+Level RulePolicy::of(Rule rule) const {
+  if (among(errors_, rule)) return Level::kError;
+  return among(suppressed_, rule) ? Level::kOff : normally(rule);
+}
+
+bool RulePolicy::looks_for_unread() const {
+  const auto rules = all_rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (rules[i].unread && of(static_cast<Rule>(i)) != Level::kOff) return true;
+  }
+  return false;
+}
+
+}  // namespace nkisim::isa

@@ -1,0 +1,76 @@
+"""What a kernel's user wants done about warnings: rules= and its environment variables."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+import nki  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+
+@nki.jit
+def halves(x):
+    """Loads both halves, and takes the first for both."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    parts = []
+    for i in range(2):
+        t = nl.ndarray((128, 256), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=t, src=x[:, 256 * i:256 * i + 256])
+        parts.append(t)
+    for i in range(2):
+        nisa.dma_copy(dst=out[:, 256 * i:256 * i + 256], src=parts[0])
+    return out
+
+
+X = np.zeros((128, 512), np.float32)
+
+
+def said(**how):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        nkisim.run(halves, X, target="trn2", **how)
+    return [str(w.message) for w in found]
+
+
+def test_nothing_is_said_unasked():
+    assert said() == []
+
+
+def test_unread():
+    [text] = said(rules={"unread": True})
+    assert "nothing reads its result in 1 of the 2 times that it runs" in text
+    assert text.endswith("[result_unread]") and "test_chosen_rules.py:" in text
+    assert said(rules={"unread": True, "suppress": "result_unread"}) == []
+
+
+def test_by_the_environment(monkeypatch):
+    monkeypatch.setenv("NKISIM_UNREAD", "1")
+    assert len(said()) == 1
+    assert said(rules={"unread": False}) == []
+    monkeypatch.setenv("NKISIM_SUPPRESS", "result_lost,result_unread")
+    assert said() == []
+
+
+def test_an_error(monkeypatch):
+    with pytest.raises(nkisim.Error, match="nothing reads its result") as caught:
+        said(rules={"error": ["result_unread"]})
+    assert caught.value.rule == "result_unread"
+    assert caught.value.kernel_line == halves.func.__code__.co_firstlineno + 7
+    monkeypatch.setenv("NKISIM_ERROR", "result_unread")
+    with pytest.raises(nkisim.Error, match="nothing reads its result"):
+        said()
+
+
+@pytest.mark.parametrize("rules, text", [
+    ({"suppress": ["lost"]}, "suppress is lost; a rule that nkisim explain lists is required"),
+    ({"suppress": ["over_capacity"]}, "suppress is over_capacity, which is an error"),
+    ({"strict": True}, "rules is 'strict'; suppress, error or unread is required"),
+])
+def test_what_is_no_rule(rules, text):
+    with pytest.raises(nkisim.Error, match=text):
+        said(rules=rules)
