@@ -2,7 +2,7 @@
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME wheel)
 install(TARGETS nkisim_python LIBRARY DESTINATION nkisim)
 # Names of its own alone: whatever else is installed keeps its files, also when this is uninstalled.
-install(DIRECTORY nkisim nkisim_adapters nkisim_evaluate nkisim_kernels nkisim_model nkisim_profile nkisim_validation
+install(DIRECTORY nkisim nkisim_adapters nkisim_advise nkisim_editor nkisim_evaluate nkisim_kernels nkisim_model nkisim_profile nkisim_validation
         nkisim_work DESTINATION .
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "*.json" PATTERN "*.html"
         PATTERN "*.js" PATTERN "public_api.txt")
@@ -19,5 +19,7 @@ install(FILES ${CMAKE_SOURCE_DIR}/traces/builder.py DESTINATION ${TABLE}/traces)
 install(DIRECTORY nki neuronxcc nki_cpu_simulator neuron_dtypes torch_neuronx jax_neuronx
         DESTINATION nkisim/packages
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
+# To which messages lead where no site is known (nkisim/values/links.py).
+install(FILES ${CMAKE_SOURCE_DIR}/docs/mistakes.md DESTINATION nkisim/docs)
 install(FILES nkisim_simulator.pth DESTINATION .)
 install(TARGETS nkisim RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR})

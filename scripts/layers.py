@@ -8,7 +8,7 @@ Says what is wrong, a line each, and exits with 1:
   question which instruction one is where OpSpec should say what it is, a class with many data
   members;
 - Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function or by
-  importlib, a circle of modules, a long file, a class with many attributes;
+  importlib or for annotations alone, a circle of modules, a long file, a class with many attributes;
 - both: a function that is longer or has more branches than CONTRIBUTING.md allows (needs lizard,
   which scripts/setup installs).
 """
@@ -29,11 +29,12 @@ CPP_ROOMS = ("isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world",
              "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
              "src/device_profile", "src/report", "src/job", "src/cli", "python/binding")
 #: Packages below python/; a package that is not named itself is in its parent's place.
-PYTHON_ROOMS = ("nkisim_work", "nkisim_profile", "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
+PYTHON_ROOMS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
+                "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
                 "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
                 "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
-                "nkisim_adapters", "nkisim_validation")
+                "nkisim_adapters", "nkisim_editor", "nkisim_validation")
 #: What the extension module offers belongs to no room: it is made before any of them.
 NATIVE = "nkisim._core"
 
@@ -80,14 +81,19 @@ def circles(graph):
     return found
 
 
-def check_graph(edges, rooms, separator, verb, what):
-    """Complaints about {name: {other name: place}}."""
+def check_directions(edges, rooms, separator, verb):
+    """Complaints about {name: {other name: place}}: what stands above."""
     for name, others in edges.items():
         own = room_of(name, rooms, separator)
         for other, place in others.items():
             there = None if other.endswith(".def") else room_of(other, rooms, separator)  # data
             if own is not None and there is not None and there > own:
                 yield f"{place}: {rooms[own]} {verb} {other}, which stands above it"
+
+
+def check_graph(edges, rooms, separator, verb, what):
+    """The same, and about circles."""
+    yield from check_directions(edges, rooms, separator, verb)
     for group in circles({n: list(o) for n, o in edges.items()}):
         yield f"circle of {what}: {', '.join(group)}"
 
@@ -143,21 +149,31 @@ def _imported(node, module, is_package, modules):
     return own + [name for name in inner if name in modules]
 
 
+def _for_types(tree):
+    """The nodes below `if TYPE_CHECKING:`, which never run: they make no circle."""
+    return {inner for node in ast.walk(tree) if isinstance(node, ast.If)
+            and getattr(node.test, "id", "") == "TYPE_CHECKING"
+            for part in node.body for inner in ast.walk(part)}
+
+
 def imports(root):
-    """{module: {imported module: place}} of our own modules, imports within functions as well."""
+    """{module: {imported module: place}} of our own modules, imports within functions as well; and of those for
+    annotations alone."""
     folder = root / "python"
     files = {module_name(p, folder): p for r in sorted({r.split(".")[0] for r in PYTHON_ROOMS})
              for p in sorted((folder / r).rglob("*.py"))}
-    edges = {}
+    edges, typed = {}, {}
     for module, path in files.items():
-        place = path.relative_to(root).as_posix()
-        for node in ast.walk(ast.parse(path.read_text())):
+        place, tree = path.relative_to(root).as_posix(), ast.parse(path.read_text())
+        for_types = _for_types(tree)
+        for node in ast.walk(tree):
             if not isinstance(node, (ast.Import, ast.ImportFrom, ast.Call)):
                 continue
             for name in _imported(node, module, path.name == "__init__.py", files):
                 if name in files and (module, name) not in DEFERRED:
-                    edges.setdefault(module, {}).setdefault(name, f"{place}:{node.lineno}")
-    return edges
+                    (typed if node in for_types else edges).setdefault(module, {}).setdefault(
+                        name, f"{place}:{node.lineno}")
+    return edges, typed
 
 
 def sized_files(root):
@@ -262,8 +278,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[1])
     root = parser.parse_args().root
+    imported, for_types = imports(root)
     wrong = [*check_graph(includes(root), CPP_ROOMS, "/", "includes", "includes"),
-             *check_graph(imports(root), PYTHON_ROOMS, ".", "imports", "imports"),
+             *check_graph(imported, PYTHON_ROOMS, ".", "imports", "imports"),
+             *check_directions(for_types, PYTHON_ROOMS, ".", "imports"),
              *check_sizes(root), *check_classes(root), *check_named(root),
              *check_members(root)]
     for line in wrong:

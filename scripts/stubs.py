@@ -19,6 +19,10 @@ STUBS = {"nki.isa": "python/nki/isa/__init__.pyi", "nki.language": "python/nki/l
          "nki.collectives": "python/nki/collectives.pyi"}
 #: Parameters that mean the same in every function.
 NAMES = {"shape": "int | Sequence[int]", "dtype": "Any", "name": "str | None", "mask": "Any"}
+#: What an instruction's table of parameters does not say: one axis, and tensors by channel.
+_MORE = {"axis": "int | Sequence[int]",
+         **dict.fromkeys(("srcs_by_channel", "dsts_by_channel", "srcs0_by_channel", "srcs1_by_channel"),
+                         "Sequence[Sequence[Tensor]]")}
 TENSORS = {"ndarray", "full", "zeros", "ones", "zeros_like", "empty_like", "rand", "load", "copy",
            "shared_constant", "shared_identity_matrix", "expand_dims", "broadcast_to", "transpose",
            "softmax", "rms_norm", "matmul", "where", "dropout", "gather_flattened"}
@@ -35,7 +39,8 @@ from nkisim.values.tensor import NkiTensor as Tensor
 
 def type_of(parameter, op):
     """Annotation of a parameter; `op` maps an instruction's parameters to theirs."""
-    kind = op[parameter.name] if parameter.name in op else NAMES.get(parameter.name, "Any")
+    kind = _MORE.get(parameter.name) if parameter.name in op and parameter.name in _MORE else \
+        op[parameter.name] if parameter.name in op else NAMES.get(parameter.name, "Any")
     default = parameter.default
     optional = default is None and kind != "Any" and "None" not in kind
     return kind + (" | None" if optional else "")

@@ -15,10 +15,10 @@ def all_gather(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: An
 def all_gather_v(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, metadata_tensor: Tensor, recv_counts_known: bool = ..., has_rdispls: bool = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """all_gather_v: Every rank of a group gets a block of elements from all of them, each of its own length."""
 
-def all_gather_v_prepare(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = ..., has_rdispls: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
+def all_gather_v_prepare(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Tensor, recv_counts_known: Any = ..., has_rdispls: bool = ..., priority: Any = ..., name: str | None = ...) -> NkiInstruction:
     """Sets up an all_gather_v ahead of its data; all_gather_v_trigger carries it out."""
 
-def all_gather_v_trigger(prepare_instr: Any, name: str | None = ...) -> Any:
+def all_gather_v_trigger(prepare_instr: Any, name: str | None = ...) -> NkiInstruction:
     """Carries out the all_gather_v that the prepare before it has set up."""
 
 def all_reduce(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, op: Any, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
@@ -30,22 +30,22 @@ def all_to_all(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: An
 def all_to_all_v(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, metadata_tensor: Tensor, recv_counts_known: bool = ..., has_rdispls: bool = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """all_to_all_v: Every rank of a group sends a block of elements of its own length to each of them."""
 
-def all_to_all_v_prepare(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = ..., has_rdispls: Any = ..., priority: Any = ..., name: str | None = ...) -> Any:
+def all_to_all_v_prepare(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Tensor, recv_counts_known: Any = ..., has_rdispls: bool = ..., priority: Any = ..., name: str | None = ...) -> NkiInstruction:
     """Sets up an all_to_all_v ahead of its data; all_to_all_v_trigger carries it out."""
 
-def all_to_all_v_trigger(prepare_instr: Any, name: str | None = ...) -> Any:
+def all_to_all_v_trigger(prepare_instr: Any, name: str | None = ...) -> NkiInstruction:
     """Carries out the all_to_all_v that the prepare before it has set up."""
 
 def collective_permute(srcs: Sequence[Tensor], dsts: Sequence[Tensor], source_target_pairs: Any, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """collective_permute: Sends tensors from ranks to ranks that the program names."""
 
-def collective_permute_implicit(srcs_by_channel: Sequence[Tensor], dsts_by_channel: Sequence[Tensor], replica_group: Any, channel_ids: Sequence[Any] = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+def collective_permute_implicit(srcs_by_channel: Sequence[Sequence[Tensor]], dsts_by_channel: Sequence[Sequence[Tensor]], replica_group: Any, channel_ids: Sequence[Any] = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """collective_permute_implicit: Sends tensors to the next rank of a ring, which the runtime chose, and receives from the one before."""
 
 def collective_permute_implicit_current_processing_rank_id(iteration_id: Any, replica_group: Any, channel_id: int = ..., name: str | None = ...) -> NkiInstruction:
     """collective_permute_implicit_current_processing_rank_id: Puts into a register whose data this rank holds after some steps round the ring."""
 
-def collective_permute_implicit_reduce(srcs0_by_channel: Sequence[Tensor], srcs1_by_channel: Sequence[Tensor], dsts_by_channel: Sequence[Tensor], replica_group: Any, op: Any, channel_ids: Sequence[Any] = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
+def collective_permute_implicit_reduce(srcs0_by_channel: Sequence[Sequence[Tensor]], srcs1_by_channel: Sequence[Sequence[Tensor]], dsts_by_channel: Sequence[Sequence[Tensor]], replica_group: Any, op: Any, channel_ids: Sequence[Any] = ..., priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """collective_permute_implicit_reduce: Sends the reduction of two tensors to the next rank of a ring, which the runtime chose."""
 
 def rank_id(name: str | None = ...) -> NkiInstruction:

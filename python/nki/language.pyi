@@ -63,6 +63,7 @@ hbm: Any
 identity: Any
 int16: Any
 int32: Any
+int64: Any
 int8: Any
 invert: Any
 left_shift: Any

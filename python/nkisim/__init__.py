@@ -28,8 +28,8 @@ __all__ = ["run", "per_rank", "WorldResult", "RankResult", "shapes", "install", 
 
 
 def __getattr__(name):
-    """nkisim.evaluate and nkisim.tune, which belong to a package of their own."""
-    if name in ("evaluate", "tune"):
+    """nkisim.evaluate, evaluate_async and tune, which belong to a package of their own."""
+    if name in ("evaluate", "evaluate_async", "tune"):
         return getattr(importlib.import_module("nkisim_evaluate"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

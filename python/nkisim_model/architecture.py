@@ -19,6 +19,12 @@ KINDS = {
     "mixtral": {"experts": ("num_local_experts", "intermediate_size")},
 }
 
+#: Kinds that are asked for and not modelled, and what the parts here lack for them.
+LACKING = {
+    "gpt_oss": "every other layer attends to a window of the cache, attention has sinks and biases, experts have "
+               "biases, a clamped SwiGLU and MXFP4 weights, and the hidden size is no multiple of 128",
+}
+
 
 class ModelError(Error):
     """A model, or a way to run it, that cannot be predicted; the message says what it lacks."""
@@ -81,6 +87,9 @@ def of_config(config: dict, name: str = "config") -> Architecture:
     if not isinstance(config, dict):
         raise ModelError(f"{name} holds a {type(config).__name__}", "an object")
     kind = config.get("model_type")
+    if kind in LACKING:
+        raise ModelError(f"model_type {kind!r}, whose parts are not written here: {LACKING[kind]}",
+                         f"one of {', '.join(KINDS)}", name)
     if kind not in KINDS:
         raise ModelError(f"model_type {kind!r}", f"one of {', '.join(KINDS)}", name)
     if config.get("quantization_config"):

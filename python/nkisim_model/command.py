@@ -123,9 +123,7 @@ def run(args):
         return 0
     print("\n".join(report.table(found) if args.sweep else report.lines(found[0])))
     for p, before in zip(found, without):
-        print(f"with --kernel {p.tokens_per_second:.1f} tokens/s, without {before.tokens_per_second:.1f} "
-              f"({p.tokens_per_second / before.tokens_per_second - 1:+.1%}); "
-              + ", ".join(f"{name} {before.parts[name].us:.1f} -> {p.parts[name].us:.1f} us" for name in replaced))
+        print("\n".join(report.difference(before, p, replaced)))
     return 0
 
 

@@ -10,7 +10,8 @@ import nki.language as nl
 
 LANES = 128
 COLUMNS = 512   # of logits in a bank of PSUM
-AT_ONCE = 2048  # columns of the head's weights in SBUF
+TILE_BYTES = 32 * 1024  # of a tile of the head's weights
+TILES = 2       # of them in SBUF: one is on its way while the other is used
 SEARCHED = 16384  # elements in which max8 looks
 
 
@@ -115,9 +116,12 @@ def _logits(turned, weights, first, columns):
     tiles, batch = turned.shape[1], turned.shape[2]
     whole = weights.shape[1]
     out = nl.ndarray((batch, columns), dtype=nl.float32, buffer=nl.sbuf)
-    for at in range(0, columns, AT_ONCE):
-        width = min(AT_ONCE, columns - at)
-        some = nl.ndarray((LANES, tiles, width), dtype=weights.dtype, buffer=nl.sbuf)
+    most = max(1, min(COLUMNS, TILE_BYTES // (tiles * weights.itemsize)))
+    # One tensor, so that no tile gets storage of its own and the rest of SBUF stays free.
+    ring = nl.ndarray((LANES, TILES, tiles, most), dtype=weights.dtype, buffer=nl.sbuf)
+    for n, at in enumerate(range(0, columns, most)):
+        width = min(most, columns - at)
+        some = ring[:, n % TILES, :, nl.ds(0, width)]
         nisa.dma_copy(dst=some, src=weights.ap([[whole, LANES], [whole * LANES, tiles], [1, width]],
                                                offset=first + at))
         for c in range(0, width, COLUMNS):

@@ -7,10 +7,11 @@ user's function in its place.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 from .architecture import ModelError
 
@@ -38,16 +39,34 @@ def load(root) -> SimpleNamespace:
         if str(path) not in sys.path:
             sys.path.insert(0, str(path))
     found = SimpleNamespace(root=root)
-    for module, names in NAMES.items():
-        try:
-            loaded = importlib.import_module(f"nkilib.{module}")
-            for name in names:
-                setattr(found, name, getattr(loaded, name))
-        except (ImportError, AttributeError, SyntaxError) as problem:
-            raise ModelError(f"nkilib.{module}: {problem}",
-                             "nki-library of April 2026 (commit d2ad3a5) or one that has the same names"
-                             ) from None
+    with _without_references(folder / "nkilib"):
+        for module, names in NAMES.items():
+            try:
+                loaded = importlib.import_module(f"nkilib.{module}")
+                for name in names:
+                    setattr(found, name, getattr(loaded, name))
+            except (ImportError, AttributeError, SyntaxError) as problem:
+                raise ModelError(f"nkilib.{module}: {problem}",
+                                 "nki-library of April 2026 (commit d2ad3a5) or one that has the same names"
+                                 ) from None
     return found
+
+
+@contextlib.contextmanager
+def _without_references(package):
+    """Within, the folder of the transformer's kernels imports none of them by itself: with its references in
+    torch that would take 500 MiB, and torch need not be installed."""
+    name = "nkilib.experimental.transformer"
+    if name in sys.modules:
+        yield
+        return
+    bare = ModuleType(name)
+    bare.__path__ = [str(package / "experimental" / "transformer")]
+    sys.modules[name] = bare
+    try:
+        yield
+    finally:
+        sys.modules.pop(name, None)
 
 
 def manager(library, name):

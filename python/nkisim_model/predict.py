@@ -15,15 +15,15 @@ from nkisim.api.jit import jit
 from nkisim.run.compiling import Choices
 from nkisim.run.kernel import run
 from nkisim.run.options import Options
-from nkisim_profile.session import FS_PER_NS, Session
+from nkisim_profile.session import CAUSES, ENGINES, FS_PER_NS, Session
 
 from .architecture import ModelError
 from .library import load
 from .share import Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 
-SHORT = (2, 3, 4)   # layers that are simulated for the steady state
-SAME = 0.002        # two layers' times differ by at most this fraction of them, or it is not steady
+SHORT = (4, 8, 12)  # layers that are simulated for the steady state
+SAME = 0.005        # what layers add differs by at most this fraction of it, or it is not steady
 _REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
 
@@ -32,17 +32,28 @@ class Part:
     """What one part of a step takes, in microseconds: of all layers together.
 
     us: its share of the critical path. read_us: its reads from HBM at the stack's full rate, the
-    least that it can take. read_bytes: by one rank.
+    least that it can take. read_bytes: by one rank. bounds: `us` by what the path went through there,
+    an engine at work or a cause of waiting (docs/profile.md).
     """
 
     us: float = 0.0
     read_us: float = 0.0
     read_bytes: int = 0
+    bounds: dict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
     @property
     def gain_us(self) -> float:
         """What a step would gain if the part ran at its roof."""
         return max(0.0, self.us - self.read_us)
+
+    @property
+    def bound(self) -> str:
+        """What most of its time is: "Tensor busy", "dma_latency"; "" where it takes none."""
+        return max(self.bounds, key=self.bounds.__getitem__) if self.us > 0 else ""
+
+    def as_json(self) -> dict:
+        return {"us": self.us, "read_us": self.read_us, "read_bytes": self.read_bytes, "gain_us": self.gain_us,
+                "bounds": dict(sorted(self.bounds.items(), key=lambda item: -item[1]))}
 
 
 @dataclasses.dataclass
@@ -77,8 +88,7 @@ class Prediction:
                 "tokens_per_second": self.tokens_per_second, "steady": self.steady,
                 "weight_bytes": s.weight_bytes, "cache_bytes": s.cache_bytes,
                 "memory_bytes": s.memory_bytes, "fits": s.fits, "next_kernel": self.next_kernel,
-                "parts": {name: {"us": p.us, "read_us": p.read_us, "read_bytes": p.read_bytes,
-                                 "gain_us": p.gain_us} for name, p in self.parts.items()}}
+                "parts": {name: p.as_json() for name, p in self.parts.items()}}
 
 
 @dataclasses.dataclass
@@ -132,9 +142,11 @@ def _prediction(share, last, first, layers, steady):
     parts = {}
     for name in PARTS:
         a, b = first.parts[name], last.parts[name]
-        parts[name] = Part(*(y + (y - x) * more / count for x, y in (
-            (a.us, b.us), (a.read_us, b.read_us), (a.read_bytes, b.read_bytes))))
-        parts[name].read_bytes = round(parts[name].read_bytes)
+        us, read_us, read_bytes = (y + (y - x) * more / count for x, y in (
+            (a.us, b.us), (a.read_us, b.read_us), (a.read_bytes, b.read_bytes)))
+        bounds = {key: max(0.0, value + (value - a.bounds.get(key, 0.0)) * more / count)
+                  for key, value in b.bounds.items()}
+        parts[name] = Part(us, read_us, round(read_bytes), bounds)
     layer = (last.us - first.us) / count
     return Prediction(share, last.us + layer * more, layer, parts, True, last.instructions)
 
@@ -165,12 +177,16 @@ def _parts(session):
     core = max(ends, key=ends.get)
     found = {name: Part() for name in PARTS}
     mine = path.core == core
-    begins, stops, insts = (column[mine].tolist() for column in
-                            (getattr(path, "from"), path.to, path.inst))
+    columns = zip(*(column[mine].tolist()[::-1] for column in
+                    (getattr(path, "from"), path.to, path.inst, path.cause)))
+    engines = session.insts.engine.tolist()
     name = PARTS[-1]
-    for begin, stop, inst in zip(reversed(begins), reversed(stops), reversed(insts)):
+    for begin, stop, inst, cause in columns:
         name = regions.get(inst, name)
-        found[name].us += (stop - begin) / FS_PER_NS / 1e3
+        us = (stop - begin) / FS_PER_NS / 1e3
+        busy = CAUSES[cause] == "busy" and inst >= 0
+        found[name].us += us
+        found[name].bounds[f"{ENGINES[engines[inst]]} busy" if busy else CAUSES[cause]] += us
     moved = session.transfers
     read = defaultdict(int)
     for inst, size, src in zip(moved.inst.tolist(), moved.bytes.tolist(), moved.src.tolist()):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from .predict import Prediction
+from .predict import SHORT, Part, Prediction
 
 GIB = 2**30
+MOST_CAUSES = 3  # that a difference names
 
 
 def lines(p: Prediction) -> list[str]:
     """What a person wants to know of one prediction."""
     s = p.share
     m = s.model
-    how = ("steady state of 2, 3 and 4 layers" if p.steady else "every layer simulated")
+    how = (f"steady state of {SHORT[0]}, {SHORT[1]} and {SHORT[2]} layers" if p.steady else "every layer simulated")
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
            f"batch {s.batch}, context {s.context}, {s.dtype}",
@@ -19,16 +20,36 @@ def lines(p: Prediction) -> list[str]:
            f"per layer     {p.layer_us:.2f} us ({how})",
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
            f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}", "",
-           f"{'part':<22}{'us':>10}{'share':>8}{'HBM MiB':>10}{'roof us':>10}{'gain us':>10}"]
+           f"{'part':<22}{'us':>10}{'share':>8}{'HBM MiB':>10}{'roof us':>10}{'gain us':>10}  bound"]
     for name, part in p.parts.items():
         if part.us or part.read_bytes:
             out.append(f"{name:<22}{part.us:>10.1f}{part.us / p.step_us:>8.1%}{part.read_bytes / 2**20:>10.1f}"
-                       f"{part.read_us:>10.1f}{part.gain_us:>10.1f}")
+                       f"{part.read_us:>10.1f}{part.gain_us:>10.1f}  {_bound(part)}")
     best = p.parts[p.next_kernel]
     out += ["", f"next          {p.next_kernel}: {best.gain_us:.0f} us above the time of its reads from HBM; at that "
             f"roof {s.batch * 1e6 / (p.step_us - best.gain_us):.1f} tokens/s",
             "not counted   the host, launches between kernels, sampling other than the largest logit"]
     return out
+
+
+def difference(before: Prediction, after: Prediction, names) -> list[str]:
+    """What other kernels for the parts `names` change, and by what: the causes of time that differ most."""
+    out = [f"with --kernel {after.tokens_per_second:.1f} tokens/s, without {before.tokens_per_second:.1f} "
+           f"({after.tokens_per_second / before.tokens_per_second - 1:+.1%})"]
+    for name in names:
+        old, new = before.parts[name], after.parts[name]
+        change = {cause: new.bounds.get(cause, 0.0) - old.bounds.get(cause, 0.0)
+                  for cause in {**old.bounds, **new.bounds}}
+        most = sorted(change, key=lambda cause: (-abs(change[cause]), cause))[:MOST_CAUSES]
+        out.append(f"  {name} {old.us:.1f} -> {new.us:.1f} us: " +
+                   ", ".join(f"{cause} {change[cause]:+.1f}" for cause in most) +
+                   f"; reads {old.read_bytes / 2**20:.1f} -> {new.read_bytes / 2**20:.1f} MiB")
+    return out
+
+
+def _bound(part: Part) -> str:
+    """What most of a part's time is, and how much: dma_latency 41 %."""
+    return f"{part.bound} {part.bounds[part.bound] / part.us:.0%}" if part.bound else ""
 
 
 def table(found: list[Prediction]) -> list[str]:
@@ -49,7 +70,7 @@ def plot(found: list[Prediction], path: str) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(max(5.0, 1.6 * len(found) + 3.5), 4.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(max(5.0, 1.05 * len(found) + 3.5), 4.5), layout="constrained")
     names = [n for n in found[0].parts if any(p.parts[n].us for p in found)]
     bottom = [0.0] * len(found)
     for n, name in enumerate(names):
@@ -61,6 +82,7 @@ def plot(found: list[Prediction], path: str) -> None:
                       ha="center", va="bottom", fontsize=8, xytext=(0, 2), textcoords="offset points")
     axes.set_xticks(range(len(found)), [f"tp {p.share.tp}\nbatch {p.share.batch}\ncontext {p.share.context}"
                                         for p in found])
+    axes.set_xlim(-0.6, len(found) - 0.4)
     axes.set_ylabel("ms per token")
     axes.set_ylim(0, 1.15 * max(bottom))
     axes.set_title(f"{found[0].share.model.kind}, {found[0].share.model.layers} layers, {found[0].share.target}")

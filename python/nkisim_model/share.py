@@ -60,6 +60,8 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
         raise ModelError(f"dtype {dtype!r}", f"one of {', '.join(DTYPE_BYTES)}")
     if tp < 1 or model.heads % tp:
         raise ModelError(f"tp {tp}", f"a divisor of the model's {model.heads} query heads")
+    if model.hidden % ROUND or model.hidden % tp:
+        raise ModelError(f"hidden_size {model.hidden}", f"a multiple of {ROUND} and of tp, which is {tp}")
     kv_heads = max(1, model.kv_heads // tp)
     if kv_heads > 1:
         raise ModelError(

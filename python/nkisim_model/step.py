@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
-
 from nkisim.record.recorder import state
-from nkisim.values import dtypes
+from nkisim.values.shape import Shape
 
 from . import kernels, library
 from .share import Share
@@ -26,11 +24,6 @@ class Step:
     def __init__(self, lib, buffers, cos, sin, mask, positions):
         self.library, self.buffers = lib, buffers
         self.cos, self.sin, self.mask, self.positions = cos, sin, mask, positions
-
-
-def _filled(value, shape, dtype):
-    """An array of one value that takes no memory: time alone does not look at weights."""
-    return np.broadcast_to(np.array(value, dtypes.BY_NAME[dtype].dtype), shape)
 
 
 def _layer(share: Share, make):
@@ -54,22 +47,21 @@ def _layer(share: Share, make):
 
 
 def arguments(share: Share, layers: int):
-    """What the kernel of `layers` layers is called with: weights without values, real positions."""
+    """What the kernel of `layers` layers is called with: shapes, as time alone is asked."""
     m = share.model
 
     def make(*shape):
-        return _filled(0, shape, share.dtype)
+        return Shape(shape, share.dtype)
 
     half = (m.head_dim // 2, share.batch, 1)
-    last = share.context - 2  # all of the cache is in use, and the new token has a place
-    return {"tokens": np.zeros((share.batch, 1), np.int32),
+    return {"tokens": Shape((share.batch, 1), "int32"),
             "embedding": make(m.vocabulary, m.hidden // share.tp),
             "layers": [_layer(share, make) for _ in range(layers)],
             "cos": make(*half), "sin": make(*half),
-            "mask": _filled(1, (share.context, share.batch, share.heads, 1), "uint8"),
-            "positions": np.full((share.batch, 1), last, np.uint32),
+            "mask": Shape((share.context, share.batch, share.heads, 1), "uint8"),
+            "positions": Shape((share.batch, 1), "uint32"),
             "norm": make(1, m.hidden), "head": make(m.hidden, share.vocabulary),
-            "rank_offset": np.zeros((1, 1), np.float32)}
+            "rank_offset": Shape((1, 1), "float32")}
 
 
 def decode(share: Share, lib, replaced):

@@ -4,8 +4,10 @@ Evaluations, tuning, sweeps, comparisons and the validation run their programs h
 Dask sends these modules to its workers as they are.
 """
 
-from .pool import Dask, Local, NoPool
+from .doing import Doing
+from .pool import Dask, Futures, Local, NoPool
 from .program import program
 from .worker import Ended, Worker, Workers, machine, message, timed
 
-__all__ = ["Dask", "Ended", "Local", "NoPool", "Worker", "Workers", "machine", "message", "program", "timed"]
+__all__ = ["Dask", "Doing", "Ended", "Futures", "Local", "NoPool", "Worker", "Workers", "machine", "message", "program",
+           "timed"]

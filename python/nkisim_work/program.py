@@ -6,7 +6,7 @@ import shutil
 import sysconfig
 
 
-def program():
+def program() -> str:
     """The nkisim program of this machine: $NKISIM_PROGRAM if it exists, else the one in PATH, else
     that of this Python's environment or of this checkout. Raises FileNotFoundError."""
     chosen = os.environ.get("NKISIM_PROGRAM", "")
@@ -17,6 +17,6 @@ def program():
     return found
 
 
-def _of_this_tree():
+def _of_this_tree() -> str | None:
     built = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "nkisim"
     return str(built) if built.exists() else None

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
+from typing import IO, Any
 
 from .program import program
 
@@ -21,12 +23,14 @@ _MEMORY = ("host_refuses", "memory_limit")
 class Ended(Exception):
     """The worker gave no outcome: `kind` is timeout, memory or crashed; the message says more."""
 
-    def __init__(self, kind, message):
+    def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
 
-def machine(target=None, config=None, overrides=None, switches=None):
+def machine(target: str | None = None, config: str | os.PathLike | None = None,
+            overrides: Mapping[str, Any] | None = None,
+            switches: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The machine and the compiler's switches as fields of a job."""
     fields = {"target": target and str(target), "config": config and os.fspath(config),
               "set": [f"{k}={v}" for k, v in (overrides or {}).items()],
@@ -38,28 +42,31 @@ class Worker:
     """Runs jobs, one after another. memory_bytes: what its process may take at most. folder: where it works,
     and from where traces may name files."""
 
-    def __init__(self, memory_bytes=None, path=None, folder=None):
+    def __init__(self, memory_bytes: int | None = None, path: str | None = None,
+                 folder: str | None = None) -> None:
         self._memory_bytes, self._path, self._folder = memory_bytes, path, folder
-        self._process = self._errors = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None
         self._rest = b""
         self._jobs = 0  # of this process
         self._stopped = False
 
-    def _start(self):
+    def _start(self) -> subprocess.Popen[bytes]:
         if self._stopped:
             raise Ended("crashed", "stopped")
         self.close()
         self._errors = tempfile.TemporaryFile()
         # A session of its own: Ctrl-C is for us, who end it.
-        self._process = subprocess.Popen([self._path or program(), "worker"], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, stderr=self._errors, bufsize=0,
-                                         start_new_session=True, cwd=self._folder)
+        self._process = process = subprocess.Popen(
+            [self._path or program(), "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._errors, bufsize=0, start_new_session=True, cwd=self._folder)
         if self._memory_bytes:
             with contextlib.suppress(ProcessLookupError):
-                resource.prlimit(self._process.pid, resource.RLIMIT_AS, (self._memory_bytes,) * 2)
+                resource.prlimit(process.pid, resource.RLIMIT_AS, (self._memory_bytes,) * 2)
         self._rest, self._jobs = b"", 0
+        return process
 
-    def run(self, job, seconds=None):
+    def run(self, job: Mapping[str, Any], seconds: float | None = None) -> dict[str, Any]:
         """The outcome of a job, a dict: with "error" where the job is at fault. Raises Ended.
 
         What memory a process has left depends on what it ran before; so where a job lacks some, a
@@ -67,12 +74,13 @@ class Worker:
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         for _ in range(2):
-            if self._process is None or self._process.poll() is not None:
-                self._start()
+            process = self._process
+            if process is None or process.poll() is not None:
+                process = self._start()
             fresh = self._jobs == 0
             self._jobs += 1
             try:
-                outcome = self._answer(job, seconds, deadline)
+                outcome = self._answer(process, job, seconds, deadline)
             except Ended as ended:
                 self.close()
                 if fresh or ended.kind == "timeout" or self._stopped:
@@ -83,27 +91,29 @@ class Worker:
             self.close()
         raise AssertionError("a fresh worker gives an outcome or ends")
 
-    def _answer(self, job, seconds, deadline):
+    def _answer(self, process, job, seconds, deadline):
+        to, answers = process.stdin, process.stdout
         line = json.dumps({"nkisim_job": VERSION, **job}).encode() + b"\n"
         try:
             while line:
-                line = line[self._process.stdin.write(line):]
+                line = line[to.write(line):]
         except BrokenPipeError:
-            raise self._end() from None
+            raise self._end(process) from None
         while b"\n" not in self._rest:
             left = None if deadline is None else max(deadline - time.monotonic(), 0)
-            if not select.select([self._process.stdout], [], [], left)[0]:
+            if not select.select([answers], [], [], left)[0]:
                 raise Ended("timeout", f"took more than {seconds:g} s")
-            piece = os.read(self._process.stdout.fileno(), 1 << 20)
+            piece = os.read(answers.fileno(), 1 << 20)
             if not piece:
-                raise self._end()
+                raise self._end(process)
             self._rest += piece
         answer, _, self._rest = self._rest.partition(b"\n")
         return json.loads(answer)
 
-    def _end(self):
+    def _end(self, process: subprocess.Popen[bytes]) -> Ended:
         """Why the process has ended."""
-        code = self._process.wait()
+        assert self._errors is not None  # as long as there is a process
+        code = process.wait()
         self._errors.seek(0)
         said = self._errors.read()[-2000:].decode("utf-8", "replace").strip()
         if any(word in said for word in ("bad_alloc", "out of memory", "Cannot allocate")):
@@ -112,39 +122,39 @@ class Worker:
             return Ended("crashed", f"the simulator ended by {signal.Signals(-code).name}")
         return Ended("crashed", said or f"the simulator ended with exit code {code}")
 
-    def stop(self):
+    def stop(self) -> None:
         """Ends the process from another thread: a job under way, and any after it, raises Ended."""
         self._stopped = True
         process = self._process
         if process is not None:
             process.kill()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the process; the next job starts another."""
         if self._process is None:
             return
         process, self._process = self._process, None
         process.kill()
         process.wait()
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-        process.stdout.close()
-        self._errors.close()
+        for end in (process.stdin, process.stdout, self._errors):
+            assert end is not None  # as long as there is a process
+            with contextlib.suppress(BrokenPipeError):
+                end.close()
 
-    def __enter__(self):
+    def __enter__(self) -> "Worker":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def timed(worker, job):
+def timed(worker: "Worker | Workers", job: Mapping[str, Any]) -> dict[str, Any]:
     """The outcome of a job without values where the program's course does not depend on any: that is faster."""
     said = worker.run({**job, "want": "time"})
     return worker.run(job) if said.get("error", {}).get("rule") == "timing_only_values" else said
 
 
-def message(outcome):
+def message(outcome: Mapping[str, Any]) -> str:
     """What the command would have said of an error."""
     return f"nkisim: {outcome['error']['text']}"
 
@@ -152,10 +162,11 @@ def message(outcome):
 class Workers:
     """As many warm workers as are asked at once, by threads."""
 
-    def __init__(self, path=None):
-        self._path, self._idle = path, queue.SimpleQueue()
+    def __init__(self, path: str | None = None) -> None:
+        self._path = path
+        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
-    def run(self, job):
+    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """As Worker.run."""
         try:
             worker = self._idle.get_nowait()
@@ -166,6 +177,6 @@ class Workers:
         finally:
             self._idle.put(worker)
 
-    def close(self):
+    def close(self) -> None:
         while not self._idle.empty():
             self._idle.get().close()

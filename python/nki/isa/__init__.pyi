@@ -136,10 +136,10 @@ def register_store(dst: Tensor, src: Any) -> NkiInstruction:
 def rng(dst: Tensor, engine: Any = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """rng: Random bits."""
 
-def scalar_load(src: Any) -> Any:
-    """The integer in a 1x1 tensor of int32 as a scalar of the device."""
+def scalar_load(src: Tensor) -> NkiInstruction:
+    """The integer in a 1x1 tensor of int32 or int64 as a scalar of the device, of the same width."""
 
-def scalar_store(dst: Any, value: Any) -> Any:
+def scalar_store(dst: Tensor, value: Any) -> NkiInstruction:
     """Writes a scalar of the device to a 1x1 tensor of its width."""
 
 def scalar_tensor_tensor(dst: Tensor, data: Tensor, op0: Any, operand0: Tensor | float, op1: Any, operand1: Tensor, reverse0: bool = ..., reverse1: bool = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
@@ -172,7 +172,7 @@ def tensor_copy_predicated(dst: Tensor, src: Tensor | float, predicate: Tensor, 
 def tensor_partition_reduce(dst: Tensor, op: Any, data: Tensor, name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """tensor_partition_reduce: Reduces a tile across its partitions."""
 
-def tensor_reduce(dst: Tensor, op: Any, data: Tensor, axis: Sequence[Any], negate: bool = ..., keepdims: bool = ..., name: str | None = ...) -> NkiInstruction:
+def tensor_reduce(dst: Tensor, op: Any, data: Tensor, axis: int | Sequence[int], negate: bool = ..., keepdims: bool = ..., name: str | None = ...) -> NkiInstruction:
     """tensor_reduce: Reduces the last free dimensions of a tile."""
 
 def tensor_scalar(dst: Tensor, data: Tensor, op0: Any, operand0: Tensor | float, reverse0: bool = ..., op1: Any = ..., operand1: Tensor | float | None = ..., reverse1: bool = ..., engine: Any = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:

@@ -17,7 +17,7 @@ from ..record.targets import default_target
 from ..values import dtypes, grids, hostcast
 from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3,
                              float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
-                             float8_e8m0fnu, float16, float32, int8, int16, int32, tfloat32, uint8,
+                             float8_e8m0fnu, float16, float32, int8, int16, int32, int64, tfloat32, uint8,
                              uint16, uint32)
 from ..values.errors import (KernelTypeError, KernelValueError, fail, fail_on, hint, kernel_frame,
                              of_tracer, strict)
@@ -445,5 +445,5 @@ __all__ = [
     # dtypes
     "DType", "bfloat16", "bool_", "float16", "float32", "float4_e2m1fn_x4", "float8_e3m4",
     "float8_e4m3", "float8_e4m3fn", "float8_e4m3fn_x4", "float8_e5m2", "float8_e5m2_x4",
-    "float8_e8m0fnu", "float8e4", "float8e5", "fp32", "int16", "int32", "int8", "tfloat32", "uint16",
+    "float8_e8m0fnu", "float8e4", "float8e5", "fp32", "int16", "int32", "int64", "int8", "tfloat32", "uint16",
     "uint32", "uint8"]

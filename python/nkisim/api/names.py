@@ -12,7 +12,7 @@ _OTHERS = {
     "dot": "nl.matmul", "einsum": "nl.matmul", "sigmoid_": "nl.sigmoid", "layer_norm": "nl.rms_norm, or "
     "nisa.bn_stats and nisa.bn_aggr", "relu6": "nl.minimum(nl.relu(x), 6.0)", "clip": "nl.minimum(nl.maximum(x, "
     "low), high)", "clamp": "nl.minimum(nl.maximum(x, low), high)", "float64": "nl.float32 (the device has no "
-    "64-bit types)", "int64": "nl.int32 (the device has no 64-bit types)", "tensor_add": "nl.add, or "
+    "64-bit types)", "tensor_add": "nl.add, or "
     "nisa.tensor_tensor", "matmul": "nisa.nc_matmul", "copy": "nisa.tensor_copy", "transpose": "nisa.nc_transpose",
     "reshape": "tile.reshape(shape)", "mul": "nl.multiply", "sub": "nl.subtract", "div": "nl.divide", "pow":
     "nl.power", "argmax": "nisa.max8 and nisa.nc_find_index8"}

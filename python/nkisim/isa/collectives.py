@@ -90,8 +90,8 @@ def _flat(name, parameter, value):
     return [channel[0] for channel in channels]
 
 
-def _forward(line):
-    """The function of one line above: hands the arguments it is given to the core."""
+def _forward(line, part=""):
+    """The function of one line above: hands the arguments it is given to the core; `part` of an operation."""
     name, parameters = line.rstrip(")").split("(")
     signature = inspect.signature(eval(f"lambda {parameters}: None"))
 
@@ -110,7 +110,7 @@ def _forward(line):
         if recorder.ranks == 1:
             given.pop("priority", None)
             return _one_rank(name, given, label)
-        made = recorder.call(name, label=label, exact=True, **given)
+        made = recorder.call(name + part, label=label, exact=True, **given)
         return given.get("dst", made)
 
     call.__name__, call.__signature__ = name, signature
@@ -134,20 +134,24 @@ def _check_one_core(recorder, given):
 
 # ---- in two parts --------------------------------------------------------------------------------
 def _prepare(name):
-    """The function that sets up `name` ahead of its data. The whole operation is recorded at the trigger:
-    values are those of the device, and no time is saved."""
+    """The function that sets up `name` ahead of its data."""
     signature = inspect.signature(globals()[name])
 
     def call(*args, **kwargs):
         recorder = current()
         given = dict(signature.bind(*args, **kwargs).arguments)
-        given.pop("name", None)
+        label = given.pop("name", None)
         open_one = recorder.prepared.get(recorder.core)
         if open_one is not None:
-            fail("block_structure", f"{open_one[0]}_prepare has no trigger yet; its trigger before another "
+            fail("collective_split", f"{open_one[0]}_prepare has no trigger yet; its trigger before another "
                  "prepare is required", f"{name}_prepare", KernelValueError)
         recorder.prepared[recorder.core] = (name, given)
-        return INSTRUCTION
+        if recorder.ranks == 1:
+            return INSTRUCTION
+        group = given["replica_group"]
+        return recorder.call(f"{name}_prepare", label=label, exact=True,
+                             replica_group=group.groups if isinstance(group, ReplicaGroup) else group,
+                             metadata_tensor=given["metadata_tensor"], has_rdispls=given.get("has_rdispls"))
 
     call.__name__, call.__signature__ = f"{name}_prepare", signature
     call.__doc__ = f"Sets up an {name} ahead of its data; {name}_trigger carries it out."
@@ -156,6 +160,8 @@ def _prepare(name):
 
 def _trigger(whole):
     """The function that carries out what its prepare has set up, with that one's arguments."""
+    carry_out = _forward(next(line for line in _SIGNATURES.splitlines() if line.startswith(f"{whole}(")), "_trigger")
+
     def call(prepare_instr, name=None):
         recorder = current()
         if not isinstance(prepare_instr, NkiInstruction):
@@ -163,10 +169,10 @@ def _trigger(whole):
                     f"what {whole}_prepare returned", f"{whole}_trigger", KernelTypeError)
         kind, given = recorder.prepared.pop(recorder.core, (None, None))
         if kind != whole:
-            fail("block_structure", f"prepare_instr is not what the last {whole}_prepare returned, or it is "
+            fail("collective_split", f"prepare_instr is not what the last {whole}_prepare returned, or it is "
                  "triggered already; one trigger after each prepare is required", f"{whole}_trigger",
                  KernelValueError)
-        return globals()[whole](**given, name=name)
+        return carry_out(**given, name=name)
 
     call.__name__ = f"{whole}_trigger"
     call.__doc__ = f"Carries out the {whole} that the prepare before it has set up."

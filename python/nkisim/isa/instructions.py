@@ -393,12 +393,12 @@ def register_store(dst, src):
 
 # ---- scalars ---------------------------------------------------------------------------------
 def scalar_load(src):
-    """The integer in a 1x1 tensor of int32 as a scalar of the device."""
+    """The integer in a 1x1 tensor of int32 or int64 as a scalar of the device, of the same width."""
     require_tensor(src, "src", "scalar_load")
     _check_scalar_tile("src", src, "scalar_load")
     recorder = current()
     made = NkiScalar(recorder, recorder.register().id, src.dtype)
-    recorder.call("register_load", dst=made.register(), src=src)
+    recorder.call("scalar_load", dst=made.register(), src=src)
     return made
 
 
@@ -412,12 +412,15 @@ def scalar_store(dst, value):
     if dst.dtype != value.usable("value").dtype:
         fail_on("register_arithmetic", "value", f"a scalar of {value.dtype} and dst {dst.dtype}", "one width",
                 "scalar_store", KernelTypeError)
-    current().call("register_store", dst=dst, src=value.register())
+    current().call("scalar_store", dst=dst, value=value.register())
 
 
 def _check_scalar_tile(operand, tile, call):
-    if tile.dtype != "int32":
-        fail_on("operand_dtype", operand, f"{tile.dtype}", "int32 (int64 is not simulated)", call, KernelTypeError)
+    if tile.dtype not in ("int32", "int64"):
+        fail_on("operand_dtype", operand, f"{tile.dtype}", "int32 or int64", call, KernelTypeError)
+    if tile.st.narrowed:
+        fail_on("operand_dtype", operand, "an argument of several integers of 64 bits, which are narrowed to 32",
+                "an array of int32, or of one int64", call, KernelTypeError)
     if tile.size != 1:
         fail_on("operand_size", operand, repr(tile), "a 1x1 tensor", call, KernelValueError)
 

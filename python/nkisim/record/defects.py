@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 
 @functools.cache
@@ -18,10 +19,14 @@ def table():
 class _Seen:
     """What a pattern looks at: an instruction's line of the trace, and the program around it."""
 
+    inst: dict[str, Any]
+    loops: dict[int, int]
+
     def __init__(self, header, spaces):
         self.cores, self.target = header.get("cores", 1), header["target"]
         self.spaces = spaces  # of the tensors
         self.loops = {}       # core -> open ones
+        self.by_hardware = self.transposes = False  # a DMA by the hardware's generator; another that transposes
         self.inst = {}
 
     @property
@@ -56,7 +61,16 @@ def dynamic_dma_on_chip(seen):
                for o in operands)
 
 
-_PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip)}
+def hwdge_beside_transpose(seen):
+    """The later of a DMA by hardware descriptors and a transpose by other ones."""
+    hardware = seen.inst.get("dge_mode") == "hwdge" and seen.inst.get("engine") != "gpsimd"
+    seen.by_hardware |= hardware
+    seen.transposes |= seen.inst["i"] == "dma_transpose" and not hardware
+    return seen.by_hardware and seen.transposes
+
+
+_PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip,
+                                     hwdge_beside_transpose)}
 
 
 def _lines(program):
@@ -73,18 +87,20 @@ def found(program, release):
     """(file, line, message) of each defect that SDK 2.`release` has and the program meets, at the first
     instruction that does."""
     rows = [row for row in table() if row["first"] <= release and (release <= row["last"] or not row["last"])]
-    seen, spaces = None, {}
+    seen: _Seen | None = None
+    spaces: dict[str, str] = {}
     for line in _lines(program) if rows else ():
         if "tensor" in line and "i" not in line:
             spaces[line["tensor"]["name"]] = line["tensor"]["space"]
         elif "i" not in line:
             seen = seen or _Seen(line, spaces)
         else:
+            assert seen is not None  # a trace begins with its header
             seen.inst = line
             for row in [r for r in rows if _PATTERNS[r["pattern"]](seen)]:
                 rows.remove(row)
                 file, _, number = line.get("loc", "nkisim:0").rpartition(":")
                 yield file, int(number or 0), (
-                    f"{line['i']}: the compiler of SDK 2.{release} {row['says']} (known defect: "
+                    f"{line['i']}: the {row.get('of', 'compiler')} of SDK 2.{release} {row['says']} (known defect: "
                     f"{row['issue']}); {row['instead']} avoids it")
             seen.step()

@@ -9,6 +9,7 @@ asked for more or its own turn comes. Only one of the threads runs at any time.
 import contextvars
 import ctypes
 import threading
+from typing import Any
 
 from ..values.errors import fail
 
@@ -23,7 +24,7 @@ class Instance:
     def __init__(self, number, ids, core):
         self.number, self.ids, self.core = number, ids, core
         self.shared_count = 0    # allocations of shared HBM so far
-        self.thread = None       # of an instance recorded in turns
+        self.thread: threading.Thread | None = None  # of an instance recorded in turns
         self.go = threading.Semaphore(0)
         self.back = threading.Semaphore(0)
         self.stops = False       # at its next meeting
@@ -32,8 +33,8 @@ class Instance:
         self.finished = False
         self.ending = threading.Lock()
         self.ended = False       # its thread does nothing more
-        self.problem = None
-        self.value = None
+        self.problem: BaseException | None = None
+        self.value: Any = None
 
 
 class Instances:
@@ -44,7 +45,7 @@ class Instances:
         self.call = call         # runs the kernel function and gives its value
         self.all = [Instance(n, ids, core) for n, (ids, core) in enumerate(launch.instances)]
         self.cores = 1 + max(i.core for i in self.all)
-        self.current = None
+        self.current = self.all[0]
         self.abandoned = False
 
     def record(self):
@@ -140,6 +141,7 @@ class Instances:
                 thread.join(0.1)
             with instance.ending:  # a thread that has ended may have left its number to another
                 if not instance.ended:  # interrupted while it was recording
+                    assert thread.ident is not None  # it has started
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident),
                                                                ctypes.py_object(_Abandoned))
             thread.join(1)

@@ -109,7 +109,7 @@ def seen(view):
 def _runs(full, place):
     """(size, stride in the tile, stride in the place) of free dimensions, outermost first; those that
     are one run in both are one."""
-    runs = []
+    runs: list[tuple[int, int, int]] = []
     for n, own, other in zip(full.shape[1:], full.strides[1:], place.strides[1:]):
         if n == 1:
             continue

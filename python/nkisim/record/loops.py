@@ -14,18 +14,26 @@ from ..values.tensor import NkiTensor
 class Loops:
     """The dynamic loops of a recording: what is open, and what was left before its end."""
 
-    __slots__ = ("_recorder", "open", "kept", "left", "left_traced")
+    __slots__ = ("_reference", "open", "kept", "left", "left_traced")
 
     def __init__(self, recorder):
-        self._recorder = weakref.ref(recorder)  # which holds this
+        self._reference = weakref.ref(recorder)  # which holds this
         self.open = []            # (kind, register, number of the instruction that begins it)
         self.kept = {}            # core -> open no-reorder blocks
         self.left = None          # (file, line) of a break or return inside a dynamic loop
         self.left_traced = False  # a return or break inside a TracedRange
 
+    @property
+    def _recorder(self):
+        """What records the kernel that these are of; an error once that has ended."""
+        recorder = self._reference()
+        if recorder is None or recorder.instances is None:
+            fail("outside_kernel", "a dynamic loop is used outside the kernel that made it, which has ended")
+        return recorder
+
     def run(self, start, stop, step):
         """Generator behind nl.dynamic_range: the body is recorded once."""
-        recorder = self._recorder()
+        recorder = self._recorder
         register = recorder.register()
         self.enter("dynamic_range")
         recorder.call("loop_begin", register=register, start=start, stop=stop, step=step)
@@ -35,7 +43,7 @@ class Loops:
 
     def enter(self, what):
         """Before a dynamic loop: none may be in a no-reorder block (documented since NKI 0.3)."""
-        recorder = self._recorder()
+        recorder = self._recorder
         if self.kept.get(recorder.core, 0):
             fail("dynamic_loop",
                  "a dynamic loop begins inside a no_reorder block; the block inside the loop's body "
@@ -44,7 +52,7 @@ class Loops:
 
     def begin_while(self, kind, register):
         """Begins a loop that runs while `register` is not zero; enter() was called."""
-        recorder = self._recorder()
+        recorder = self._recorder
         recorder.call("while_begin", register=register)
         self.open.append((kind, register, len(recorder.program) - 1))
 
@@ -54,7 +62,7 @@ class Loops:
             fail("dynamic_loop",
                  "a dynamic loop ends while an inner one is open (break or return inside?)")
         self.open.pop()
-        recorder = self._recorder()
+        recorder = self._recorder
         recorder.call("loop_end" if kind == "for" else "while_end")
         recorder.instances.pause()
 

@@ -46,10 +46,10 @@ def _operands(frame):
     names = [n for n in info.args if n in info.locals]
     values = [(n, info.locals[n]) for n in names if not n.startswith("_")]
     for extra in (info.keywords, info.varargs):
-        held = info.locals.get(extra)
+        held = info.locals[extra] if extra is not None else None
         if isinstance(held, dict):
             values += held.items()
-        elif held:
+        elif extra is not None and held:
             values += [(extra, held)]
     return ", ".join(f"{n}={_text(v)}" for n, v in values)
 
@@ -75,8 +75,10 @@ def _misspelt(problem):
         return None
     for pattern, rule, said in _CALLS:
         found = pattern.match(str(problem))
-        needed = re.findall(r"'(\w+)'", found[2]) if found and rule == "argument_missing" else ()
-        function = found and _function(tb, found[1], needed)
+        if found is None:
+            continue
+        needed = re.findall(r"'(\w+)'", found[2]) if rule == "argument_missing" else ()
+        function = _function(tb, found[1], needed)
         if function:
             names = [n for n in inspect.signature(function).parameters if not n.startswith("_")]
             given = found[2].replace("'", "")

@@ -18,13 +18,13 @@ _LEGACY = "neuronxcc."
 @functools.cache
 def table():
     """{(module, name): [(first, last, signature), ...]} with minor release numbers."""
-    found = {}
+    found: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
     text = (Path(__file__).parent / "public_api.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("#"):
             continue
         module, when, rest = line.split(" ", 2)
-        name = re.match(r"[\w.]+", rest)[0]
+        name = re.split(r"[^\w.]", rest, maxsplit=1)[0]
         for span in when.split(","):
             first, last = (int(release.split(".")[1]) for release in span.split("-"))
             found.setdefault((module, name), []).append((first, last, rest[len(name):]))
@@ -34,7 +34,7 @@ def table():
 def releases(module, name):
     """The releases that list a name, "2.27 to 2.32"; empty where none does."""
     spans = sorted((a, b) for a, b, _ in table().get((module, name), ()))
-    runs = []
+    runs: list[list[int]] = []
     for a, b in spans:
         if runs and a <= runs[-1][1] + 1:
             runs[-1][1] = max(runs[-1][1], b)
@@ -84,7 +84,7 @@ def _scope(function):
 
 def _known():
     """{id of a value: (module, name)} of what the modules of nki give, for `from nki.language import ...`."""
-    found = {}
+    found: dict[int, tuple[str, str]] = {}
     for module in _MODULES[1:]:
         loaded = sys.modules.get(module)
         for name, value in vars(loaded).items() if loaded else ():
@@ -125,7 +125,8 @@ def problems(tree, function, release):
     for node in ast.walk(tree):
         found = _resolve(node, scope, known)
         if found is not None and not _is_module(scope, node, found):
-            why = lacks(*found, release)
+            module, name = found
+            why = lacks(module, name, release)
             if why:
                 yield node, why
         if isinstance(node, ast.Call):
@@ -143,11 +144,13 @@ def _is_module(scope, node, found):
 
 
 def _keywords(node, found, release):
-    known = keywords(*found, release) if found else None
-    for keyword in node.keywords if known else ():
+    if found is None:
+        return
+    module, name = found
+    known = keywords(module, name, release)
+    for keyword in node.keywords if known is not None else ():
         if keyword.arg is not None and keyword.arg not in known:
-            yield keyword.value, (f"{found[0]}.{found[1]} has no keyword {keyword.arg} in SDK "
-                                  f"2.{release}")
+            yield keyword.value, f"{module}.{name} has no keyword {keyword.arg} in SDK 2.{release}"
 
 
 _SHORT = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}

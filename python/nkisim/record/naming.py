@@ -1,11 +1,13 @@
 """Names for tensors the kernel gave none: the variable a call's result is assigned to."""
 
 import dis
+from types import CodeType
 
 from ..values.errors import kernel_frame
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
-_targets = {}  # id of a code object -> (the object, {offset of a call: variable})
+#: id of a code object -> (the object, {offset of a call: variable}).
+_targets: dict[int, tuple[CodeType, dict[int, str]]] = {}
 
 
 def _assignments(code):

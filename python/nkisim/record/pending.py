@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import weakref
+from typing import TYPE_CHECKING, Any
 
 from ..values.errors import Error
 from ..values.storage import PSUM, SBUF, psum, sbuf
 from .lent import Lent, whole
 from .misuse import as_error
 from .naming import assigned_name
+
+if TYPE_CHECKING:
+    from ..values.tensor import NkiTensor
 
 
 class Pending:
@@ -19,11 +23,13 @@ class Pending:
     """
 
     __slots__ = ("tensor", "emit", "location", "spaces", "kind", "target", "stored")
+    tensor: Any  # an NkiTensor, then the reference
 
     def __init__(self, tensor, emit, location, spaces, kind):
         self.tensor, self.emit, self.location = tensor, emit, location
         self.spaces, self.kind = spaces, kind
-        self.target, self.stored = None, None
+        self.target: NkiTensor | None = None
+        self.stored: tuple[str, int] | None = None
 
 
 class Held:
@@ -35,7 +41,7 @@ class Held:
     __slots__ = ("pending", "adding", "lent")
 
     def __init__(self):
-        self.pending = None
+        self.pending: Pending | None = None
         self.adding = False  # the pending instruction adds to its place in PSUM
         self.lent = Lent()
 
@@ -69,6 +75,7 @@ class Held:
         else:
             tensor = whole(st)
             self._place_at(recorder, pending, tensor, True)
+            assert pending.stored is not None  # as there is a target
             recorder.program.set_location(*pending.stored)
             recorder.call("tensor_copy", dst=target, src=tensor)
             recorder.program.set_location("", 0)
@@ -76,6 +83,7 @@ class Held:
     def retarget(self, recorder, dst, adds=False):
         """Lets the pending instruction write `dst` instead, or add to it."""
         pending = self.pending
+        assert pending is not None  # whose result is assigned
         if not adds:
             pending.target, pending.stored = dst, recorder.program.location()
             pending.tensor = weakref.ref(pending.tensor.st)

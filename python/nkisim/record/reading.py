@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 from ..values.errors import Error, fail
+from ..values.storage import Storage
 
 
 class Reading:
@@ -63,7 +64,8 @@ class Reading:
         self.seen = len(recorder.storages)
         if recorder.instances.cores > 1:
             return []
-        kept, dead = [], []
+        kept: list[Storage] = []
+        dead: list[Storage] = []
         for st in self.tiles:  # references: the two lists', the loop's and the call's
             (dead if sys.getrefcount(st) <= 4 else kept).append(st)
         self.tiles = kept

@@ -1,14 +1,17 @@
 """Records one run of a kernel: allocations, instructions, loops, and values on demand."""
 
+from __future__ import annotations
+
 import contextvars
 import os
 import threading
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from .. import _core
 from ..values import dtypes
-from ..values.errors import CORE_SDK, Error, KernelValueError, fail, fail_on, sdk
+from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
 from ..values.hostcast import fitted
 from ..values.register import VirtualRegister
 from ..values.storage import HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, row_major
@@ -21,13 +24,16 @@ from .operations import OPS
 from .pending import Held
 from .reading import Reading, view_of
 
+if TYPE_CHECKING:
+    from .instances import Instances
+
 ROLE_INTERNAL, ROLE_INPUT, ROLE_OUTPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT = range(5)
 
 #: Whether this thread records a kernel: another may call one meanwhile (JAX's callbacks do).
 recording = contextvars.ContextVar("nkisim_recording", default=False)
 
 
-def _no_kernel(*_):
+def _no_kernel(*_: object) -> NoReturn:
     fail("outside_kernel",
          "an NKI call outside a kernel; call it from a function run with @nki.jit or nkisim.run")
 
@@ -35,14 +41,14 @@ def _no_kernel(*_):
 class _State(threading.local):
     """The active recorder of this thread, if any: several threads may each record a kernel."""
 
-    recorder = None
-    emit = staticmethod(_no_kernel)
+    recorder: Recorder | None = None
+    emit: Any = staticmethod(_no_kernel)
 
 
 state = _State()
 
 
-def current():
+def current() -> Recorder:
     """The recorder of the kernel that runs; an error outside of a kernel."""
     if state.recorder is None:
         _no_kernel()
@@ -61,21 +67,21 @@ class Recorder:
         self.generation = self.machine["generation"]
         self.program = _core.Program(target)
         self.program.stochastic_rounding = options and options.stochastic_rounding
-        self.program.sdk = min(sdk(), CORE_SDK)
+        self.program.sdk = sdk()
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self._append = self.program.append
         self.options = options
         self.dialect = dialect
         self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
-        self.region = None  # the label of instructions that have no name of their own
+        self.region: str | None = None  # the label of instructions that have no name of their own
         self.ranks = options.ranks if options else 1
         self.looked = False       # at values, which other ranks may have other ones of
-        self.memory = None        # where values are read from; None: the program's own
-        self.grid = ()
-        self.program_ids = ()
+        self.memory: Any = None   # where values are read from; None: the program's own
+        self.grid: tuple[int, ...] = ()
+        self.program_ids: tuple[int, ...] = ()
         self.instance = 0
-        self.storages = []
+        self.storages: list[Storage] = []
         self.held = Held()
         self.loops = Loops(self)
         self.reading = Reading()
@@ -86,7 +92,7 @@ class Recorder:
         self.constants = {}
         self.printed = []
         self.placed = False
-        self.instances = None     # of the launch
+        self.instances: Instances | None = None  # of the launch
         self.prepared = {}        # core -> (name, arguments) of a collective that waits for its trigger
         self._kept = {}           # class -> what a room above keeps of this recording
 
@@ -201,11 +207,12 @@ class Recorder:
         """HBM tensor filled from a NumPy array before the program starts."""
         if self.held.pending is not None:
             self.held.flush(self)
-        dtype = dtypes.stored(dtypes.of_array(array.dtype), self.precise)
-        array = fitted(array, dtype, name)
+        scalars = role == ROLE_INPUT and not self.dialect.neuronxcc and sdk() >= 33
+        dtype = dtypes.stored(dtypes.of_input(array) if scalars else dtypes.of_array(array.dtype), self.precise)
+        wide, array = array.dtype, fitted(array, dtype, name)
         shape = tuple(int(s) for s in array.shape) or (1,)
         tensor = self.unplaced(shape, dtype, buffer or hbm, name)
-        tensor.st.array = array
+        tensor.st.array, tensor.st.narrowed = array, wide == "int64" and dtype == "int32"
         self.place(tensor.st, role)
         return tensor
 

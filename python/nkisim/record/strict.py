@@ -10,9 +10,10 @@ import inspect
 import os
 import sysconfig
 import textwrap
+import types
 import warnings
 
-from ..values.errors import CORE_SDK, PACKAGE_DIRS, is_strict, parser_frontend, sdk, sdk_chosen
+from ..values.errors import PACKAGE_DIRS, is_strict, parser_frontend, sdk, sdk_chosen
 from ..values.storage import shared_hbm
 from . import defects, names
 
@@ -42,7 +43,7 @@ def refuses(since):
 
 def check_release(program):
     """Warns of every recorded instruction that the compiler of NKISIM_SDK refuses."""
-    for file, line, message in dict.fromkeys(program.refusals(f"2.{min(sdk(), CORE_SDK)}")):
+    for file, line, message in dict.fromkeys(program.refusals(f"2.{sdk()}")):
         warnings.warn_explicit(message, SyntaxWarning, file or "nkisim", line)
 
 
@@ -152,7 +153,7 @@ def _callees(tree, function):
                 yield callee
 
 
-_scanned = set()  # (what was looked for, code)
+_scanned: set[tuple[tuple, types.CodeType]] = set()  # (what was looked for, code)
 
 
 def _mode():

@@ -88,7 +88,9 @@ def _compiled(function, definition):
     """The function of a definition, with the other one's place, defaults and variables."""
     code = function.__code__
     outer = ast.parse(f"def outer({', '.join(code.co_freevars)}): pass")
-    outer.body[0].body = [definition]
+    made_there = outer.body[0]
+    assert isinstance(made_there, ast.FunctionDef)
+    made_there.body = [definition]
     ast.increment_lineno(definition, code.co_firstlineno - 1)
     module = compile(ast.fix_missing_locations(outer), code.co_filename, "exec")
     made = module

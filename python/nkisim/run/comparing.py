@@ -3,6 +3,10 @@
 Elements match if they are equal, both NaN, or within atol + rtol * |expected| (src/run/compare.hpp).
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from .. import _core
@@ -16,8 +20,9 @@ class Difference:
     """How far `found` is off. equal: within the tolerance; elements, mismatches; first: index of the
     first mismatch, None without one; max_abs, max_rel: of finite differences; rel_l2."""
 
-    def __init__(self, shape, equal, elements, mismatches, first, max_abs, max_rel, rel_l2, worst, found,
-                 expected):
+    def __init__(self, shape: tuple[int, ...], equal: bool, elements: int, mismatches: int, first: int,
+                 max_abs: float, max_rel: float, rel_l2: float, worst: int, found: float,
+                 expected: float) -> None:
         self.equal, self.elements, self.mismatches = equal, elements, mismatches
         self.max_abs, self.max_rel, self.rel_l2 = max_abs, max_rel, rel_l2
         self.first = None if first < 0 else [int(i) for i in np.unravel_index(first, shape)]
@@ -25,7 +30,8 @@ class Difference:
         self.found, self.expected = found, expected  # of the worst
 
 
-def compare(found, expected, rtol=1e-5, atol=1e-8, rel_l2=None):
+def compare(found: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-8,
+            rel_l2: float | None = None) -> Difference:
     """The Difference of two arrays of one shape. rel_l2: judges by the relative L2 error instead."""
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape:

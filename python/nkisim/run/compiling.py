@@ -3,13 +3,20 @@
 `Choices` has the switches; docs/compiler.md says what each does and what its default rests on.
 """
 
+from __future__ import annotations
+
 import os
 import warnings
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..lowering import copied_rows
 from ..values.errors import Error, is_strict
 from . import logs
+
+if TYPE_CHECKING:
+    from ..record.recorder import Recorder
+    from .options import Options
 
 #: The switches and what they may be; the first is the default (compiler/options.def).
 SWITCHES = _core.compiler_switches()
@@ -21,7 +28,7 @@ class Choices:
     (--disable-dge is descriptors=static; others mean nothing here), else the default.
     """
 
-    def __init__(self, flags="", /, **given):
+    def __init__(self, flags: str = "", /, **given: Any) -> None:
         named = {name: str(value) for name, value in given.items() if value is not None}
         all_flags = f"{flags or ''} {os.environ.get('NEURON_CC_FLAGS', '')}".split()
         if "--disable-dge" in all_flags and not os.environ.get("NKISIM_DESCRIPTORS"):
@@ -39,7 +46,7 @@ class Outcome:
     changed, text) in the order of the passes.
     """
 
-    def __init__(self, found):
+    def __init__(self, found: dict[str, Any]) -> None:
         self.delay, self.packed, self.steps = found["delay"], found["packed"], found["steps"]
         changed = {name: number for name, number, _ in self.steps}
         self.forwarded = changed["forward"]
@@ -52,13 +59,14 @@ class Outcome:
         self.peak = {(core, space): peak for core, space, peak in found["peaks"]}
 
 
-def compile_program(recorder, options):
+def compile_program(recorder: Recorder, options: Options) -> Outcome:
     """Applies options.compiler to a recorded program and places its memory."""
     logs.follow()
     # AWS's simulator does not look at the capacity of SBUF and PSUM (nki_simulator.rst).
     simulated = options.undefined == "warn" and not is_strict()
     beyond = "yes" if options.over_capacity else "warn" if simulated else "no"
     choices = {**vars(options.compiler), "over_capacity": beyond}
+    recorder.program.set_rules(*options.rules, is_strict())
     found = recorder.program.compile(
         choices, recorder.dialect.neuronxcc, [st.id for st in recorder.storages if st.address is not None],
         copied_rows(recorder), options.config or options.target,

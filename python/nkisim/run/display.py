@@ -1,13 +1,19 @@
 """How a Result shows itself in a notebook."""
 
+from __future__ import annotations
+
 import os
 import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .result import Result
 
 #: A run that took longer on the host is not repeated for its picture.
 PATIENCE_SECONDS = 10
 
 
-def html(result):
+def html(result: Result) -> str | None:
     """Summary, verdict and timeline of a run; text alone where there is no nkisim_profile."""
     try:
         from nkisim_profile import inline

@@ -1,17 +1,26 @@
 """Runs a recorded program, in simulated time or for its values only."""
 
+from __future__ import annotations
+
 import json
 import warnings
+from collections.abc import Container
+from typing import TYPE_CHECKING
 
 from ..record import strict
 from ..values.errors import Error
 from .shard import as_warning
 
+if TYPE_CHECKING:
+    from ..record.recorder import Recorder
+    from .options import Options
+    from .result import Result
+
 #: What only the newest release forbids: before, the product was added.
 NEWEST = "psum_written_by_two_engines"
 
 
-def execute(recorder, options, result):
+def execute(recorder: Recorder, options: Options, result: Result) -> None:
     """Runs the program. What only the newest release forbids is a warning, unless under strict."""
     try:
         _execute(recorder, options, result)
@@ -28,7 +37,7 @@ def execute(recorder, options, result):
 
 def _execute(recorder, options, result):
     """Runs the program. Undefined values in outputs are an error, or as the options say."""
-    found = []
+    found: list[str] = []
 
     def take(text, only_order, rule=""):
         """True where this is a warning; else it is raised."""
@@ -47,7 +56,7 @@ def _execute(recorder, options, result):
         warnings.warn(text, stacklevel=5)
 
 
-def races(recorder, options, values):
+def races(recorder: Recorder, options: Options, values: bool) -> list[str]:
     """Warnings of races; an Error that names the switch where they are errors."""
     try:
         return recorder.program.check_races(options.allow_races, values)
@@ -57,13 +66,13 @@ def races(recorder, options, values):
         raise
 
 
-def restart(recorder):
+def restart(recorder: Recorder) -> None:
     """Fresh memory with the inputs in it."""
     recorder.program.restart()
     recorder.reload_inputs()
 
 
-def keep_inputs(recorder, written):
+def keep_inputs(recorder: Recorder, written: Container[int]) -> None:
     """Makes the inputs what they were before the run, whatever became of the caller's arrays: memory has
     those that the program does not write, and of the others (`written`, by id) a copy was made."""
     for st in recorder.storages:

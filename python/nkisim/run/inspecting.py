@@ -8,6 +8,8 @@ program that ran first, neff_ID.neff and ID_instid_0_vnc_0.ntff (a session), and
 system_profile.json: what the host did, as Chrome's trace events.
 """
 
+from __future__ import annotations
+
 import atexit
 import hashlib
 import itertools
@@ -15,8 +17,14 @@ import json
 import os
 import tempfile
 import time
+from typing import TYPE_CHECKING, Any
 
 from . import neff
+
+if TYPE_CHECKING:
+    from .options import Options
+    from .result import Result
+    from .worldresult import WorldResult
 
 _OFF = ("", "0", "false")
 _numbers = itertools.count()
@@ -26,7 +34,7 @@ def _set(name, default="0"):
     return os.environ.get(f"NEURON_RT_INSPECT_{name}", default).lower()
 
 
-def enabled():
+def enabled() -> bool:
     return _set("ENABLE") not in _OFF
 
 
@@ -36,7 +44,7 @@ def _device():
     return "" if mode in _OFF else "session" if mode == "session" else "model"
 
 
-def folder():
+def folder() -> str:
     """This process's folder of profiles, which is made."""
     path = os.path.join(os.environ.get("NEURON_RT_INSPECT_OUTPUT_DIR") or "output",
                         f"i-simulated_pid_{os.getpid()}")
@@ -44,27 +52,36 @@ def folder():
     return path
 
 
-def begin(options):
+def begin(options: Options) -> None:
     """Before a run: asks it to write a session, unless it writes one anyhow."""
     if enabled() and _device() and options.timing and "session" not in options.files:
-        options.files["session"] = os.path.join(folder(), f".{next(_numbers)}.part")
+        ranks = "" if options.ranks == 1 else ".{rank}"
+        options.files["session"] = os.path.join(folder(), f".{next(_numbers)}{ranks}.part")
 
 
 class _System:
     """What the host did, as events of a name, begin, duration and facts."""
 
-    def __init__(self):
-        self.process, self.events, self.executed = None, [], {}
+    def __init__(self) -> None:
+        self.process: int | None = None
+        self.events: list[dict[str, Any]] = []
+        self.executed: dict[int, int] = {}  # how often, by the program's number
 
-    def add(self, name, begin, seconds, **facts):
+    def begin(self) -> None:
+        """In this process, with what it does alone."""
+        self.process = os.getpid()
+        self.events.clear()
+        self.executed.clear()
+
+    def add(self, name: str, begin: float, seconds: float, **facts: Any) -> None:
         self.events.append({"name": name, "ph": "X", "pid": os.getpid(), "tid": 0, "ts": begin * 1e6,
                             "dur": seconds * 1e6, "cat": "host", "args": facts})
 
-    def device(self, name, begin, nanoseconds, **facts):
-        self.events.append({"name": name, "ph": "X", "pid": os.getpid(), "tid": 1, "ts": begin * 1e6,
-                            "dur": nanoseconds / 1e3, "cat": "device", "args": facts})
+    def device(self, name: str, begin: float, nanoseconds: float, **facts: Any) -> None:
+        self.events.append({"name": name, "ph": "X", "pid": os.getpid(), "tid": 1 + (facts.get("rank") or 0),
+                            "ts": begin * 1e6, "dur": nanoseconds / 1e3, "cat": "device", "args": facts})
 
-    def write(self):
+    def write(self) -> None:
         if self.events and self.process == os.getpid() and enabled():
             path = os.path.join(folder(), "system_profile.json")
             with open(path + ".part", "w", encoding="utf-8") as file:
@@ -78,8 +95,7 @@ _system = _System()
 def _mine():
     """The events of this process: one that was forked begins anew."""
     if _system.process != os.getpid():
-        _system.__init__()
-        _system.process = os.getpid()
+        _system.begin()
         atexit.register(_system.write)
     return _system
 
@@ -88,20 +104,20 @@ def _bytes(recorder, roles):
     return sum(st.pitch_bytes for st in recorder.storages if not st.on_chip and st.role in roles)
 
 
-def _program_id(result):
+def _program_id(save):
     """A number of the program, the same wherever it runs."""
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "program.nisa")
-        result.save(path)
+        save(path)
         with open(path, "rb") as file:
             return int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big")
 
 
-def keep(result):
+def keep(result: Result) -> None:
     """After a run: puts its program and session in the folder, and notes what the host did."""
     if not enabled() or result.partial:
         return
-    system, number = _mine(), _program_id(result)
+    system, number = _mine(), _program_id(result.save)
     count = system.executed[number] = system.executed.get(number, 0) + 1
     if _set("SYSTEM_PROFILE", "1") not in _OFF:
         _note(system, result, number, count)
@@ -122,6 +138,44 @@ def keep(result):
         neff.save(result, program)
 
 
+def keep_world(result: WorldResult) -> None:
+    """After a run of several ranks: a session of each, and what the host and every rank did."""
+    if not enabled() or any(each.partial for each in result.ranks):
+        return
+    program = result.ranks[0].recorder.program
+    system, number = _mine(), _program_id(lambda path: program.save(path, result.name, "", {}, False))
+    count = system.executed[number] = system.executed.get(number, 0) + 1
+    if _set("SYSTEM_PROFILE", "1") not in _OFF:
+        _note_world(system, result, number, count)
+        system.write()
+    part = str(result.files.get("session", ""))
+    if not os.path.basename(part).startswith("."):
+        return
+    del result.files["session"]
+    wanted = _device() == "session" or count == 1 + int(_set("DEVICE_PROFILE_NUM_WARMUP") or 0)
+    exec_number = "" if _device() == "model" else f"_exec_{count}"
+    for r in range(len(result.ranks)):
+        own = part.replace("{rank}", str(r))
+        if os.path.exists(own) and wanted:
+            os.replace(own, os.path.join(folder(), f"{number}_instid_0_vnc_{r}{exec_number}.ntff"))
+        elif os.path.exists(own):
+            os.remove(own)
+
+
+def _note_world(system, result, number, count):
+    now = time.time()
+    begin = now - result.record_seconds - result.run_seconds
+    facts = {"kernel": result.name, "model_id": number, "exec": count}
+    system.add("compile" if count == 1 else "trace", begin, result.record_seconds, **facts)
+    start = begin + result.record_seconds
+    for each in result.ranks:
+        system.add("nrt_tensor_write", start, 0.0, bytes=_bytes(each.recorder, (1, 3)), rank=each.rank, **facts)
+        if each.latency_ns is not None:
+            system.device(result.name, start, each.latency_ns, latency_ns=each.latency_ns, rank=each.rank, **facts)
+        system.add("nrt_tensor_read", now, 0.0, bytes=_bytes(each.recorder, (2, 3)), rank=each.rank, **facts)
+    system.add("nrt_execute", start, result.run_seconds, **facts)
+
+
 def _note(system, result, number, count):
     recorder, now = result.recorder, time.time()
     begin = now - result.record_seconds - result.run_seconds
@@ -137,7 +191,7 @@ def _note(system, result, number, count):
     system.add("nrt_tensor_read", now, 0.0, bytes=_bytes(recorder, (2, 3)), **facts)
 
 
-def note(name, begin, **facts):
+def note(name: str, begin: float, **facts: Any) -> None:
     """Something that the host did from `begin` (time.time()) until now."""
     if enabled() and _set("SYSTEM_PROFILE", "1") not in _OFF:
         system = _mine()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -24,11 +24,26 @@ from .worldresult import WorldResult
 
 #: Asked in turn to make a call whose arguments have no values yet (a framework traces): each is
 #: called with the kernel, args and kwargs and gives the result or NotImplemented.
-CALLS = []
+CALLS: list[Callable[[Kernel, tuple, dict], Any]] = []
 
 
 #: Every kernel, at its `number`, by which torch's graphs know it.
-KERNELS = []
+KERNELS: list[Kernel] = []
+
+
+@overload
+def run(function: Callable[..., Any], *args: Any, ranks: int, **kwargs: Any) -> WorldResult: ...
+
+
+@overload
+def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
+        options: Options | None = None, legacy: bool = False,
+        timing: bool | Literal["only"] | None = None, config: str | os.PathLike | None = None,
+        overrides: Mapping[str, Any] | None = None, over_capacity: bool | None = None,
+        allow_unwritten: bool | None = None, allow_races: bool | None = None,
+        compiler: Mapping[str, Any] | None = None, ranks: None = None, lnc: int | None = None,
+        confidence: Literal["quick", "full"] | None = None, rules: Mapping[str, Any] | None = None,
+        **kwargs: Any) -> Result: ...
 
 
 def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
@@ -39,15 +54,18 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         compiler: Mapping[str, Any] | None = None, ranks: int | None = None, lnc: int | None = None,
         rank_inputs: Any = None, ring_order: str = "group", fold: bool = True,
         any_world: bool = False, processes: int | None = None, client: Any = None,
-        confidence: Literal["quick", "full"] | None = None,
+        confidence: Literal["quick", "full"] | None = None, rules: Mapping[str, Any] | None = None,
         **kwargs: Any) -> Result | WorldResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
 
     allow_races: accesses of two cores that nothing orders are a warning instead of an error.
-    timing: False gives values only, "only" the latency without values (outputs is None).
+    timing: False gives values only, "only" the latency without values (outputs is None); arguments may be
+    an nkisim.Shape then, which takes no memory.
     compiler: a dict of compiling.Choices' switches, such as {"schedule": "program"}.
     confidence: "full" also tries which of the compiler's switches would change the latency by more than
     5 % (about 20 timed runs; one core or LNC2).
+    rules: what is done about rules that are warnings, {"suppress": ids, "error": ids, "unread": bool}; with
+    "unread" also results and parts of inputs that nothing reads are named (docs/hazards.md).
     ranks: that many ranks run the kernel and give a WorldResult (docs/collectives.md), each of `lnc`
     cores (the launch grid). Arguments that differ by rank are nkisim.per_rank(list or function) or
     come by name from rank_inputs, a list of mappings or a function from the rank to one.
@@ -63,7 +81,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
                           compiler=Choices(_flags(function), **(compiler or {})), allow_races=allow_races,
                           ranks=1 if ranks is None else ranks, ring_order=ring_order, fold=fold,
                           any_world=any_world, confidence=confidence, processes=processes,
-                          client=client)
+                          client=client, rules=rules)
     else:
         options.ranks = options.ranks if ranks is None else ranks
         options.processes = options.processes if processes is None else processes
@@ -110,7 +128,7 @@ class Kernel:
     def __getitem__(self, grid: Any) -> Kernel:
         return LaunchedKernel(self, grid)
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +147,7 @@ class Kernel:
             raise problem.with_traceback(kernel_frames(problem.__traceback__)) from None
         return self.result.outputs
 
-    def with_schedule(self, edges):
+    def with_schedule(self, edges: Any) -> Kernel:
         """The kernel with an order of instructions by their names, as pairs (later, earlier) or (later,
         [earlier, ...]) (SDK 2.28's guide of scheduling): `later` starts when `earlier` has completed,
         on every core. Values do not change. Further calls add to it. A name that no instruction or
@@ -151,7 +169,7 @@ class Kernel:
                        undefined=self.settings.get("undefined", "warn" if simulated else "partly"),
                        compiler=Choices(_flags(self)))
 
-    def run(self, *args: Any, **kwargs: Any) -> Result:
+    def run(self, *args: Any, **kwargs: Any) -> Result | WorldResult:
         """Like a call, but returns the Result."""
         return run(self, *args, **kwargs)
 
@@ -171,7 +189,7 @@ def _scheduled(function, pairs, place):
 class LaunchedKernel(Kernel):
     """kernel[grid]: the kernel with a launch grid. Short, as torch.compile follows it."""
 
-    def __init__(self, kernel, grid):
+    def __init__(self, kernel: Kernel, grid: Any) -> None:
         for name in ("func", "target", "dialect", "settings", "number", "__name__", "__doc__",
                      "__wrapped__"):
             if hasattr(kernel, name):

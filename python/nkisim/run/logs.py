@@ -4,6 +4,8 @@ Each room of the core has a logger below that one ("nkisim.compiler", "nkisim.dm
 what they say. Where a program does not use logging, asking costs some microseconds a run.
 """
 
+from __future__ import annotations
+
 import logging
 
 from .. import _core
@@ -18,14 +20,15 @@ LOGGERS = {room: logging.getLogger(f"nkisim.{room}") for room in ROOMS}
 class _Heard:
     """What the core was last told that logging wants to hear."""
 
-    def __init__(self):
-        self.started, self.levels = False, None
+    def __init__(self) -> None:
+        self.started = False
+        self.levels: list[str] | None = None
 
 
 _heard = _Heard()
 
 
-def follow():
+def follow() -> None:
     """Before something of the core runs: it says what NKISIM_LOG and logging want to hear by now.
     Raises Error if NKISIM_LOG is no setting."""
     if not _heard.started:
@@ -49,12 +52,12 @@ def _hear(room, level, text):
     LOGGERS[room].log(LEVELS[level], "%s", text)
 
 
-def wants(room, level):
+def wants(room: str, level: str) -> bool:
     """Whether anybody listens to a room at a level, by their names."""
     follow()
     return _core.log_on(room, level)
 
 
-def say(room, level, text):
+def say(room: str, level: str, text: str) -> None:
     """A line of what is written in Python."""
     _core.log_say(room, level, text)

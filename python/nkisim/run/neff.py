@@ -1,8 +1,14 @@
 """What a run leaves for neuron-profile: programs in the place of NEFF files, and sessions."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .result import Result
 
 
 def _container():
@@ -12,7 +18,7 @@ def _container():
     return container
 
 
-def save(result, path):
+def save(result: Result, path: str) -> str:
     """Writes a run's program in the place of a NEFF (nkisim_profile/container.py)."""
     with tempfile.TemporaryDirectory() as folder:
         result.save(os.path.join(folder, "program.nisa"))
@@ -30,11 +36,11 @@ def _manifest(result):
     return {"kernel": result.name, "target": result.recorder.target, "options": words}
 
 
-def enabled():
+def enabled() -> bool:
     return os.environ.get("NEURON_FRAMEWORK_DEBUG", "0").lower() not in ("", "0", "false")
 
 
-def keep(result):
+def keep(result: Result) -> None:
     """With NEURON_FRAMEWORK_DEBUG=1, saves each program that runs in the current folder, one that is
     there already not again."""
     if not enabled() or result.partial:

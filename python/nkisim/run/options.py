@@ -11,6 +11,24 @@ from ..values.errors import Error
 from .compiling import Choices
 
 
+def chosen_rules(given: Mapping[str, Any] | None) -> tuple[list[str], list[str], bool]:
+    """(suppressed rules, rules that are errors, whether to look for what nothing reads) of `given`, {"suppress":
+    ids, "error": ids, "unread": bool}, and of NKISIM_SUPPRESS and NKISIM_ERROR (ids with commas between) and
+    NKISIM_UNREAD. `nkisim explain` has the ids. Raises Error for another key."""
+    given = dict(given or {})
+    unknown = sorted(set(given) - {"suppress", "error", "unread"})
+    if unknown:
+        raise Error(rule="option_value", operand="rules", found=repr(unknown[0]),
+                    required="suppress, error or unread", code="usage")
+
+    def named(key: str) -> list[str]:
+        ids = given.get(key, ())
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        return wanted + [i for i in os.environ.get(f"NKISIM_{key.upper()}", "").split(",") if i]
+
+    return named("suppress"), named("error"), bool(given.get("unread", os.environ.get("NKISIM_UNREAD")))
+
+
 class Options:
     """How to run. Environment variables give the defaults."""
 
@@ -22,7 +40,8 @@ class Options:
                  undefined: str = "partly", allow_races: bool | None = None,
                  ranks: int = 1, ring_order: str = "group", fold: bool = True,
                  any_world: bool = False, processes: int | None = None, client: Any = None,
-                 confidence: Literal["quick", "full"] | None = None) -> None:
+                 confidence: Literal["quick", "full"] | None = None,
+                 rules: Mapping[str, Any] | None = None) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more room than on the device
@@ -58,4 +77,5 @@ class Options:
         self.fold = fold              # ranks that cannot differ are simulated once
         self.any_world = any_world    # takes what the device refuses but has a clear meaning
         self.processes = processes    # over which the ranks are spread; None: one, or all of `client`
+        self.rules = chosen_rules(rules)  # what is done about those that are warnings
         self.client = client          # a dask.distributed.Client, whose workers these are

@@ -1,5 +1,7 @@
 """Calls a kernel function once per program instance, on tensors in place of host arrays."""
 
+from __future__ import annotations
+
 import builtins
 import copy
 import gc
@@ -7,15 +9,18 @@ import inspect
 import threading
 import types
 import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from .. import lowering
-from ..record.dialect import NKI
+from ..record.dialect import NKI, Dialect
 from ..record.instances import Instances
 from ..record.launch import Launch
 from ..record.misuse import as_error, is_library
 from ..record.recorder import Recorder, recording, state
 from ..record.traced import with_loops_finished
 from ..values.errors import Error, is_ours
+from ..values.shape import Shape
 from ..values.storage import BUFFERS
 from ..values.tensor import NkiTensor
 from . import hostarrays
@@ -25,16 +30,17 @@ from .options import Options
 class Arguments:
     """Converts host arrays in (nested) arguments to tensors and remembers the pairs."""
 
-    def __init__(self, recorder, values=True):
-        self.recorder = recorder
+    def __init__(self, recorder: Recorder | None, values: bool = True, shapes: bool = False) -> None:
+        self.recorder: Any = recorder  # None where nothing is converted but by another class
         self.values = values   # else arguments count by their shapes alone
-        self.pairs = []
+        self.shapes = shapes   # whether arguments may be a Shape: time alone is asked
+        self.pairs: list[tuple[Any, Any]] = []  # (host array, tensor)
         self.kind = "numpy"
-        self.device = None     # where results go: the torch device of an argument
-        self.seen = {}
-        self.outdated = set()  # storages whose arrays cannot take what the kernel wrote
+        self.device: Any = None  # where results go: the torch device of an argument
+        self.seen: dict[int, Any] = {}
+        self.outdated: set[int] = set()  # storages whose arrays cannot take what the kernel wrote
 
-    def convert(self, value, name):
+    def convert(self, value: Any, name: str) -> Any:
         if hostarrays.is_array(value):
             twin = self.seen.get(id(value))
             if twin is not None:
@@ -57,7 +63,7 @@ class Arguments:
         return value
 
     def _tensor(self, value, name):
-        if not self.values:
+        if not self.values or (self.shapes and isinstance(value, Shape)):
             return self.recorder.shape_tensor(value.shape, value.dtype, name)
         kind, array = hostarrays.to_numpy(value)
         if kind != "numpy":
@@ -79,10 +85,11 @@ class _Keywords:
     """`sbuf`, `hbm` and their like, which are keywords of every kernel in NKI 0.1 and 0.2: builtins
     while a kernel is recorded, in whatever thread, so that a module's own names come first."""
 
-    def __init__(self):
-        self.lock, self.users, self.added = threading.Lock(), 0, []
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.added: list[str] = []
 
-    def add(self):
+    def add(self) -> None:
         with self.lock:
             self.users += 1
             if self.users > 1:
@@ -91,7 +98,7 @@ class _Keywords:
             for name in self.added:
                 setattr(builtins, name, BUFFERS[name])
 
-    def remove(self):
+    def remove(self) -> None:
         with self.lock:
             self.users -= 1
             if self.users > 0:
@@ -104,17 +111,17 @@ class _NoCollection:
     """Everything recorded stays alive: garbage collections would only cost time. The first of
     several threads turns them off and the last one on again."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lock, self.users, self.on = threading.Lock(), 0, False
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         with self.lock:
             if self.users == 0:
                 self.on = gc.isenabled()
                 gc.disable()
             self.users += 1
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         with self.lock:
             self.users -= 1
             if self.users == 0 and self.on:
@@ -124,7 +131,9 @@ class _NoCollection:
 _keywords, _no_collection = _Keywords(), _NoCollection()
 
 
-def record(function, args, kwargs, grid=None, options=None, dialect=NKI, values=True):
+def record(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any], grid: Any = None,
+           options: Options | None = None, dialect: Dialect = NKI,
+           values: bool = True) -> tuple[Recorder, Any, Arguments]:
     """Runs `function` once per program instance; (recorder, returned value, arguments). With
     `values` false, arguments are whatever has a shape and a dtype."""
     recorded = _record(function, args, kwargs, grid, options, dialect, values)
@@ -141,7 +150,7 @@ def _record(function, args, kwargs, grid, options, dialect, values):
     options = options or Options()
     recorder = Recorder(options.target, options, dialect)
     launch = Launch(grid, dialect)
-    arguments = Arguments(recorder, values)
+    arguments = Arguments(recorder, values, options.timing == "only")
     names = _parameter_names(function, args)
     previous = state.recorder, state.emit
     state.recorder, state.emit = recorder, recorder.emit
@@ -226,11 +235,18 @@ def _annotate(problem):
         if not is_ours(tb.tb_frame.f_code) and not is_library(tb.tb_frame):
             last = tb
         tb = tb.tb_next
-    if last is not None and hasattr(problem, "add_note"):
-        problem.add_note(f"in the kernel at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}")
+    if last is not None:
+        add_note(problem, f"in the kernel at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}")
 
 
-def kernel_frames(tb):
+def add_note(problem: BaseException, text: str) -> None:
+    """A line below an exception's message, where Python has such (since 3.11)."""
+    if hasattr(problem, "add_note"):
+        problem.add_note(text)
+
+
+def kernel_frames(tb: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback without the front end's own frames and those of imports."""
     frames = []
     while tb is not None:
         code = tb.tb_frame.f_code

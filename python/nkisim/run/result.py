@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
 
+if TYPE_CHECKING:
+    from ..record.recorder import Recorder
+    from .compiling import Outcome
+    from .options import Options
+
 
 class Result:
     """What a run gives: outputs, latency and everything that can be written to files."""
 
-    def __init__(self, recorder, options, name):
+    def __init__(self, recorder: Recorder, options: Options, name: str) -> None:
         self.recorder = recorder
         self.outputs: Any = None   # the kernel's arrays: NumPy, torch or JAX as its arguments
         #: From the first start to the last end of anything on any core.
@@ -34,10 +37,10 @@ class Result:
         self.allowed_unwritten = False  # never-written bytes were read as zeros
         self.record_seconds = 0.0
         self.run_seconds = 0.0
-        self.peak = {}
-        self.compiled = None       # compiling.Outcome: what the compiler did
+        self.peak: dict[tuple[int, str], int] = {}
+        self.compiled: Outcome | None = None  # what the compiler did
         self.printed = recorder.printed
-        self.written = set()        # ids of the inputs that the kernel writes: copied before the run
+        self.written: set[int] = set()        # ids of the inputs that the kernel writes: copied before the run
         self._inputs_kept = False   # else their arrays may still be the caller's
         self.name = name
 
@@ -77,11 +80,8 @@ class Result:
             if st.role in (ROLE_OUTPUT, ROLE_INPUT_OUTPUT):
                 expected[st.name] = hostarrays.bits(self.recorder.read_storage(st))
         folder = os.path.dirname(path) or "."
-        from nkisim_profile.files import replacing  # not beside every build's package
-
         for name, content in ((archive, arrays), (f"{_stem(path)}.expected.npz", expected)):
-            with replacing(os.path.join(folder, name)) as partial, open(partial, "wb") as out:
-                np.savez(out, **content)
+            hostarrays.save_archive(os.path.join(folder, name), content)
         self.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
@@ -123,12 +123,12 @@ class Result:
                          "earlier ones (--schedule program keeps the kernel's order)")
         for core, m in sorted(self.summary.items()):
             lines += _core_lines("" if len(self.summary) == 1 else f" {core}", m)
-        for (core, space), peak in sorted(self.peak.items()):
+        for (number, space), peak in sorted(self.peak.items()):
             capacity = self.recorder.machine[f"{space.lower()}_partition_bytes"]
-            lines.append(f"{space} core {core}   {peak} of {capacity} bytes per partition")
+            lines.append(f"{space} core {number}   {peak} of {capacity} bytes per partition")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """What a notebook shows: summary, verdict and timeline, without scripts or a network."""
         return display.html(self)
 
@@ -140,7 +140,7 @@ class Result:
 def _core_lines(core, m):
     """Where one core's time went, in three lines."""
     busy = "  ".join(f"{e} {100 * m[e + '_engine_active_time_percent']:.1f} %"
-                     for e in ("tensor", "vector", "scalar", "gpsimd"))
+                     for e in ("tensor", "vector", "scalar", "gpsimd", "sync"))
     return [f"busy{core:9} {busy}",
             f"DMA{core:10} active {100 * m['dma_active_time_percent']:.1f} %, read "
             f"{m['hbm_read_bytes'] / 1024:.1f} KiB, written {m['hbm_write_bytes'] / 1024:.1f} KiB",

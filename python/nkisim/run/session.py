@@ -1,52 +1,65 @@
 """Records a kernel, places its memory, executes it, and hands the results back."""
 
+from __future__ import annotations
+
 import inspect
 import time
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..record import strict
-from ..record.dialect import NKI
-from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT
+from ..record.dialect import NKI, Dialect
+from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder
 from ..values.errors import Error
+from ..values.shape import Shape
 from ..values.tensor import NkiTensor
 from . import hostarrays, inspecting, neff
 from .compiling import compile_program
 from .execution import execute, restart
-from .recording import kernel_frames, record
+from .options import Options
+from .recording import Arguments, kernel_frames, record
 from .result import Result
 
 
+#: Called with function, args, kwargs and grid before each run: the language server looks for a file's example.
+BEFORE: list[Callable[[Callable, Sequence, Mapping[str, Any], Any], object]] = []
 #: Called with each finished Result: timelines, notebooks and NEURON_FRAMEWORK_DEBUG listen.
-LISTENERS = [neff.keep, inspecting.keep]
+LISTENERS: list[Callable[[Result], object]] = [neff.keep, inspecting.keep]
 #: The last gives the path of each run's session, as long as a timeline collects them.
-SESSIONS = []
+SESSIONS: list[Callable[[], str]] = []
 
 
-def run_function(function, args, kwargs, grid, options, dialect=NKI):
+def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
+                 options: Options, dialect: Dialect = NKI) -> Result:
     """Runs a plain kernel function as `options` say; arguments it writes are updated."""
+    for listener in list(BEFORE):
+        listener(function, args, kwargs, grid)
     hostarrays.settle((args, kwargs))
     try:
         result = _run(function, args, kwargs, grid, options, dialect)
     except Exception as problem:
         problem.__traceback__ = kernel_frames(problem.__traceback__)
         raise
-    for listener in list(LISTENERS):
-        listener(result)
+    for hear in list(LISTENERS):
+        hear(result)
     return result
 
 
 class Prepared:
     """A kernel that is recorded and compiled."""
 
-    def __init__(self, recorder, returned, arguments, written, result):
+    def __init__(self, recorder: Recorder, returned: Any, arguments: Arguments,
+                 written: list[tuple[Any, NkiTensor]], result: Result) -> None:
         self.recorder, self.returned, self.arguments = recorder, returned, arguments
         self.written = written  # (host array, tensor) of the arguments that the kernel writes
         self.result = result
 
 
-def prepare(function, args, kwargs, grid, options, dialect=NKI):
+def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
+            options: Options, dialect: Dialect = NKI) -> Prepared:
     """Records and compiles a kernel; its arguments are to be loaded yet."""
     checked = strict.enabled() and dialect.reads_source
     if strict.enabled():
@@ -58,7 +71,7 @@ def prepare(function, args, kwargs, grid, options, dialect=NKI):
         strict.tell_names(function)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
     for name, _ in recorder.prepared.values():
-        raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="block_structure",
+        raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
                     instruction=f"{name}_prepare", **_definition(function))
     recorder.program.finish()
     spans = recorder.program.lifetimes()
@@ -87,7 +100,8 @@ def _run(function, args, kwargs, grid, options, dialect):
     recorder, arguments, result = kernel.recorder, kernel.arguments, kernel.result
     restart(recorder)
     for _, t in kernel.written:  # the caller's array is about to change
-        t.st.array = t.st.array.copy()
+        if t.st.array is not None:
+            t.st.array = t.st.array.copy()
         result.written.add(t.st.id)
     result.record_seconds = time.perf_counter() - begin
     execute(recorder, options, result)
@@ -104,7 +118,8 @@ def _run(function, args, kwargs, grid, options, dialect):
 _GIVEN = (ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT)  # before the program starts
 
 
-def set_roles(function, recorder, returned, written):
+def set_roles(function: Callable[..., Any], recorder: Recorder, returned: Any,
+              written: Sequence[NkiTensor]) -> None:
     """Marks what the program gives back; a kernel that gives nothing is an error."""
     outputs = tensors_in(returned)
     if not outputs and not written:
@@ -128,14 +143,17 @@ def _located(recorder, tensor_id, message):
                  rule="kernel_result", instruction="ndarray", kernel_file=file, kernel_line=line)
 
 
-def check_written(function, written, outputs):
+def check_written(function: Callable[..., Any], written: Iterable[tuple[Any, NkiTensor]],
+                  outputs: Sequence[NkiTensor]) -> None:
     """An argument that cannot change must be returned, else what is written to it is lost."""
     for host, t in written:
+        if isinstance(host, Shape):  # time alone is asked
+            continue
         if not hostarrays.can_change(host) and all(t.st is not out.st for out in outputs):
             raise lost(function, t.st.name, type(host).__module__.split('.')[0])
 
 
-def lost(function, argument, kind):
+def lost(function: Callable[..., Any], argument: str, kind: str) -> Error:
     """The error of a kernel that writes an argument of a `kind` of array that cannot change."""
     return Error(f"the kernel writes its argument {argument}, whose array ({kind}) cannot change; "
                  "its result would be lost unless it is returned as well", rule="kernel_result",
@@ -145,12 +163,16 @@ def lost(function, argument, kind):
 def _check_overlaps(function, written, pairs):
     """Arguments are tensors of their own on the device: what the kernel writes to one is not seen
     through another that shares its memory here."""
+    pairs = [(host, t) for host, t in pairs if t.st.array is not None]  # None: known by its shape alone
     for _, t in written:
+        if t.st.array is None:
+            continue
         for _, other in pairs:
             if other.st is t.st or not np.may_share_memory(t.st.array, other.st.array):
                 continue
             try:
-                shared = np.shares_memory(t.st.array, other.st.array, max_work=10 ** 6)
+                shared = np.shares_memory(  # its stub has two of the numbers that it takes
+                    t.st.array, other.st.array, max_work=10 ** 6)  # type: ignore[arg-type]
             except np.exceptions.TooHardError:
                 continue
             if shared:
@@ -167,7 +189,8 @@ def _definition(function):
     return {"kernel_file": code.co_filename, "kernel_line": code.co_firstlineno} if code else {}
 
 
-def tensors_in(value):
+def tensors_in(value: Any) -> list[NkiTensor]:
+    """The tensors in nested lists, tuples and dictionaries, in their order."""
     if isinstance(value, NkiTensor):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -177,7 +200,8 @@ def tensors_in(value):
     return []
 
 
-def to_host(value, recorder, arguments):
+def to_host(value: Any, recorder: Recorder, arguments: Any) -> Any:
+    """What a kernel returned with host arrays in its tensors' places; `arguments` as Arguments has them."""
     if isinstance(value, NkiTensor):
         for host, t in arguments.pairs:
             if value is t or (t.st is value.st and value.is_identity() and t.shape == value.shape):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..record.recorder import Recorder
 from ..values.errors import Error
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
 from .kernel import Kernel
 from .options import Options
-from .recording import kernel_frames, record
+from .recording import Arguments, kernel_frames, record
 from .session import set_roles
 
 
@@ -23,12 +24,12 @@ class Recording:
     very object that was given), else None. instructions: how many were recorded.
     """
 
-    def __init__(self, recorder, returned, arguments):
+    def __init__(self, recorder: Recorder, returned: Any, arguments: Arguments) -> None:
         spans = recorder.program.lifetimes()
         self._written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
         self.written = {t.st.name: _shape(t) for _, t in self._written}
-        self.aliases = []
-        self.returned = set()  # names of the arguments of which it returns all or a part
+        self.aliases: list[Any] = []
+        self.returned: set[str] = set()  # names of the arguments of which it returns all or a part
         self._arguments = {t.st.id: (host, t) for host, t in arguments.pairs}
         self.outputs = self._shapes(returned)
         self.instructions = len(recorder.program)
@@ -56,7 +57,8 @@ def _shape(tensor):
     return Shape(tensor.shape, tensor.dtype)
 
 
-def record_shapes(kernel, args, kwargs, grid=None, options=None):
+def record_shapes(kernel: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any],
+                  grid: Any = None, options: Options | None = None) -> Recording:
     """The Recording of a kernel (see nkisim.shapes)."""
     kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
     try:

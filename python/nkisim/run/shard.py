@@ -7,13 +7,17 @@ Messages here are tuples, the first item their kind: ("meet", all, each), of Das
 shard that is gone or has given up) are not.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from multiprocessing.connection import Client, Connection
 from multiprocessing.reduction import recv_handle
+from typing import Any, Literal
 
 from .. import _core
 from ..values.errors import Error, is_strict
@@ -23,7 +27,7 @@ ERROR_PARTS = ("message", "code", "instruction", "trace_line", "kernel_file", "k
                "operand", "found", "required")
 
 
-def as_warning(mode, text, only_order, rule):
+def as_warning(mode: str, text: str, only_order: bool, rule: str) -> str | None:
     """What to warn of where an output is undefined; None where it is an error."""
     if only_order:
         return text
@@ -35,10 +39,10 @@ def as_warning(mode, text, only_order, rule):
     return None
 
 
-def taker(mode, rank, found):
+def taker(mode: str, rank: int, found: list[str]) -> Callable[..., bool] | Literal[False]:
     """What is called with each undefined output of a rank: True where that is a warning, whose text
     goes into `found`; else it is raised. False for `mode` "zeros": nothing is tracked."""
-    def take(text, only_order, rule=""):
+    def take(text: str, only_order: bool, rule: str = "") -> bool:
         said = as_warning(mode, text, only_order, rule)
         if said is not None:
             found.append(f"rank {rank}: {said}")
@@ -46,7 +50,7 @@ def taker(mode, rank, found):
     return False if mode == "zeros" else take
 
 
-def serve(connection):
+def serve(connection: Connection) -> None:
     """Does jobs until the connection is closed."""
     while True:
         try:
@@ -70,14 +74,14 @@ def serve(connection):
             return
 
 
-def serve_at(address, key):
+def serve_at(address: tuple[str, int], key: bytes) -> None:
     """The same as a task of a Dask worker: calls the process that listens at `address`."""
     with Client(address, authkey=key) as connection:
         connection.send((build(), os.uname().nodename, os.getpid()))
         serve(connection)
 
 
-def build():
+def build() -> str:
     """What tells builds apart: what processes tell each other is of one."""
     with open(_core.__file__, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
@@ -86,7 +90,7 @@ def build():
 class _Lost(Exception):
     """Another shard is gone, or has given up."""
 
-    def __init__(self, shard):
+    def __init__(self, shard: int) -> None:
         super().__init__(shard)
         self.shard = shard
 
@@ -95,11 +99,11 @@ class _Peers:
     """The ways to the other shards, on one machine: each two of them exchange their words, those with the
     lower numbers first, so that nobody waits for one that waits for him."""
 
-    def __init__(self, connection, number, count):
+    def __init__(self, connection: Connection, number: int, count: int) -> None:
         self.number = number
         self.connections = {peer: Connection(recv_handle(connection)) for peer in range(count) if peer != number}
 
-    def meet(self, to_all, each):
+    def meet(self, to_all: Any, each: Any) -> list[tuple[Any, Any]]:
         told = {self.number: (to_all, each[self.number])}
         for peer, connection in self.connections.items():
             try:
@@ -112,7 +116,7 @@ class _Peers:
                 raise _Lost(peer) from None
         return [told[shard] for shard in sorted(told)]
 
-    def close(self):
+    def close(self) -> None:
         for connection in self.connections.values():
             connection.close()
 
@@ -145,7 +149,8 @@ def _results(job, connection, meet):
     def printer(rank):
         return lambda line: connection.send(("print", rank, line))
 
-    numbers, found = range(len(job["program_of"])), []
+    numbers = range(len(job["program_of"]))
+    found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="nkisim-shard-") as folder:
         files, written = job["files"], {}
         if job["far"]:  # this machine's files are not the caller's
@@ -196,7 +201,7 @@ def _outputs(job, world, values_of):
     return found
 
 
-def main():
+def main() -> None:
     """A process of this machine, whose only argument is the descriptor of its connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends this process
     serve(Connection(int(sys.argv[1])))

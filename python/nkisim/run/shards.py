@@ -4,6 +4,8 @@ Each process runs its shard (docs/collectives.md); this one sends them their pro
 results. Processes of this machine tell each other directly where they are, workers by way of this process.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import os
@@ -14,9 +16,11 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
 from multiprocessing.reduction import send_handle
+from typing import Any
 
 from ..values.errors import Error
 from .shard import build, serve_at
@@ -26,7 +30,7 @@ CALL_SECONDS = 120
 _MAIN = "from nkisim.run.shard import main; main()"
 
 
-def owners(ranks, processes, share):
+def owners(ranks: int, processes: int, share: int) -> list[int]:
     """The process of each rank: equally many ranks in sequence, those of an HBM stack (`share`) together."""
     stacks = -(-ranks // share)
     shards = min(processes, stacks)
@@ -36,7 +40,8 @@ def owners(ranks, processes, share):
 class Shard:
     """One process: its connection, and what it is called in messages."""
 
-    def __init__(self, connection, name, ended=None, end=None):
+    def __init__(self, connection: Connection, name: str, ended: Callable[[], str] | None = None,
+                 end: Callable[[], None] | None = None) -> None:
         self.connection, self.name = connection, name
         self.ended = ended or (lambda: "")  # why it has ended, if that is known
         self.end = end or connection.close
@@ -46,14 +51,15 @@ class LocalShards:
     """Processes of this machine. Those that have done their work wait for the next run."""
 
     far = False
-    _idle, _process = [], os.getpid()
+    _idle: list[Shard] = []
+    _process = os.getpid()
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         if LocalShards._process != os.getpid():  # a fork has no processes of its own
             LocalShards._idle, LocalShards._process = [], os.getpid()
         self.shards = [LocalShards._idle.pop() if LocalShards._idle else _start() for _ in range(count)]
 
-    def connect(self):
+    def connect(self) -> None:
         """Gives each two of them a way to each other, which they take after their jobs."""
         for number, one in enumerate(self.shards):
             for other in self.shards[number + 1:]:
@@ -66,7 +72,7 @@ class LocalShards:
                 for end in ends:
                     end.close()
 
-    def close(self, whole):
+    def close(self, whole: bool) -> None:
         """Ends the processes, or keeps them if the run was `whole`."""
         if whole:
             LocalShards._idle.extend(self.shards)
@@ -107,7 +113,7 @@ class DaskShards:
 
     far = True
 
-    def __init__(self, client, count):
+    def __init__(self, client: Any, count: int) -> None:
         workers = sorted(client.nthreads())
         if len(workers) < count:
             raise Error(f"the ranks are to run in {count} processes; the Dask scheduler at "
@@ -116,7 +122,7 @@ class DaskShards:
         key = secrets.token_bytes(32)
         self._calls = Calls(_own_address(client), key)
         self._client = client
-        self.shards = []
+        self.shards: list[Shard] = []
         self._tasks = [client.submit(serve_at, self._calls.address, key, workers=[worker],
                                      allow_other_workers=False, pure=False, retries=0)
                        for worker in workers[:count]]
@@ -153,10 +159,10 @@ class DaskShards:
                     f"{self._calls.address} within {CALL_SECONDS} s; all are required at once",
                     rule="dask_workers", code="usage")
 
-    def connect(self):
+    def connect(self) -> None:
         """They may not reach each other."""
 
-    def close(self, whole):
+    def close(self, whole: bool) -> None:
         """Ends the tasks."""
         for shard in self.shards:
             shard.end()
@@ -179,10 +185,12 @@ class Calls:
     """A port that workers with a key call: `queue` has (connection, what it says first) of each. Whoever
     else connects, says nothing or something else is dropped, and keeps nobody waiting."""
 
-    def __init__(self, host, key):
+    def __init__(self, host: str, key: bytes) -> None:
         self._server = socket.create_server((host, 0), backlog=128)
         self.address = self._server.getsockname()[:2]
-        self.queue, self._key, self._greeted = queue.Queue(), key, []
+        self.queue: queue.Queue[tuple[Connection, Any]] = queue.Queue()
+        self._key = key
+        self._greeted: list[Connection] = []
         self._done = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -207,7 +215,7 @@ class Calls:
             connection.close()
         self._greeted.remove(connection)
 
-    def close(self):
+    def close(self) -> None:
         """Takes no more calls; who has not proved to have the key is dropped."""
         self._done.set()
         for connection in list(self._greeted):
@@ -218,15 +226,18 @@ class Calls:
 class Run:
     """One run of a world in several processes."""
 
-    def __init__(self, processes, client, share):
+    def __init__(self, processes: int, client: Any, share: int) -> None:
         self._processes, self._client, self._share = processes, client, share
 
-    def results(self, job, program_of, data, printer):
+    def results(self, job: dict[str, Any], program_of: Sequence[int],
+                data: Iterable[tuple[Sequence[int], int, bytes]],
+                printer: Callable[[int, str], object]) -> tuple[list[int], list[dict[str, Any]]]:
         """The shards' results. `job`: what all of them need; `data`: (ranks, tensor, bytes) of the
         inputs; `printer(rank, line)` is called with what ranks print."""
         owner = owners(len(program_of), self._processes, self._share)
         count = 1 + max(owner)
-        where = DaskShards(self._client, count) if self._client is not None else LocalShards(count)
+        where: DaskShards | LocalShards = (
+            DaskShards(self._client, count) if self._client is not None else LocalShards(count))
         whole, data = False, list(data)
         try:
             for number, shard in enumerate(where.shards):
@@ -255,11 +266,13 @@ class Run:
 
     def _pass_on(self, shards, printer):
         """What each shard answers in the end."""
-        answers, waiting = {}, {}
+        answers: dict[int, tuple[str, Any]] = {}
+        waiting: dict[int, tuple[Any, Any]] = {}
         while len(answers) < len(shards):
             left = {shard.connection: number for number, shard in enumerate(shards)
                     if number not in answers and number not in waiting}
-            for connection in wait(list(left)):
+            ready: list[Any] = wait(list(left))  # of those, which are connections
+            for connection in ready:
                 number = left[connection]
                 try:
                     message = connection.recv()
@@ -293,13 +306,13 @@ def _gone(shard):
                  "run is given up", rule="process_lost", code="internal")
 
 
-def write(name, content):
+def write(name: str, content: bytes) -> None:
     """A report that a process on another machine has made."""
     with open(name, "wb") as file:
         file.write(content)
 
 
-def config_text(config):
+def config_text(config: str) -> str | None:
     """A config file's text for processes that may not see the file; None for a built-in config."""
     if not os.path.isfile(config):
         return None

@@ -1,10 +1,14 @@
 """Runs a kernel on the ranks of a world: recorded once where it can be, with every rank's own data."""
 
+from __future__ import annotations
+
 import functools
 import os
 import time
 import warnings
 import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +18,13 @@ from ..record.reading import as_bytes
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from ..values.hostcast import fitted
-from . import hostarrays, shards
+from ..values.storage import Storage
+from . import hostarrays, inspecting, shards
 from .execution import NEWEST, races, restart
+from .options import Options
+from .recording import Arguments, add_note
+from .session import Prepared, prepare, to_host
 from .shard import taker
-from .recording import Arguments
-from .session import prepare, to_host
 from .worldresult import RankResult, WorldResult
 
 
@@ -29,10 +35,10 @@ MOST_RANKS = 4096
 class PerRank:
     """An argument that differs by rank: a list with one value for each, or a function of the rank."""
 
-    def __init__(self, values):
+    def __init__(self, values: Sequence[Any] | Callable[[int], Any]) -> None:
         self.values = values
 
-    def of(self, rank, ranks):
+    def of(self, rank: int, ranks: int) -> Any:
         if callable(self.values):
             return self.values(rank)
         if len(self.values) != ranks:
@@ -41,30 +47,30 @@ class PerRank:
         return self.values[rank]
 
 
-def per_rank(values):
+def per_rank(values: Sequence[Any] | Callable[[int], Any]) -> PerRank:
     """Marks an argument of nkisim.run as a list of one value for each rank, or a function that gives
     a rank its value: nkisim.run(kernel, x, nkisim.per_rank(weights), ranks=4)."""
     return PerRank(values)
 
 
-def run_world(function, args, kwargs, grid, options, rank_inputs=None):
+def run_world(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
+              options: Options, rank_inputs: Any = None) -> WorldResult:
     """A WorldResult of options.ranks ranks. `rank_inputs`: a list of mappings, one for each rank, or
     a function from the rank to one: arguments by name, beside args and kwargs."""
     begin = time.perf_counter()
     if not isinstance(options.ranks, int) or not 1 <= options.ranks <= MOST_RANKS:
         raise Error(rule="rank_arguments", operand="ranks", found=repr(options.ranks),
                     required=f"1 to {MOST_RANKS}", code="usage")
-    _check_processes(options)
-    world = _World(options)
+    world = _World(options, _processes(options))
     for rank in range(options.ranks):
-        given = _arguments_of(rank, options.ranks, args, kwargs, rank_inputs)
+        own_args, own_kwargs = _arguments_of(rank, options.ranks, args, kwargs, rank_inputs)
         try:
-            world.add(function, *given, grid)
+            world.add(function, own_args, own_kwargs, grid)
         except Error as problem:
             problem.of_rank(rank)
             raise
         except Exception as problem:
-            problem.add_note(f"on rank {rank}")
+            add_note(problem, f"on rank {rank}")
             raise
     result = WorldResult(options, getattr(function, "__name__", "kernel"), world)
     result.record_seconds = time.perf_counter() - begin
@@ -72,24 +78,25 @@ def run_world(function, args, kwargs, grid, options, rank_inputs=None):
     result.run_seconds = time.perf_counter() - begin - result.record_seconds
     if not result.partial and options.timing != "only":
         world.give_back(result)
+    inspecting.keep_world(result)
     return result
 
 
-def _check_processes(options):
-    """Sets options.processes of a client."""
+def _processes(options: Options) -> int:
+    """Over how many processes the ranks are spread: all of a client's workers where nothing else is said."""
     if options.client is not None and not hasattr(options.client, "nthreads"):
         raise Error(rule="rank_arguments", operand="client", found=repr(options.client),
                     required="a dask.distributed.Client", code="usage")
-    if options.client is not None and options.processes is None:
-        options.processes = max(1, len(options.client.nthreads()))
-    if options.processes is None:
-        options.processes = 1
-    if not isinstance(options.processes, int) or options.processes < 1:
-        raise Error(rule="rank_arguments", operand="processes", found=repr(options.processes),
+    processes = options.processes
+    if processes is None:
+        processes = 1 if options.client is None else max(1, len(options.client.nthreads()))
+    if not isinstance(processes, int) or processes < 1:
+        raise Error(rule="rank_arguments", operand="processes", found=repr(processes),
                     required="at least 1", code="usage")
-    if options.keep_partial and (options.processes > 1 or options.client is not None):
+    if options.keep_partial and (processes > 1 or options.client is not None):
         raise Error("keep_partial keeps what one process has; processes is "
-                    f"{options.processes}, and 1 is required", rule="options_exclude", code="usage")
+                    f"{processes}, and 1 is required", rule="options_exclude", code="usage")
+    return processes
 
 
 def _arguments_of(rank, ranks, args, kwargs, rank_inputs):
@@ -110,14 +117,14 @@ def _arguments_of(rank, ranks, args, kwargs, rank_inputs):
 class _Array:
     """What an array is to a recording: not its values."""
 
-    def __init__(self, number, array):
+    def __init__(self, number: int, array: Any) -> None:
         self.what = number, tuple(array.shape), str(array.dtype), type(array)
 
 
 class _Arrays(Arguments):
     """The arrays in arguments, in the order in which recording meets them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(None)
 
     def _tensor(self, value, name):
@@ -147,33 +154,37 @@ def _same(a, b):
 class _Memory:
     """One rank's values, as a recorder reads them."""
 
-    def __init__(self, world, rank):
+    def __init__(self, world: Any, rank: int) -> None:
         self.world, self.rank = world, rank
 
-    def read(self, tensor, raw):
+    def read(self, tensor: int, raw: np.ndarray) -> None:
         self.world.read(self.rank, tensor, raw)
 
 
 class _Rank:
     """One rank: its kernel, as another rank may have recorded it, and its own arrays."""
 
-    def __init__(self, kernel, arrays):
+    def __init__(self, kernel: Prepared, arrays: list[Any]) -> None:
         self.kernel, self.arrays = kernel, arrays
 
 
 class _World:
     """The ranks of a run."""
 
-    def __init__(self, options):
-        self.options = options
-        self.ranks = []
-        self.recordings = []  # (arguments to compare, kernel)
-        self.core = None
-        self.before = {}      # (rank, tensor): an argument that the kernel writes, as it was before
-        self.sent = {}        # (rank, tensor): checksum of what another process began with
+    core: Any  # the extension module's World, of the programs that add() recorded
+
+    def __init__(self, options: Options, processes: int) -> None:
+        self.options, self.processes = options, processes
+        self.ranks: list[_Rank] = []
+        self.recordings: list[tuple[Any, Prepared]] = []  # (arguments to compare, kernel)
+        #: (rank, tensor): an argument that the kernel writes, as it was before.
+        self.before: dict[tuple[int, int], np.ndarray] = {}
+        #: (rank, tensor): checksum of what another process began with.
+        self.sent: dict[tuple[int, int], int] = {}
 
     # ---- recording ---------------------------------------------------------------------------
-    def add(self, function, args, kwargs, grid):
+    def add(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
+            grid: Any) -> None:
         """The next rank. It shares the recording of a rank with the same arguments but for the
         values of arrays, unless that one looked at values."""
         hostarrays.settle((args, kwargs))
@@ -192,7 +203,7 @@ class _World:
         self.ranks.append(_Rank(kernel, arrays))
 
     # ---- execution ---------------------------------------------------------------------------
-    def execute(self, result):
+    def execute(self, result: WorldResult) -> None:
         """Runs all ranks. As for one rank, what only the newest release forbids is a warning."""
         for kernel in self.kernels():
             self._check_races(kernel)
@@ -209,7 +220,7 @@ class _World:
             self.core.restart()
             self._attempt(result)
 
-    def kernels(self):
+    def kernels(self) -> list[Prepared]:
         """Recordings, each once."""
         return [kernel for _, kernel in self.recordings]
 
@@ -228,7 +239,7 @@ class _World:
             raise
         recorder.program.restart()
 
-    def _data(self):
+    def _data(self) -> Iterator[tuple[list[int], int, Any]]:
         """(ranks, tensor, bytes) of the inputs: what several ranks have in common comes once."""
         if self.options.timing == "only":
             return
@@ -236,7 +247,7 @@ class _World:
             ranks = [r for r, rank in enumerate(self.ranks) if rank.kernel is kernel]
             tensors = [t for _, t in kernel.arguments.pairs]
             for i, t in enumerate(tensors):
-                by_array = {}
+                by_array: dict[int, list[int]] = {}
                 for r in ranks:
                     by_array.setdefault(id(self.ranks[r].arrays[i]), []).append(r)
                 for own in by_array.values():
@@ -249,7 +260,7 @@ class _World:
 
     def _same_inputs(self):
         """A number for each rank: the same for the same inputs."""
-        classes = {}
+        classes: dict[tuple[int, ...], int] = {}
         return [classes.setdefault((id(r.kernel), *map(id, r.arrays)), 1 + len(classes))
                 for r in self.ranks]
 
@@ -278,13 +289,14 @@ class _World:
 
     @property
     def _several(self):
-        return self.options.processes > 1 or self.options.client is not None
+        return self.processes > 1 or self.options.client is not None
 
     def _print(self, rank, line):
         self.ranks[rank].kernel.recorder.print(f"rank {rank}: {line}")
 
     def _run_here(self, result, config, overrides, choices):
-        found, numbers = [], range(len(self.ranks))
+        found: list[str] = []
+        numbers = range(len(self.ranks))
         for data in self._data():
             self._load(*data)
         self.core.same_inputs(self._same_inputs())
@@ -311,7 +323,7 @@ class _World:
                "config_text": shards.config_text(config), "overrides": overrides,
                "undefined": options.undefined, "choices": choices, "outputs": outputs,
                "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
-        run = shards.Run(options.processes, options.client, share)
+        run = shards.Run(self.processes, options.client, share)
         owner, results = run.results(job, [kernels.index(r.kernel) for r in self.ranks],
                                        self._noted(self._data()), self._print)
         values_of = results[0]["values_of"]
@@ -331,10 +343,10 @@ class _World:
             yield ranks, tensor, values
 
     # ---- results -----------------------------------------------------------------------------
-    def give_back(self, result):
+    def give_back(self, result: WorldResult) -> None:
         """Outputs of every rank. An argument that a kernel writes is updated if it is this rank's
         alone; one that ranks share stays as it was."""
-        count = {}
+        count: dict[int, int] = {}
         for rank in self.ranks:
             for array in rank.arrays:
                 count[id(array)] = count.get(id(array), 0) + 1
@@ -345,7 +357,8 @@ class _World:
             recorder.memory = _Memory(self.core, number)
             try:
                 written = {t.st.id for _, t in kernel.written}
-                pairs, outdated = [], set()
+                pairs: list[tuple[Any, Any]] = []
+                outdated: set[int] = set()
                 for array, (_, t) in zip(rank.arrays, kernel.arguments.pairs):
                     pairs.append((array, t))
                     if t.st.id not in written:
@@ -361,7 +374,7 @@ class _World:
 
     def _keep_before(self):
         """Copies the arguments that kernels write: the callers' arrays are about to change."""
-        copies = {}
+        copies: dict[tuple[int, int], np.ndarray] = {}
         for number, rank in enumerate(self.ranks):
             written = {t.st.id for _, t in rank.kernel.written}
             for array, (_, t) in zip(rank.arrays, rank.kernel.arguments.pairs):
@@ -372,7 +385,7 @@ class _World:
                     copies[key] = _stored(array, t.st).copy()
                 self.before[number, t.st.id] = copies[key]
 
-    def given(self, number, argument):
+    def given(self, number: int, argument: int) -> np.ndarray:
         """The values of an argument on one rank as they were before the run, whatever became of the
         caller's array."""
         rank = self.ranks[number]
@@ -390,7 +403,7 @@ class _World:
                         instruction="save")
         return array
 
-    def values(self, number, st):
+    def values(self, number: int, st: Storage) -> np.ndarray:
         """All of a tensor of one rank."""
         recorder = self.ranks[number].kernel.recorder
         recorder.memory = _Memory(self.core, number)
@@ -399,7 +412,7 @@ class _World:
         finally:
             recorder.memory = None
 
-    def outputs(self, number):
+    def outputs(self, number: int) -> list[tuple[Storage, np.ndarray]]:
         """(storage, array) of the program's outputs on one rank."""
         storages = self.ranks[number].kernel.recorder.storages
         return [(st, self.values(number, st)) for st in storages
@@ -414,6 +427,6 @@ def _stored(host, st):
 class _Pairs:
     """One rank's arguments, as to_host wants them."""
 
-    def __init__(self, pairs, outdated, first):
+    def __init__(self, pairs: list[tuple[Any, Any]], outdated: set[int], first: Arguments) -> None:
         self.pairs, self.outdated = pairs, outdated
         self.kind, self.device = first.kind, first.device

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
+
+if TYPE_CHECKING:
+    from ..record.recorder import Recorder
+    from .options import Options
+    from .world import _World
 
 
 class RankResult:
     """What one rank gave."""
 
-    def __init__(self, rank, recorder, found):
+    def __init__(self, rank: int, recorder: Recorder, found: dict[str, Any]) -> None:
         self.rank = rank
         self.recorder = recorder
         self.outputs: Any = None
@@ -44,7 +48,7 @@ class RankResult:
 class WorldResult:
     """What a run of several ranks gives: result[k] is rank k's part."""
 
-    def __init__(self, options, name, world):
+    def __init__(self, options: Options, name: str, world: _World) -> None:
         self.options = options
         self.name = name
         self.world = world
@@ -61,7 +65,7 @@ class WorldResult:
     def __len__(self) -> int:
         return len(self.ranks)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[RankResult]:
         return iter(self.ranks)
 
     @property
@@ -88,8 +92,13 @@ class WorldResult:
     @property
     def confidence(self) -> dict[str, Any] | None:
         """How far to trust the latency: as that of the slowest rank."""
-        timed = [r for r in self.ranks if r.latency_ns is not None]
-        return max(timed, key=lambda r: r.latency_ns).confidence if timed else None
+        slowest = self._slowest()
+        return None if slowest is None else slowest.confidence
+
+    def _slowest(self) -> RankResult | None:
+        """The rank of the longest latency; None for a run without time."""
+        timed = [(r.latency_ns, -r.rank) for r in self.ranks if r.latency_ns is not None]
+        return self.ranks[-max(timed)[1]] if timed else None
 
     @property
     def summary(self) -> dict[str, dict[str, Any]]:
@@ -97,7 +106,7 @@ class WorldResult:
         return {f"rank {r.rank} {core}": m for r in self.ranks for core, m in r.summary.items()}
 
     @property
-    def recorder(self):
+    def recorder(self) -> Recorder:
         """Of the first rank."""
         return self.ranks[0].recorder
 
@@ -106,7 +115,7 @@ class WorldResult:
         """How often the kernel was recorded: once, unless ranks differ in more than data."""
         return len(self.world.recordings)
 
-    def rank_files(self):
+    def rank_files(self) -> list[dict[str, Any]]:
         """Reports that each rank writes: paths with {rank} in them."""
         if not self.files:
             return []
@@ -117,10 +126,8 @@ class WorldResult:
         """Writes the program as a trace that says how many ranks it has, STEM.npz with every rank's
         inputs as they were before the run and, for each rank, STEM.expected.RANK.npz with what it gave:
         `nkisim run STEM.nisa --expect 'STEM.expected.{rank}.npz'`. All ranks must share one recording."""
-        from nkisim_profile.files import replacing  # not beside every build's package
-
         from ..values.errors import Error
-        from .hostarrays import bits
+        from .hostarrays import bits, save_archive
         from .result import _stem
 
         if self.recordings != 1:
@@ -137,8 +144,7 @@ class WorldResult:
             contents[f"{_stem(path)}.expected.{r}.npz"] = {
                 st.name: bits(value) for st, value in self.world.outputs(r)}
         for name, content in contents.items():
-            with replacing(os.path.join(folder, name)) as partial, open(partial, "wb") as out:
-                np.savez(out, **content)
+            save_archive(os.path.join(folder, name), content)
         kernel.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
@@ -146,7 +152,9 @@ class WorldResult:
         """Arrays of the archive, and the key of each tensor: NAME@RANK where ranks differ."""
         from .hostarrays import bits
 
-        arrays, keys, given = {}, {}, set()
+        arrays: dict[str, Any] = {}
+        keys: dict[int, str] = {}
+        given: set[int] = set()
         for i, (_, t) in enumerate(kernel.arguments.pairs):
             given.add(t.st.id)
             own = [self.world.given(r, i) for r in range(len(self.ranks))]
@@ -165,8 +173,8 @@ class WorldResult:
         lines = [f"kernel        {self.name} on {len(self.ranks)} ranks of {self.recorder.target}"]
         if self.partial:
             lines.append("PARTIAL       interrupted: all figures are of what ran until then")
-        if self.latency_ns is not None:
-            slowest = max(self.ranks, key=lambda r: r.latency_ns)
+        slowest = self._slowest()
+        if slowest is not None:
             lines.append(f"latency       {self.latency_us:.3f} us (rank {slowest.rank})")
         simulated = len(set(self.timed_as))
         if simulated < len(self.ranks) and self.latency_ns is not None:

@@ -1,22 +1,26 @@
-"""nkisim demo [FOLDER]: writes a kernel with its reference, runs it, and says what to try next.
+"""nkisim demo [FOLDER]: writes a kernel with its reference, runs it, opens its report, says what to try next.
 
 FOLDER (default: the current one) gets softmax_kernel.py. A file of that name with other contents is
-never overwritten: it is run as it is, so that the demo may be repeated after a change.
+never overwritten: it is run as it is, so that the demo may be repeated after a change. Beside it the run's
+report is written, softmax_report.html (with the extra `profile`), and shown by the browser in a terminal.
 """
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import json
 import os
+import pathlib
 import shlex
 import sys
+import webbrowser
 
 from ..values.errors import Error
 from .kernel_cli import main as kernel_main
 from .kernel_report import INTERRUPTED, OK, USAGE, error_json, write_text
 
-FILE = "softmax_kernel.py"
+FILE, REPORT = "softmax_kernel.py", "softmax_report.html"
 KERNEL = '''"""Softmax over the last dimension, one row per partition: a kernel and its NumPy reference.
 
 Rows are worked on 128 at a time, as many as SBUF has partitions.
@@ -73,9 +77,28 @@ def _parser():
     parser = _Parser(prog="nkisim demo", description=__doc__,
                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default=".", help="where to write the kernel")
+    parser.add_argument("--open", action=argparse.BooleanOptionalAction, default=None,
+                        help="show the report in the browser (default: if this is a terminal)")
     parser.add_argument("--json", action="store_true",
                         help="result and errors as JSON on standard output")
     return parser
+
+
+def _report(path):
+    """Where the report goes; None where what it is drawn with is not installed."""
+    found = importlib.util.find_spec("plotly") is not None
+    return os.path.join(os.path.dirname(path), REPORT) if found else None
+
+
+def _show(report, opening):
+    """Says where the report is, once a browser has been asked to show it."""
+    if report is None:
+        print("\nreport        needs pip install 'nkisim[profile]'")
+        return
+    if opening is None:
+        opening = sys.stdout.isatty()
+    shown = opening and webbrowser.open(pathlib.Path(report).absolute().as_uri())
+    print(f"\nreport        {report}{' (shown in the browser)' if shown else ': open it in a browser'}")
 
 
 def _write(folder):
@@ -93,25 +116,28 @@ def _write(folder):
     return path, True
 
 
-def _say(path, written):
+def _say(path, written, opening):
     """Runs the kernel and prints as a person reads it; the exit code of the run."""
-    words = [f"{path}:softmax", *ARGUMENTS]
+    words, report = [f"{path}:softmax", *ARGUMENTS], _report(path)
     print(f"{'wrote' if written else 'kept'} {path}: a softmax in NKI with its NumPy reference\n"
           f"$ nkisim kernel {shlex.join(words)}\n", flush=True)
-    code = kernel_main(words)
+    code = kernel_main([*words, *(["--html", report] if report else [])])
     if code == OK:
+        _show(report, opening)
         print("\ntry next:")
         for why, command in next_commands(path):
             print(f"\n  # {why}\n  {shlex.join(command)}")
     return code
 
 
-def _say_json(path, written):
+def _say_json(path, written, opening):
     """The same as one JSON object; what `nkisim kernel --json` prints is its "run"."""
-    said = io.StringIO()
+    said, report = io.StringIO(), _report(path)
     with contextlib.redirect_stdout(said):
-        code = kernel_main([f"{path}:softmax", *ARGUMENTS, "--json"])
-    print(json.dumps({"ok": code == OK, "file": path, "written": written,
+        code = kernel_main([f"{path}:softmax", *ARGUMENTS, "--json", *(["--html", report] if report else [])])
+    if code == OK and opening and report:
+        webbrowser.open(pathlib.Path(report).absolute().as_uri())
+    print(json.dumps({"ok": code == OK, "file": path, "written": written, "report": report,
                       "run": json.loads(said.getvalue()),
                       "next": [{"why": why, "command": shlex.join(command)}
                                for why, command in next_commands(path)]}, indent=1))
@@ -123,7 +149,7 @@ def main(words=None):
     try:
         args = _parser().parse_args(words)
         path, written = _write(args.folder)
-        return (_say_json if args.json else _say)(path, written)
+        return (_say_json if args.json else _say)(path, written, args.open)
     except Error as problem:
         if "--json" in (sys.argv[1:] if words is None else words):
             print(json.dumps(error_json(problem, USAGE), indent=1))

@@ -28,6 +28,8 @@ EXTRAS = {
     "dask": (("distributed",), "nkisim sweep --scheduler"),
     "tune": (("optuna", "tqdm", "matplotlib"), "nkisim tune"),
     "calibrate": (("scipy",), "nkisim calibrate"),
+    "editor": (("pygls",), "nkisim lsp"),
+    "mcp": (("mcp",), "nkisim mcp"),
     "test": (("pytest",), "the pytest plugin"),
     "torch": (("torch",), "kernels as operators of PyTorch"),
     "jax": (("jax",), "kernels inside jax.jit"),

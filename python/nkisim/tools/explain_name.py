@@ -1,4 +1,4 @@
-"""python -m nkisim.tools.explain_name nl.tiles: the releases that have a name of NKI's, and its signatures."""
+"""nkisim explain nl.tiles: the releases that have a name of NKI's, and its signatures."""
 
 import json
 import sys
@@ -10,10 +10,14 @@ def main(words=None):
     words = list(sys.argv[1:] if words is None else words)
     found = names.spans(words[0])
     if not found:
-        print(f"nkisim: {words[0]}: no page of SDK 2.20 to 2.33 lists it", file=sys.stderr)
+        said = f"{words[0]}: no page of SDK 2.20 to 2.33 lists it"
+        if "--json" in words:
+            print(json.dumps({"ok": False, "exit_code": 2, "error": {"kind": "usage", "rule": "explained_name",
+                                                                     "message": said}}, indent=1))
+        print(f"nkisim: {said}", file=sys.stderr)
         return 2
     if "--json" in words:
-        print(json.dumps({"name": words[0], "releases": [{"sdk": when, "signature": text}
+        print(json.dumps({"ok": True, "name": words[0], "releases": [{"sdk": when, "signature": text}
                                                          for when, text in found]}, indent=1))
         return 0
     for when, text in found:

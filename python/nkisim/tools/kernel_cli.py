@@ -4,6 +4,7 @@
 
 --arg NAME=DTYPE[SHAPE][:FILL] makes an array; FILL is uniform (0 to 1, the default), normal,
 arange, zeros, ones, integers(LOW,HIGH) or an .npy file. --arg NAME=VALUE passes a Python literal.
+Without --arg, a comment above the kernel says the same: # nkisim: x=f32[128,512] --target trn2
 
 Exit codes: 0 ok, 1 results differ or over budget, 2 usage, 3 the kernel or its input is wrong,
 4 internal error, 130 interrupted (Ctrl-C): the reports are then of what ran until then.
@@ -21,6 +22,8 @@ import traceback
 
 import numpy as np
 
+from nkisim_work import Doing
+
 from .. import _core
 from ..run.compiling import SWITCHES, Choices
 from ..run.kernel import Kernel
@@ -29,6 +32,7 @@ from ..run.recording import kernel_frames
 from ..run.session import run_function
 from ..values import dtypes
 from ..values.errors import SDKS, Error
+from .example_call import call_of
 from .install import install
 from .kernel_report import BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare, error_json
 
@@ -111,7 +115,7 @@ def _parser():
                         help="function in FILE.py that gives the expected outputs from the inputs")
     parser.add_argument("--rtol", type=float, default=1e-2)
     parser.add_argument("--atol", type=float, default=1e-3)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=None, help="of the arguments' values (0)")
     parser.add_argument("-o", "--save", default=None, metavar="TRACE",
                         help="write the program as a trace for nkisim run (.nisa or .jsonl)")
     parser.add_argument("--save-recorded", default=None, metavar="TRACE",
@@ -139,12 +143,20 @@ def _parser():
     parser.add_argument("--strict", action="store_true",
                         help="warn of what the compiler of an SDK release refuses (docs/gate.md)")
     parser.add_argument("--sdk", default=None, choices=SDKS, help=f"that release; default: {SDKS[-1]}")
+    parser.add_argument("--suppress", action="append", default=[], metavar="RULE",
+                        help="do not warn of this rule (nkisim explain)")
+    parser.add_argument("--error", action="append", default=[], metavar="RULE",
+                        help="a warning of this rule is an error, exit code 3")
+    parser.add_argument("--unread", action="store_true",
+                        help="also warn of results and parts of inputs that nothing reads")
     for name, choices in SWITCHES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
                             help=f"the compiler's switch (NKISIM_{name.upper()})")
     parser.add_argument("--confidence", choices=("quick", "full"), default=None,
                         help="full: also which of the compiler's switches would change the latency by "
                         "more than 5 %% (about 20 timed runs)")
+    parser.add_argument("--timing-only", action="store_true",
+                        help="without values, which is faster; not where they decide the course")
     parser.add_argument("--over-capacity", action="store_true",
                         help="run even if SBUF or PSUM is too small")
     return parser
@@ -155,7 +167,8 @@ def _bound(function, given, path, name):
     try:
         inspect.signature(getattr(function, "func", function)).bind(**given)
     except TypeError as problem:
-        _usage(f"{path}:{name}: {problem}; give each parameter by --arg NAME=DTYPE[SHAPE]")
+        _usage(f"{path}:{name}: {problem}; give each parameter by --arg NAME=DTYPE[SHAPE], or all "
+               "in a comment above it: # nkisim: NAME=DTYPE[SHAPE] ...")
 
 
 def _copies(given):
@@ -179,8 +192,29 @@ def _overrides(args):
                 for s in args.set)
 
 
-def _simulate(args, module, path, name):
+def _take_comment(args, path, name):
+    """Without --arg: the words of the kernel's comment, and its options that are not given."""
+    if args.arg:
+        return
+    try:
+        with open(path, encoding="utf-8") as source:
+            call = call_of(source.read(), name)
+    except (SyntaxError, ValueError) as problem:
+        _usage(f"{path}: # nkisim: {problem}")
+    if call is None:
+        return
+    args.arg = call.words
+    for option, value in call.options.items():
+        if getattr(args, option) is None:
+            setattr(args, option, value)
+
+
+def _simulate(args, module, path, name, doing):
     """Exit code of one run."""
+    if args.timing_only and args.expect:
+        _usage("--timing-only computes no values for --expect to be compared with")
+    _take_comment(args, path, name)
+    args.seed = args.seed or 0
     rng = np.random.default_rng(args.seed)
     given = dict(argument(a, rng) for a in args.arg)
     function = _function(module, path, name)
@@ -190,15 +224,20 @@ def _simulate(args, module, path, name):
     reference = _function(module, path, args.expect) if args.expect else None
     kernel = function if isinstance(function, Kernel) else Kernel(function)
     report = Report(args)
-    options = Options(args.target, args.over_capacity or None, None, None, args.config,
+    options = Options(args.target, args.over_capacity or None, None, "only" if args.timing_only else None, args.config,
                       _overrides(args), report.requested(), keep_partial=True,
                       compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}),
-                      confidence=args.confidence)
+                      confidence=args.confidence,
+                      rules={"suppress": args.suppress, "error": args.error,
+                             **({"unread": True} if args.unread else {})})
+    doing.say(f"simulating {name} on {options.target}")
     result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
                           options, kernel.dialect)
     if reference is not None and not result.partial:
+        doing.say(f"computing {args.expect}")
         outputs = _written(before, given) if result.outputs is None else result.outputs
         report.outputs = compare(outputs, reference(**_copies(before)), args.rtol, args.atol)
+    doing.say("writing the reports")
     code = report.finish(result)
     report.say(result, code)
     return code
@@ -230,7 +269,8 @@ def main(words=None):
         path, found, name = args.kernel.rpartition(":")
         if not found or not os.path.exists(path):
             _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
-        return _simulate(args, _load(path), path, name)
+        with Doing(f"executing {path}") as doing:
+            return _simulate(args, _load(path), path, name, doing)
     except Error as problem:
         code = {"usage": USAGE, "internal": INTERNAL}.get(problem.code, BAD_INPUT)
         return _complain(problem, code, words)

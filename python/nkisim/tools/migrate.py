@@ -1,4 +1,4 @@
-"""python -m nkisim.tools.migrate --to 2.33 k.py: what a file of kernels must change for an SDK release, and to what.
+"""nkisim check --migrate 2.33 k.py: what a file of kernels must change for an SDK release, and to what.
 
 The file is read, not run. A finding says the line, what a release no longer has or takes, and what
 replaces it by AWS's migration pages (migrations.json, public_api.txt). Exit codes: 0 nothing must change
@@ -162,7 +162,10 @@ def main(words=None):
         source = Path(args.file).read_text(encoding="utf-8")
         found = findings(source, int(args.to[2:]), args.file)
     except (OSError, SyntaxError, ValueError) as problem:
-        print(f"{args.file}: {problem}", file=sys.stderr)
+        if args.json:
+            print(json.dumps({"ok": False, "exit_code": 3, "error": {"kind": "file", "rule": "file_unreadable",
+                                                                     "message": f"{args.file}: {problem}"}}, indent=1))
+        print(f"nkisim: {args.file}: {problem}", file=sys.stderr)
         return 3
     must = sum(f.must for f in found)
     if args.json:

@@ -3,6 +3,7 @@
     %load_ext nkisim
     %%nkisim                    # a line for each kernel: runs, microseconds, seconds on the host
     %%nkisim profile            # and the timeline of the costliest
+    %%nkisim report             # and the whole report of the costliest, as `nkisim run --html` writes it
     %%nkisim compare            # beside the previous cell under %%nkisim
     %%nkisim --target trn3      # on another generation
 
@@ -13,6 +14,7 @@ import argparse
 import html
 import os
 import shlex
+import tempfile
 import time
 
 from IPython.core.error import UsageError
@@ -24,6 +26,7 @@ from ..run.session import LISTENERS
 from ..values.errors import Error
 
 SHOWN = 3  # timelines under `profile`
+PAGE_PIXELS = 780  # height of a report
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _options(line):
     parser = _Parser(prog="%%nkisim", add_help=False)
-    parser.add_argument("what", nargs="?", choices=("time", "profile", "compare"), default="time")
+    parser.add_argument("what", nargs="?", choices=("time", "profile", "report", "compare"), default="time")
     parser.add_argument("--target", type=str, default=None)
     return parser.parse_args(shlex.split(line))
 
@@ -100,6 +103,31 @@ def rows(kernels, previous=None):
     return out
 
 
+def page(result):
+    """The report of a run as a frame of its own: it has scripts, which see nothing of the notebook. What it lacks to
+    be drawn is said in its place."""
+    from nkisim_profile.report import main as report
+    from nkisim_profile.session import BadSession
+
+    with tempfile.TemporaryDirectory(prefix="nkisim-") as folder:
+        session, out = os.path.join(folder, "session.npz"), os.path.join(folder, "report.html")
+        files, result.files = result.files, {}
+        result.recorder.print = lambda line: None  # what the kernel prints has been printed
+        try:
+            result.write(session=session)
+            if report([session, "-o", out]) != 0:
+                return "<p>The report needs pip install 'nkisim[profile]'.</p>"
+        except BadSession as problem:
+            return f"<p>{html.escape(str(problem))}</p>"
+        finally:
+            del result.recorder.print
+            result.files = files
+        with open(out, encoding="utf-8") as file:
+            text = html.escape(file.read(), quote=True)
+    return (f'<iframe sandbox="allow-scripts" title="{html.escape(result.name)}" srcdoc="{text}" '
+            f'style="width:100%;height:{PAGE_PIXELS}px;border:1px solid #8888;background:#fff"></iframe>')
+
+
 class Shown:
     """What a cell leaves: HTML for notebooks, text for terminals."""
 
@@ -161,6 +189,8 @@ class NkisimMagics(Magics):
         if what == "profile":
             costliest = sorted(watch.kernels.values(), key=lambda e: -e[1])[:SHOWN]
             pictures = [e[2]._repr_html_() or "" for e in costliest]
+        elif what == "report":
+            pictures = [page(max(watch.kernels.values(), key=lambda e: e[1])[2])]
         display(Shown(f"{watch.runs} kernel runs, {total:.3f} us simulated, {seconds:.2f} s on the host",
                       rows(watch.kernels, self.previous if what == "compare" else None), pictures))
 

@@ -11,15 +11,21 @@ and timeline. Options: --nkisim-targets, --nkisim-artifacts, --nkisim-record.
 import json
 import pathlib
 import re
+import tempfile
 
 import numpy as np
 import pytest
 
+from nkisim_profile.compare import cost_most_lines, differences, profile
+from nkisim_profile.session import Session
+
 from ..run.comparing import compare
 from ..run.kernel import run
+from ..run.result import Result
 from .install import install
 
 _MARKER = "nkisim(targets, rtol, atol, lnc, ranks): how the nki_run fixture runs kernels"
+_LATENCY = "nkisim latency"  # of a run, in a report's properties: JUnit XML has them, too
 _KNOWN = {"targets", "rtol", "atol", "lnc", "ranks"}
 
 
@@ -114,7 +120,7 @@ class Checked:
 
     def no_slower(self, tolerance=0.01):
         """Asserts that the run is at most `tolerance` slower than when it was recorded."""
-        self._recorded.check(self.key, self.result.latency_us, tolerance)
+        self._recorded.check(self.key, self.result, tolerance)
         return self
 
 
@@ -126,19 +132,36 @@ class _Latencies:
         self.recording = config.getoption("--nkisim-record")
         self.values = json.loads(self.path.read_text()) if self.path.exists() else {}
 
-    def check(self, key, found, tolerance):
+    def check(self, key, result, tolerance):
+        found = result.latency_us
         if self.recording:
-            self.values[key] = round(found, 3)
+            self.values[key] = {"us": round(found, 3), **_profile(result)}
             text = json.dumps(self.values, indent=1, sort_keys=True)
             self.path.write_text(text + "\n", encoding="utf-8")
             return
-        before = self.values.get(key)
-        assert before is not None, (
+        recorded = self.values.get(key)
+        assert recorded is not None, (
             f"{self.path.name} has no latency of {key}; --nkisim-record writes it")
-        assert found <= before * (1 + tolerance), (
+        before = recorded["us"] if isinstance(recorded, dict) else recorded  # older files have the latency alone
+        if found <= before * (1 + tolerance):
+            return
+        what = []
+        if isinstance(recorded, dict) and "by_line" in recorded:
+            what = ["what cost most:", *cost_most_lines(differences(recorded, _profile(result)))]
+        raise AssertionError("\n".join([
             f"{key} takes {found:.3f} us, {100 * (found / before - 1):.1f} % more than the "
             f"recorded {before:.3f} us; {100 * tolerance:g} % is allowed (--nkisim-record accepts "
-            "the new latency)")
+            "the new latency)", *what]))
+
+
+def _profile(result):
+    """Where a run's time went, as plain data; nothing of several ranks."""
+    if not isinstance(result, Result):
+        return {}
+    with tempfile.TemporaryDirectory(prefix="nkisim-pytest-") as folder:
+        path = pathlib.Path(folder) / "run.npz"
+        result.write(session=path)
+        return json.loads(json.dumps(profile(Session(path))))
 
 
 @pytest.fixture(scope="session")
@@ -161,6 +184,8 @@ def nki_run(request, nki_target, _nkisim_latencies):
             kwargs.setdefault("ranks", settings["ranks"])
         result = run(kernel, *args, **kwargs)
         results.append(result)
+        if result.latency_ns is not None:
+            node.user_properties.append((_LATENCY, f"{result.name} on {kwargs['target']}: {result.latency_us:.3f} us"))
         return Checked(result, f"{node.nodeid} run {len(results)}", settings, _nkisim_latencies)
 
     return call
@@ -198,3 +223,14 @@ def pytest_runtest_makereport(item, call):
     if report.when == "call" and report.failed:
         for i, result in enumerate(item.__dict__.get("_nkisim_results", []), 1):
             report.sections.append(("nkisim profile", _attach(item, i, result)))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What each run took, a line each."""
+    reports = [r for name in ("passed", "failed", "xfailed", "xpassed") for r in terminalreporter.stats.get(name, ())
+               if getattr(r, "when", "") == "call"]
+    lines = [f"{r.nodeid}: {said}" for r in reports for name, said in r.user_properties if name == _LATENCY]
+    if lines:
+        terminalreporter.section("nkisim latencies")
+        for line in lines:
+            terminalreporter.write_line(line)

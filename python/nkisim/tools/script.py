@@ -1,13 +1,13 @@
-"""python -m nkisim script.py [args]: runs a script with nkisim's nki; also `kernel ...`, `demo`, `doctor`."""
+"""python -m nkisim script.py [args]: runs a script with nkisim's nki; also `kernel ...`, `demo`, `new`, `doctor`."""
 
 import os
 import runpy
 import sys
 
-from . import demo, doctor, kernel_cli
+from . import demo, doctor, kernel_cli, new
 from .install import install
 
-COMMANDS = {"kernel": kernel_cli.main, "demo": demo.main, "doctor": doctor.main}
+COMMANDS = {"kernel": kernel_cli.main, "demo": demo.main, "new": new.main, "doctor": doctor.main}
 
 
 def main():

@@ -1,5 +1,7 @@
 """Element types: objects that equal their name and are accepted wherever NumPy takes a dtype."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .errors import KernelTypeError, fail
@@ -31,13 +33,14 @@ _TABLE = (
     ("int32", 4, "int32"),
     ("uint32", 4, "uint32"),
     ("bool", 1, "bool"),
+    ("int64", 8, "int64"),
 )
 _ALIASES = {
     "bool_": "bool", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "f32": "float32",
     "f16": "float16", "tf32": "tfloat32", "float8e4": "float8_e4m3", "float8e5": "float8_e5m2",
     "fp8e4": "float8_e4m3", "fp8e5": "float8_e5m2", "float8e3": "float8_e3m4",
     "float8_e8m0": "float8_e8m0fnu", "i8": "int8", "u8": "uint8", "i16": "int16",
-    "u16": "uint16", "i32": "int32", "u32": "uint32", "i1": "bool",
+    "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64", "i1": "bool",
 }
 
 
@@ -47,6 +50,7 @@ class DType(str):
     code: int
     itemsize: int
     is_float: bool
+    is_packed: bool
 
     def __new__(cls, name, code, itemsize, numpy_name):
         self = super().__new__(cls, name)
@@ -115,6 +119,8 @@ _name_packed_types()
 _cache = {d: d for d in ALL}
 globals().update({name: d for name, d in BY_NAME.items() if name != "bool"})
 bool_ = BY_NAME["bool"]
+if TYPE_CHECKING:  # the names of _TABLE
+    def __getattr__(name: str) -> DType: ...
 
 
 def _name_of(value):
@@ -141,7 +147,7 @@ def _name_of(value):
         return text
 
 
-# 64-bit host types have no device form; they are narrowed as the frameworks do.
+# 64-bit host types are narrowed as the frameworks do (of_array): no engine computes with them.
 _NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32",
            "float8_e5m2fnuz": "", "float8_e4m3fnuz": ""}
 
@@ -187,8 +193,9 @@ def stored(dtype, precise):
 
 def of_array(dtype):
     """The DType for a host array's dtype, 64-bit types narrowed."""
-    hit = find(dtype)
-    if hit is not None:
-        return hit
-    narrowed = _NARROW.get(_name_of(dtype))
-    return resolve(narrowed or dtype)
+    return resolve(_NARROW.get(_name_of(dtype)) or dtype)
+
+
+def of_input(array):
+    """The same for an argument; one integer of 64 bits by itself is a scalar of nl.int64 (NKI 0.7, assumed)."""
+    return BY_NAME["int64"] if array.size == 1 and array.dtype == np.int64 else of_array(array.dtype)

@@ -7,8 +7,11 @@ import os
 import sys
 import threading
 import warnings
+from typing import Any, NoReturn
 
 import numpy as np
+
+from .links import MISTAKES, page_of
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Files of the front end, and of the threads it starts; frames in them are never the kernel's.
@@ -30,6 +33,8 @@ class Error(RuntimeError):
     kernel's text at that line); operand, found and required, of a message that reads "OPERAND is
     FOUND; REQUIRED is required", else empty; limit, what an index must be below, else 0.
     """
+
+    recorder: Any  # of the program that ran into it, once one did
 
     def __init__(self, message: str = "", code: str = "bad_input", instruction: str = "",
                  trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0,
@@ -70,6 +75,8 @@ class Error(RuntimeError):
             text += f"\n  {self.kernel_file}:{self.kernel_line}"
             if self.source:
                 text += f"\n    {self.source}"
+            page = page_of(self.rule) if self.rule in MISTAKES else None
+            text += f"\n  help: {page}" if page else ""
         return text
 
 
@@ -91,8 +98,6 @@ class KernelAttributeError(Error, AttributeError):
 
 #: Releases of the SDK whose notes say what NKI takes (docs/gate.md).
 SDKS = ("2.28", "2.29", "2.30", "2.31", "2.32", "2.33")
-#: The newest whose values and rules of instructions the core knows; none of them changed in 2.33.
-CORE_SDK = 32
 _file_is_ours = {}  # by name, whose hash strings keep; code objects compute theirs each time
 
 
@@ -121,7 +126,7 @@ def kernel_frame():
     return None
 
 
-def fail(rule, message, instruction="", kind=Error, **parts):
+def fail(rule: str, message: str, instruction: str = "", kind: type[Error] = Error, **parts: Any) -> NoReturn:
     """Raises `kind`, of a rule of isa/rules/rules.def, located at the kernel's line."""
     frame = kernel_frame()
     if frame is not None:
@@ -129,7 +134,8 @@ def fail(rule, message, instruction="", kind=Error, **parts):
     raise kind(message, instruction=instruction, rule=rule, **parts)
 
 
-def fail_on(rule, operand, found, required, instruction="", kind=Error, verb="is"):
+def fail_on(rule: str, operand: Any, found: Any, required: Any, instruction: str = "",
+            kind: type[Error] = Error, verb: str = "is") -> NoReturn:
     """The same with the message "OPERAND is FOUND; REQUIRED is required"."""
     fail(rule, "", instruction, kind, operand=str(operand), found=str(found), required=str(required),
          verb=verb)

@@ -92,7 +92,8 @@ class NkiScalar(VirtualRegister):
         recorder = self._recorder()
         made = NkiScalar(recorder, recorder.register().id, self.dtype)
         left, right = (x.register() if isinstance(x, NkiScalar) else x for x in (left, right))
-        recorder.call("register_alu", dst=made.register(), op=op, lhs=left, rhs=right)
+        op_name = "scalar_alu" if self.dtype == "int64" else "register_alu"
+        recorder.call(op_name, dst=made.register(), op=op, lhs=left, rhs=right)
         return made
 
     def __add__(self, other):

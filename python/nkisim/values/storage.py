@@ -64,7 +64,7 @@ class Storage:
 
     __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "_recorder",
                  "core", "address", "partition", "file", "line", "buffer", "born", "zeroed_at",
-                 "role", "array", "compared", "masked", "lent", "vector",
+                 "role", "array", "narrowed", "compared", "masked", "lent", "vector",
                  "__weakref__")
 
     def __init__(self, recorder, shape, dtype, buffer, name, address=None, partition=0):
@@ -81,6 +81,7 @@ class Storage:
         self.zeroed_at = None  # index of the last memset, in PSUM
         self.role = 0
         self.array = None
+        self.narrowed = False  # its host array has integers of 64 bits
         self.compared = False
         self.vector = False  # loaded from a tensor of one dimension, along the partitions
         self.masked = None  # partitions that a mask left of the last tile written here

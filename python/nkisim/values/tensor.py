@@ -5,6 +5,10 @@ its stride is the storage's bytes per partition, so that .ap() patterns read as 
 write them. The extension module reads the slots named below when it turns a view into an operand.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict, strict
 from .hooks import above
 from .operators import Operators
@@ -157,7 +161,7 @@ class NkiTensor(Views, Operators):
         return self
 
     # ---- subscripts ---------------------------------------------------------------------------
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> NkiTensor:
         """The view that `key` selects. Keys of integers and slices without a step are worked off
         here, as recording is full of them; selection.select takes all others and all errors."""
         if type(key) is not tuple:

@@ -1,5 +1,7 @@
 """Views of a tensor: the same bytes under another shape, order, offset or dtype."""
 
+from typing import Any
+
 import numpy as np
 
 from .dtypes import resolve
@@ -151,7 +153,7 @@ class Views:
         key = (slice(None),) * dim + (slice(start, end, None if step == 1 else step),)
         return self[key]
 
-    def select(self, dim, index):
+    def select(self, dim, index) -> Any:
         dim = self._dim(dim, "select")
         if isinstance(index, (VirtualRegister, Views)):
             if self.st.on_chip and dim == 0:
@@ -295,6 +297,9 @@ def dynamic_entry(view, index, stride, limit):
     """The dyn tuple for a register or a one-element tensor."""
     if isinstance(index, NkiScalar):
         index.usable("an offset")
+        if view.st.on_chip and index.dtype == "int64":
+            fail_on("view_offset", "an offset on chip", "a scalar of int64", "one of int32 (int64 reaches into "
+                    "HBM alone, documented)", kind=KernelTypeError)
     if isinstance(index, VirtualRegister):
         return ("register", index.id, stride, limit, 0)
     if not isinstance(index, Views):

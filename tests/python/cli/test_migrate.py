@@ -1,10 +1,11 @@
-"""python -m nkisim.tools.migrate: what a file of kernels must change for a release, at its line."""
+"""nkisim check --migrate: what a file of kernels must change for a release, at its line."""
 
 import json
 
 import pytest
 
 from nkisim.tools import explain_name, migrate
+from running import cli
 
 OLD = """\
 import neuronxcc.nki as nki
@@ -95,3 +96,30 @@ def test_a_name_is_explained_by_the_releases_that_have_it(capsys):
     assert explain_name.main(["neuronxcc.nki.language.arange", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["releases"][0]["sdk"].startswith("2.20")
     assert explain_name.main(["nl.nothing"]) == 2
+
+
+@pytest.mark.process
+def test_check_migrates_and_explain_knows_names(tmp_path):
+    path = tmp_path / "k.py"
+    path.write_text(OLD)
+    assert f"{path}:14: nki.language.dynamic_range" in cli("check", "--migrate", "2.33", path, code=3).stdout
+    changes = json.loads(cli("check", "--migrate", "2.33", path, "--json", code=3).stdout)["changes"]
+    assert {c["line"] for c in changes} == set(texts(33))
+    assert "SDK 2.33" in cli("explain", "nl.tiles").stdout
+    assert json.loads(cli("explain", "nl.nothing", "--json", code=2).stdout)["error"]["kind"] == "usage"
+
+
+#: Of nki-samples#134: what each kernel of contributed/ meets first at SDK 2.32, by the issue's table, written anew.
+SAMPLES = {
+    "decode_attention": ("import nki\n\nnki.simulate_kernel(print, 1)\n", "nki.simulate_kernel"),
+    "pipelined_attention": ("import nki.language as nl\n\nrange(4) or nl.affine_range(4, precise_schedule=True)\n",
+                            "no keyword precise_schedule"),
+    **{name: ("from neuronxcc.nki import baremetal\n\n\n@baremetal\ndef k(x): pass\n", "nki.baremetal")
+       for name in ("matmul", "maxpooling", "interpolate_bilinear_fwd", "interpolate_trilinear_fwd")},
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_broke_the_contributed_samples_is_told(name):
+    source, what = SAMPLES[name]
+    assert [f for f in migrate.findings(source, 32) if f.must and what in f.what], texts(32, source)

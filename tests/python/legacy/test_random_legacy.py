@@ -17,7 +17,7 @@ import neuronxcc.nki.language as nl  # noqa: E402
 #: Kernels per target; NKISIM_FUZZ_PROGRAMS for a long run, NKISIM_FUZZ_SEED for its start.
 PROGRAMS = int(os.environ.get("NKISIM_FUZZ_PROGRAMS", "12"))
 SEED = int(os.environ.get("NKISIM_FUZZ_SEED", "1"))
-OFF = {"schedule": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector",
+OFF = {"schedule": "program", "loads": "program", "dma_queues": "one", "clears": "keep", "broadcasts": "vector",
        "engines": "default", "casts": "dma", "descriptors": "dynamic"}
 OFF = {name: OFF.get(name, "none") for name in SWITCHES}
 BLOCKS, P, F = 4, 128, 128

@@ -1,7 +1,9 @@
 """`nkisim model`: what a config says, what a rank has, what a step takes, and that its own kernels compute
 what they say (NumPy)."""
 
+import importlib
 import json
+import sys
 
 import ml_dtypes
 import nki
@@ -13,7 +15,7 @@ import pytest
 from running import cli
 
 import nkisim
-from nkisim_model import ModelError, kernels, of_config, predict, read, report, share_of
+from nkisim_model import ModelError, kernels, library, of_config, predict, read, report, share_of
 from nkisim_model.command import arguments, function, shares
 
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
@@ -22,7 +24,7 @@ MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32
        "head_dim": 128, "moe_intermediate_size": 768, "intermediate_size": 6144, "num_experts": 128,
        "num_experts_per_tok": 8, "num_hidden_layers": 48, "vocab_size": 151936}
 SMALL = {**LLAMA, "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "head_dim": 64, "intermediate_size": 512, "num_hidden_layers": 12, "vocab_size": 1024}
+         "head_dim": 64, "intermediate_size": 512, "num_hidden_layers": 32, "vocab_size": 1024}
 
 
 # ---- configs ---------------------------------------------------------------------------------
@@ -38,6 +40,7 @@ def test_what_a_config_says():
 
 @pytest.mark.parametrize("change, words", [
     ({"model_type": "mamba"}, "one of llama, mistral"),
+    ({"model_type": "gpt_oss"}, "sinks and biases.*one of llama"),
     ({"hidden_size": "4096"}, "hidden_size is '4096'"),
     ({"num_hidden_layers": True}, "num_hidden_layers is True"),
     ({"vocab_size": 0}, "vocab_size is 0"),
@@ -68,6 +71,13 @@ def test_a_ranks_memory_by_hand():
 def test_what_does_not_fit_says_so():
     model = of_config({**LLAMA, "num_hidden_layers": 3200})
     assert not share_of(model, "trn2", 8).fits
+
+
+@pytest.mark.parametrize("hidden, heads, tp", [(2880, 32, 8), (4096, 40, 5)])
+def test_a_hidden_size_that_does_not_divide(hidden, heads, tp):
+    model = of_config({**LLAMA, "hidden_size": hidden, "num_attention_heads": heads, "head_dim": 128})
+    with pytest.raises(ModelError, match="hidden_size"):
+        share_of(model, "trn2", tp)
 
 
 @pytest.mark.parametrize("given, words", [
@@ -179,6 +189,28 @@ def test_parts_are_the_whole(small):
     assert p.tokens_per_second == pytest.approx(1e6 / p.step_us)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_bounds_a_part(small, exact):
+    """All of a part's time is charged; an all-reduce's to the collective."""
+    p = predict(small, None, {"attention": copied, "mlp": reads}, exact=exact)
+    for part in p.parts.values():
+        assert sum(part.bounds.values()) == pytest.approx(part.us, rel=1e-9)
+        assert all(us >= 0 for us in part.bounds.values()) and bool(part.bound) == (part.us > 0)
+    assert p.parts["mlp all-reduce"].bound == "collective"
+    assert "collective 100%" in "\n".join(report.lines(p))
+
+
+def test_ranks_that_gather_other_rows_are_one(small, monkeypatch):
+    """The embedding's row comes from memory, and one rank stands for all of them all the same."""
+    results = []
+    module = sys.modules["nkisim_model.predict"]
+    run = module.run
+    monkeypatch.setattr(module, "run", lambda *a, **k: results.append(run(*a, **k)) or results[-1])
+    share = share_of(of_config(SMALL), "trn2", 4, context=256)
+    predict(share, None, {"attention": copied, "mlp": copied})
+    assert len(results) == 3 and all(r.timed_as == [0] * 4 for r in results)
+
+
 def test_steady_state_is_the_whole_run(small):
     """The cost of few layers, but the time of all."""
     parts = {"attention": copied, "mlp": reads}
@@ -199,6 +231,21 @@ def test_a_kernel_that_reads_more_takes_longer(small):
     assert heavy.step_us > light.step_us
 
 
+def test_what_another_kernel_changes(small):
+    light = predict(small, None, {"attention": copied, "mlp": copied})
+    heavy = predict(small, None, {"attention": copied, "mlp": reads})
+    rate, line = report.difference(light, heavy, ["mlp"])
+    assert f"{heavy.tokens_per_second / light.tokens_per_second - 1:+.1%}" in rate
+    causes = line.partition(": ")[2].partition(";")[0].split(", ")
+    assert len(causes) == 3 and line.startswith(f"  mlp {light.parts['mlp'].us:.1f} -> {heavy.parts['mlp'].us:.1f}")
+    sizes = [abs(float(cause.rsplit(" ", 1)[1])) for cause in causes]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > 0
+    # All causes together are the difference, of which three are named.
+    both = {**light.parts["mlp"].bounds, **heavy.parts["mlp"].bounds}
+    total = sum(heavy.parts["mlp"].bounds.get(c, 0) - light.parts["mlp"].bounds.get(c, 0) for c in both)
+    assert total == pytest.approx(heavy.parts["mlp"].us - light.parts["mlp"].us)
+
+
 def test_reports(small, tmp_path):
     p = predict(small, None, {"attention": copied, "mlp": copied})
     text = "\n".join(report.lines(p))
@@ -207,6 +254,26 @@ def test_reports(small, tmp_path):
     pytest.importorskip("matplotlib")
     report.plot([p, p], str(tmp_path / "p.svg"))
     assert "tokens/s" in (tmp_path / "p.svg").read_text() or (tmp_path / "p.svg").stat().st_size > 5000
+
+
+def test_a_checkout_whose_transformer_imports_what_is_not_here(tmp_path, monkeypatch):
+    """nki-library's package of the transformer imports a reference in torch, which no kernel needs."""
+    for module, names in library.NAMES.items():
+        path = tmp_path.joinpath("src", "nkilib_src", "nkilib", *module.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{name} = {name!r}\n" for name in names))
+        for folder in path.parent.relative_to(tmp_path / "src" / "nkilib_src").parents:
+            (tmp_path / "src" / "nkilib_src" / folder / "__init__.py").touch()
+    package = tmp_path / "src" / "nkilib_src" / "nkilib" / "experimental" / "transformer" / "__init__.py"
+    package.write_text("import no_such_module\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    try:
+        assert library.load(tmp_path).attention_block_tkg == "attention_block_tkg"
+        with pytest.raises(ImportError):
+            importlib.import_module("nkilib.experimental.transformer")
+    finally:
+        for name in [n for n in sys.modules if n.partition(".")[0] == "nkilib"]:
+            del sys.modules[name]
 
 
 def test_what_a_part_is_called(small):

@@ -161,3 +161,18 @@ def test_what_every_iteration_reads_lives_through_the_loop(columns, fits):
             nkisim.run(kernel, x, target="trn2")
         return
     np.testing.assert_array_equal(nkisim.run(kernel, x, target="trn2").outputs, 3 * (2 + 5))
+
+
+def test_a_loop_that_outlives_its_kernel_is_refused():
+    kept = []
+
+    def left(x):
+        kept.append(nl.dynamic_range(4))
+        next(kept[0])
+        return stored(sbuf(x))
+
+    with pytest.raises(nkisim.Error, match="break or return inside a dynamic loop"):
+        nki.jit(left)(operands()[0])
+    with pytest.raises(nkisim.Error, match="outside the kernel that made it") as refused:
+        next(kept[0])
+    assert refused.value.rule == "outside_kernel"

@@ -55,6 +55,7 @@ def message_of(code, folder):
     else:
         text = "(no error)\n"
     text = re.sub(r"^nkisim\.\w+: ", "error: ", text)
+    text = re.sub(r"^  help: .*\bmistakes\b.*#", "  help: docs/mistakes.md#", text, flags=re.M)  # wherever they are
     return text.replace(str(file), "kernel.py")
 
 

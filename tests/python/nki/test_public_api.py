@@ -24,7 +24,6 @@ LINES = [line.split(" ", 2) for line in
          if not line.startswith("#")]
 
 ABSENT = {
-    "nki.language int64": "64-bit scalars are not simulated",
     "neuronxcc.nki FrameworkKernel": "makes the compiler's input for an XLA custom call",
     "neuronxcc.nki.isa attention_kernel": "a kernel inside AWS's compiler, without public source",
     "neuronxcc.nki.kernels add_kernel_nx8x128x512": "2.21 listed it without a word",

@@ -83,6 +83,29 @@ def test_a_shape_has_no_values_to_run_on():
         sums([Shape((128, 64), "float32")] * 2, np.zeros((4, 64), np.float32), 0)
 
 
+def written(x, cache):
+    """x + 1 in the first rows of a cache that it updates and does not return."""
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+    out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=cache[0:128], src=tile)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+@pytest.mark.parametrize("ranks", [None, 4])
+def test_time_of_shapes_is_that_of_arrays(ranks):
+    """Time alone does not look at values, nor takes memory for them: 64 GiB here."""
+    x, cache = np.zeros((128, 64), np.float32), np.zeros((256, 64), np.float32)
+    shapes = Shape(x.shape, "float32"), Shape(cache.shape, "float32")
+    more = {"ranks": ranks} if ranks else {}
+    real, bare = (nkisim.run(written, *a, target="trn2", timing="only", **more) for a in ((x, cache), shapes))
+    assert real.latency_ns == bare.latency_ns and bare.outputs in (None, [None] * 4)
+    large = nkisim.run(written, shapes[0], Shape((2**28, 64), "float32"), target="trn2", timing="only", **more)
+    assert large.latency_ns == real.latency_ns
+
+
 def test_a_kernel_that_gives_nothing():
     def nothing(x):
         nl.load(x)

@@ -64,6 +64,8 @@ def test_a_good_tree(tmp_path):
       "circle of imports: nkisim.run.kernel, nkisim.values.dtypes, nkisim.values.tensor"]),
     ("python/nkisim/values/dtypes.py", "from .tensor import x\n",
      ["circle of imports: nkisim.values.dtypes, nkisim.values.tensor"]),
+    ("python/nkisim/values/dtypes.py", "if TYPE_CHECKING:\n    from ..run.kernel import run\n",
+     ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above"]),
     ("python/nkisim/values/dtypes.py", "import nkisim.run.kernel\n",
      ["nkisim.values imports nkisim.run.kernel"]),
     ("python/nkisim/run/kernel.py", "import nki\n", ["nkisim.run imports nki, which"]),
@@ -81,6 +83,11 @@ def test_a_broken_rule(tmp_path, name, text, said):
     code, found = check(tree(tmp_path, {**GOOD, name: text}))
     assert code == 1
     assert all(line in found for line in said), found
+
+
+def test_an_import_for_annotations_makes_no_circle(tmp_path):
+    name, text = "python/nkisim/values/dtypes.py", "if TYPE_CHECKING:\n    from .tensor import x\n"
+    assert check(tree(tmp_path, {**GOOD, name: text})) == (0, "")
 
 
 @pytest.mark.skipif(not LIZARD, reason="needs lizard")

@@ -89,21 +89,52 @@ def test_times_are_those_of_every_rank(seed):
         np.testing.assert_array_equal(once[rank].outputs, every[rank].outputs)
 
 
-@pytest.mark.parametrize("gathers", [True, False])
-def test_what_memory_decides_is_simulated_for_every_rank(gathers):
-    """Addresses that memory holds may differ between ranks: none stands for another in time."""
-    def kernel(x, rows):
+def moved(rows, registers):
+    """A kernel that gathers rows of x, or takes one row by a register, as memory says."""
+    def kernel(x, index):
         out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
-        index, tile = (nl.ndarray(s, dtype=t.dtype, buffer=nl.sbuf) for s, t in (((128, 1), rows), ((128, 64), x)))
-        nisa.dma_copy(dst=index, src=rows)
-        chosen = x.ap(pattern=[[64, 128], [1, 64]], offset=0, vector_offset=index, indirect_dim=0)
-        nisa.dma_copy(dst=tile, src=chosen if gathers else x)
+        at, tile = (nl.ndarray(s, dtype=t.dtype, buffer=nl.sbuf) for s, t in (((128, 1), index), ((128, 64), x)))
+        nisa.dma_copy(dst=at, src=index)
+        chosen = x
+        if registers:
+            row = nisa.register_alloc()
+            nisa.register_load(row, at[0:1, 0:1])
+            chosen = x.ap(pattern=[[0, 128], [1, 64]], offset=0, scalar_offset=row, indirect_dim=0)
+        elif rows:
+            chosen = x.ap(pattern=[[64, 128], [1, 64]], offset=0, vector_offset=at, indirect_dim=0)
+        nisa.dma_copy(dst=tile, src=chosen)
         nisa.dma_copy(dst=out, src=tile)
         return out
+    return kernel
 
+
+@pytest.mark.parametrize("gathers", [True, False])
+def test_addresses_that_memory_holds_take_no_other_time(gathers):
+    """Ranks that gather other rows, or one row again and again, end at the same femtosecond: one stands for all."""
     x = np.arange(128 * 64, dtype=np.float32).reshape(128, 64)
-    rows = [np.roll(np.arange(128, dtype=np.int32), r)[:, None] for r in range(4)]
-    r = nkisim.run(kernel, x, nkisim.per_rank(rows), ranks=4, target="trn2")
-    assert r.timed_as == ([0, 1, 2, 3] if gathers else [0, 1, 0, 1])  # two ranks share an HBM stack
+    rows = [np.roll(np.arange(128, dtype=np.int32), r)[:, None] * (r < 3) for r in range(4)]
+    once, every = (nkisim.run(moved(gathers, False), x, nkisim.per_rank(rows), ranks=4, target="trn2", fold=fold)
+                   for fold in (True, False))
+    assert once.timed_as == [0, 1, 0, 1]  # two ranks share an HBM stack
+    assert every.timed_as == [0, 1, 2, 3]
     for rank in range(4):
-        np.testing.assert_array_equal(r[rank].outputs, x[rows[rank][:, 0]] if gathers else x)
+        assert once[rank].span == every[rank].span
+        for result in (once, every):
+            np.testing.assert_array_equal(result[rank].outputs, x[rows[rank][:, 0]] if gathers else x)
+
+
+def test_an_address_out_of_bounds_is_an_error_of_its_rank():
+    x = np.zeros((128, 64), np.float32)
+    rows = [np.full((128, 1), 128 * (r == 3), np.int32) for r in range(4)]
+    with pytest.raises(nkisim.Error, match="rank 3"):
+        nkisim.run(moved(True, False), x, nkisim.per_rank(rows), ranks=4, target="trn2")
+
+
+def test_what_a_register_decides_is_simulated_for_every_rank():
+    """Registers that memory holds may differ between ranks, and with them what waits for what."""
+    x = np.arange(128 * 64, dtype=np.float32).reshape(128, 64)
+    rows = [np.full((128, 1), r, np.int32) for r in range(4)]
+    r = nkisim.run(moved(True, True), x, nkisim.per_rank(rows), ranks=4, target="trn2")
+    assert r.timed_as == [0, 1, 2, 3]
+    for rank in range(4):
+        np.testing.assert_array_equal(r[rank].outputs, np.tile(x[rank], (128, 1)))

@@ -65,3 +65,18 @@ def test_a_race_between_the_cores_of_a_rank(allowed):
         with pytest.raises(nkisim.Error, match=f"{rank}.*NKISIM_ALLOW_RACES=1 makes it a warning") as caught:
             call()
         assert caught.value.rule == "unordered_accesses"
+
+
+def test_an_exception_that_takes_no_notes_stays_itself():
+    """As all are in Python 3.10."""
+    class Plain(Exception):
+        def __getattribute__(self, name):
+            if name == "add_note":
+                raise AttributeError(name)
+            return super().__getattribute__(name)
+
+    def kernel(x):
+        raise Plain("of the kernel's own")
+
+    with pytest.raises(Plain, match="of the kernel's own"):
+        nkisim.run(kernel, np.ones((4, 4), np.float32), ranks=2)

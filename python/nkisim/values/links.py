@@ -1,0 +1,33 @@
+"""Where the documentation says more of a rule.
+
+NKISIM_DOCS names the documentation: the address of a built site (https://..., file:///...). Without it,
+a checkout's own built site counts, else its page in docs/; an installation has the page of mistakes with it.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+#: Rules of the commonest beginners' mistakes: each has a section of this name in docs/mistakes.md.
+MISTAKES = ("argument_missing", "tensor_required", "unsupported_call", "values_while_recording", "tensor_partitions",
+            "operand_memory", "operand_shape", "slice_out_of_bounds", "kernel_result", "over_capacity")
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
+_INSTALLED = pathlib.Path(__file__).resolve().parents[1] / "docs"
+
+
+def page_of(rule: str, urls_only: bool = False) -> str | None:
+    """The address of the page about a rule: the section of a beginner's mistake, else the glossary's table of
+    rules; a file of this checkout where no site is known. None where there is neither, or with urls_only no URL."""
+    page, anchor = ("mistakes", rule) if rule in MISTAKES else ("glossary", "rules")
+    base = os.environ.get("NKISIM_DOCS", "").rstrip("/")
+    if base:
+        return f"{base}/{page}/#{anchor}" if "://" in base and not base.startswith("file:") else (
+            f"{base}/{page}/index.html#{anchor}")
+    built = _ROOT / "build" / "site" / page / "index.html"
+    if built.exists():
+        return f"{built.as_uri()}#{anchor}"
+    if urls_only:
+        return None
+    written = [folder / f"{page}.md" for folder in (_ROOT / "docs", _INSTALLED)]
+    return next((f"{path}#{anchor}" for path in written if path.exists()), None)
