@@ -7,10 +7,14 @@ import os
 import sys
 from importlib import import_module
 
+from nkisim_work import Doing
+
 from .plain import Plain
 
 COMMANDS = ("view", "report", "compare", "sweep", "tables_json")
 JSON_RESULT = ("view", "compare", "sweep")  # print their result as JSON themselves
+#: What a command says on a terminal while it lasts; a sweep counts its points itself.
+DOING = {"view": "reading the session", "report": "drawing the report", "compare": "comparing"}
 CODES = {2: "usage", 3: "bad_input", 4: "internal", 130: "interrupted"}
 
 
@@ -34,7 +38,8 @@ class _Copy(io.TextIOBase):
 def run(command, words):
     """The exit code of a command."""
     try:
-        return import_module(f"nkisim_profile.{command}").main(words)
+        with Doing(DOING[command]) if command in DOING else contextlib.nullcontext():
+            return import_module(f"nkisim_profile.{command}").main(words)
     except SystemExit as stop:  # argparse
         return stop.code or 0
     except KeyboardInterrupt:

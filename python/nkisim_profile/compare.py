@@ -2,17 +2,16 @@
 
 import argparse
 import json
-import math
 import pathlib
+import re
 import sys
 import tempfile
-
-import numpy as np
 
 from nkisim_work import Ended, Worker, message, timed
 
 from .session import ENGINES, FS_PER_NS, BadSession, Session, reading
 from .sweep import job
+from .versions import likely_faster, spread_of
 
 EPILOG = """examples:
   nkisim compare a.npz b.npz              # sessions of nkisim run --session
@@ -21,9 +20,13 @@ EPILOG = """examples:
   nkisim compare k.nisa --configs trn2,mine.json
   nkisim compare k.nisa --set dma.bytes_per_ns=27.2,54.4 --json"""
 
+#: How many changes are named that cost most.
+WORST = 3
+TABLES = ("by_engine", "by_opcode", "by_line")
 METRICS = ("total_time", "total_active_time_percent", "tensor_engine_active_time_percent",
            "vector_engine_active_time_percent", "scalar_engine_active_time_percent",
-           "gpsimd_engine_active_time_percent", "dma_active_time_percent", "dma_transfer_count",
+           "gpsimd_engine_active_time_percent", "sync_engine_active_time_percent",
+           "dma_active_time_percent", "dma_transfer_count",
            "hbm_read_bytes", "hbm_write_bytes", "mfu_estimated_percent", "mbu_estimated_percent")
 
 
@@ -44,9 +47,41 @@ def by_opcode(s):
 
 
 def by_line(s):
-    where = np.array(s.source(), dtype=object)
-    keys = [w.split("/")[-1] for w in where[s.parts.inst]]
+    """Per line of the source: its text is the key, so that a line which has moved is still itself. Of equal lines of
+    a file the first is the first of the other run, too. Without the source: file and number."""
+    names = _line_names(s)
+    keys = [names[i] for i in s.parts.inst.tolist()]
     return grouped(keys, s.parts.end - s.parts.start)
+
+
+def _line_names(s):
+    """By instruction the key of its line."""
+    texts, where = {}, s.source()
+    out = []
+    for file, line, place in zip(s.insts.file.tolist(), s.insts.line.tolist(), where):
+        name = s.texts[file]
+        if name not in texts:
+            texts[name] = _numbered(s.sources.get(name, "")) if name else {}
+        short = place.rsplit("/", 1)[-1]
+        text = texts[name].get(line)
+        out.append(f"{short.rsplit(':', 1)[0]}: {text}" if text else short)
+    return out
+
+
+def _numbered(source):
+    """{line: its text}, with (2), (3), ... behind a text that was there before."""
+    seen, out = {}, {}
+    for number, text in enumerate(source.splitlines(), 1):
+        text = text.strip()
+        if text:
+            seen[text] = seen.get(text, 0) + 1
+            out[number] = text if seen[text] == 1 else f"{text} ({seen[text]})"
+    return out
+
+
+def line_numbers(s):
+    """{key of a line, as by_line has it: its number}."""
+    return dict(zip(_line_names(s), s.insts.line.tolist()))
 
 
 def by_engine(s):
@@ -74,25 +109,49 @@ def changes(a, b):
 def order(a, b):
     """How likely the faster of two sessions is the faster one on a chip too, if they are versions of one
     kernel: their errors differ by `versions` (docs/evidence.md), taken as normal. None if not known."""
-    kinds, scales = zip(*(((f.get("confidence") or {}).get("origin"),
-                           ((f.get("confidence") or {}).get("interval") or {}).get("versions"))
+    kinds, scales = zip(*(((f.get("confidence") or {}).get("origin"), spread_of(f.get("confidence")))
                           for f in (a.facts, b.facts)))
     x, y = (s.totals()["total_time"] for s in (a, b))
     machines = [f.get("machine") for f in (a.facts, b.facts)]
-    if kinds[0] != kinds[1] or machines[0] != machines[1] or not all(scales) or min(x, y) <= 0:
+    if kinds[0] != kinds[1] or machines[0] != machines[1] or not all(scales):
         return None
-    likely = 0.5 * (1 + math.erf(abs(math.log(x / y)) / (max(scales) * math.sqrt(2))))
-    return {"faster": "a" if x < y else "b" if y < x else None, "likely": round(likely, 3)}
+    likely = likely_faster(min(x, y), max(x, y), max(scales))
+    return likely and {"faster": "a" if x < y else "b" if y < x else None, "likely": likely}
 
 
 def compare(a, b, names):
     """What differs between two sessions, as `--json` prints it; times in ns, `summary` as AWS's."""
     x, y = a.totals(), b.totals()
-    return {"a": names[0], "b": names[1], "order": order(a, b),
-            "summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
-            "by_engine": changes(by_engine(a), by_engine(b)),
-            "by_opcode": changes(by_opcode(a), by_opcode(b)),
-            "by_line": changes(by_line(a), by_line(b))}
+    result = {"a": names[0], "b": names[1], "order": order(a, b),
+              "summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
+              **differences(profile(a), profile(b))}
+    numbers = line_numbers(a), line_numbers(b)
+    for row in result["by_line"]:
+        row["a_line"], row["b_line"] = (n.get(row["what"]) for n in numbers)
+    return result
+
+
+def profile(session):
+    """Where a run's time went, in the three tables that are compared; plain data."""
+    return {"by_engine": by_engine(session), "by_opcode": by_opcode(session), "by_line": by_line(session)}
+
+
+def differences(a, b):
+    """The tables of `compare` of two profiles, and under `cost_most` the three rows of each that grew most."""
+    tables = {t: changes(a[t], b[t]) for t in TABLES}
+    # An engine that waits longer does so for something else, which has a row of its own.
+    grew = {t: [r for r in rows if r["change_ns"] > 0 and "idle after" not in r["what"]] for t, rows in tables.items()}
+    return {**tables, "cost_most": {t: rows[:WORST] for t, rows in grew.items()}}
+
+
+def cost_most_lines(result):
+    """What grew most, a line each."""
+    out = []
+    for title in TABLES:
+        for row in result["cost_most"][title]:
+            runs = "" if row["a_count"] == row["b_count"] else f", {row['a_count']} -> {row['b_count']} times"
+            out.append(f"{title.replace('by_', ''):<7} {row['change_ns'] / 1e3:>+9.3f} us  {row['what']}{runs}")
+    return out
 
 
 def value(metric, number):
@@ -110,7 +169,10 @@ def print_text(result, top):
     if result["order"] and result["order"]["faster"]:
         print(f"\nas versions of one kernel: {result['order']['faster'].upper()} is the faster one on a "
               f"chip with a likelihood of {100 * result['order']['likely']:.0f} %")
-    for title in ("by_engine", "by_opcode", "by_line"):
+    worst = cost_most_lines(result)
+    if worst:
+        print("\nwhat cost most in B:\n" + "\n".join(f"  {line}" for line in worst))
+    for title in TABLES:
         rows = result[title]
         if not rows:
             print(f"\n{title.replace('_', ' ')}: no change")
@@ -120,8 +182,38 @@ def print_text(result, top):
         for row in rows[:top]:
             count = "" if title == "by_engine" or row["a_count"] == row["b_count"] else \
                 f"  ({row['a_count']} -> {row['b_count']} runs)"
-            print(f"{row['what'][:50]:<50} {row['a_ns']:>12.1f} {row['b_ns']:>12.1f} "
+            print(f"{shown(row)[:50]:<50} {row['a_ns']:>12.1f} {row['b_ns']:>12.1f} "
                   f"{row['change_ns']:>+12.1f}{count}")
+
+
+def shown(row):
+    """A row's name, with the number of its line in B, or in A if it is gone."""
+    number = row.get("b_line") or row.get("a_line")
+    file, separator, text = row["what"].partition(": ")
+    return f"{file}:{number} {text}" if number and separator else row["what"]
+
+
+def print_markdown(result):
+    """For the summary of a pull request: what it comes to, a picture, and what cost most."""
+    before, after = (result["summary"][0][side] * 1e6 for side in ("a", "b"))
+    change = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
+    print(f"### {before:.3f} us -> {after:.3f} us{change}\n")
+    rows = [r for r in result["by_line"] if r["change_ns"]][:8]
+    if rows:
+        names = ", ".join('"' + re.sub(r"[^\w.: -]", " ", shown(r))[:24].strip() + '"' for r in rows)
+        values = ", ".join(f"{r['change_ns'] / 1e3:.3f}" for r in rows)
+        print("```mermaid\nxychart-beta horizontal\n  title \"Time of a line, us more or less\"\n"
+              f"  x-axis [{names}]\n  y-axis \"us\"\n"
+              f"  bar [{values}]\n```\n")
+    for title in TABLES:
+        for n, row in enumerate(result["cost_most"][title]):
+            if n == 0:
+                print(f"| {title.removeprefix('by_')}: what cost most | before us | after us | change us |\n"
+                      "|---|--:|--:|--:|")
+            what = shown(row).replace("|", "\\|")
+            print(f"| `{what}` | {row['a_ns'] / 1e3:.3f} | {row['b_ns'] / 1e3:.3f} | {row['change_ns'] / 1e3:+.3f} |")
+        if result["cost_most"][title]:
+            print()
 
 
 def is_session(path):
@@ -184,6 +276,7 @@ def arguments(words):
     parser.add_argument("--set", action="append", default=[], metavar="PATH=A,B",
                         help="A with two values of a number of the config")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--markdown", action="store_true", help="for the summary of a pull request, with a picture")
     parser.add_argument("--top", type=int, default=12, help="rows per table")
     args = parser.parse_args(words)
     varied = bool(args.targets or args.configs or args.set)
@@ -207,6 +300,8 @@ def main(words):
         return 3
     if args.json:
         print(json.dumps(result, indent=1))
+    elif args.markdown:
+        print_markdown(result)
     else:
         print_text(result, args.top)
     return 0

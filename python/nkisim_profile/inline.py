@@ -83,7 +83,7 @@ def picture(s):
 def rows(metrics):
     """(name, value) of the figures that say most, of one core."""
     engines = ", ".join(f"{e} {100 * metrics[e + '_engine_active_time_percent']:.0f} %" for e in
-                        ("tensor", "vector", "scalar", "gpsimd")
+                        ("tensor", "vector", "scalar", "gpsimd", "sync")
                         if metrics[e + "_engine_active_time_percent"] > 0) or "none"
     return [("engines busy", engines),
             ("DMA", f"active {100 * metrics['dma_active_time_percent']:.0f} %, HBM read "

@@ -10,16 +10,17 @@ import os
 import pathlib
 import sys
 
-from . import container
+from . import container, serve
 from .session import FS_PER_NS, BadSession, Session, reading
+from .tables import SCHEMA, VERSION
 from .view import FORMATS, summary_text, write, write_text
 
 
 # Options of the real tools that choose among what a simulated run does not have.
-NO_EFFECT = ("--ingest-only", "--disable-ui", "--show-perfetto-flows", "--enable-memory-tracker",
+NO_EFFECT = ("--show-perfetto-flows", "--enable-memory-tracker",
              "--ignore-device-profile", "--ignore-system-profile")
 NO_EFFECT_WITH_VALUE = (
-    "--db-bucket", "--db-endpoint", "--port", "--framework-source-root",
+    "--db-bucket", "--db-endpoint", "--framework-source-root",
     "--system-trace-filter-neuron-core", "--system-trace-filter-instance-id",
     "--system-trace-filter-event-type", "--system-trace-primary-group",
     "--system-trace-secondary-group")
@@ -61,10 +62,21 @@ def show_session(args):
     return 0
 
 
+def of_execution(path):
+    """The session itself, or the one that capture --profile-nth-exec=N named after it."""
+    if path.exists():
+        return path
+    others = sorted(path.parent.glob(f"{path.stem}_exec_*{path.suffix}"))
+    if len(others) != 1:
+        return path
+    print(f"neuron-profile: {path} is not there; {others[0].name} is taken", file=sys.stderr)
+    return others[0]
+
+
 def sessions(args):
     """The sessions to view: one file, or those in a folder."""
     if args.session_file:
-        return [pathlib.Path(args.session_file)]
+        return [of_execution(pathlib.Path(args.session_file))]
     if not args.session_dir:
         raise BadSession("view needs a session (-s FILE or -d DIR)")
     folder = pathlib.Path(args.session_dir)
@@ -101,12 +113,34 @@ def view(args):
     paths = sessions(args)
     if len(paths) > 1:
         view_folder(args, paths)
-        return 0
+        return finish(args)
     output = args.output_file or DEFAULT_FILES.get(args.output_format)
     if args.output_format in ("parquet", "csv") and not output:
         output = table_folder(args, args.display_name or paths[0].stem)
     session = Session(paths[0], args.nki_source_root)
     write(session, args.output_format, output)
+    return finish(args)
+
+
+def finish(args):
+    """After the tables are written: a server of them, where one is asked for."""
+    if args.disable_ui and not args.ingest_only and args.output_format == "parquet":
+        print("Processing is complete", flush=True)
+        try:
+            serve.serve(os.path.expanduser(args.data_path), args.port)
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+def show_schema():
+    """The tables as YAML files, one behind the other, as --show-profile-schema prints them."""
+    for name, columns in SCHEMA.items():
+        print(f"---\n{name}:\n  type: object\n  properties:")
+        for column, kind, unit, _ in columns:
+            print(f"    {column}:\n      type: {json.dumps(kind)}")
+            if unit:
+                print(f"      unit: {json.dumps(unit)}")
     return 0
 
 
@@ -137,6 +171,9 @@ def arguments(words):
     v.add_argument("--data-path", default=".")
     v.add_argument("--display-name")
     v.add_argument("--nki-source-root", help="where the kernel's sources are")
+    v.add_argument("--ingest-only", action="store_true", help="write the tables (default)")
+    v.add_argument("--disable-ui", action="store_true", help="then answer SQL about them over HTTP, on this machine")
+    v.add_argument("--port", type=int, default=serve.PORT)
     for flag in NO_EFFECT:
         v.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
     for option in NO_EFFECT_WITH_VALUE:
@@ -157,6 +194,12 @@ def arguments(words):
 
 
 def main(words=None):
+    words = sys.argv[1:] if words is None else words
+    if words == ["--version"]:
+        print(f"neuron-explorer of nkisim, profile schema {VERSION}")
+        return 0
+    if words == ["--show-profile-schema"]:
+        return show_schema()
     args = arguments(words)
     try:
         command = {"view": view, "show-session": show_session, "capture": capture}[args.command]

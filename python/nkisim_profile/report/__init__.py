@@ -91,12 +91,34 @@ def payload(s, pack):
     return {**facts, "texts": texts.all}
 
 
-def render(session):
+def advised(advice):
+    """The section of what `nkisim advise` found, of its JSON form; empty without."""
+    if advice is None:
+        return ""
+    rows = []
+    for f in advice["findings"]:
+        between = f["interval_percent"]
+        said = f" ({-between[1]:+.1f} to {-between[0]:+.1f} % in 4 of 5 cases)" if between else ""
+        rows.append(f"<li><b>{-f['gain_percent']:+.1f} %</b>{said} <span class=mono>"
+                    f"{html.escape(f['line'].rsplit('/', 1)[-1])} {html.escape(f['instruction'])}</span><br>"
+                    f"{html.escape(f['write'])}</li>")
+    both = advice["combined"]
+    last = ""
+    if both and len(both["lines"]) > 1:
+        last = f"<p>Together: {both['latency_us']:.3f} us, {-both['gain_percent']:+.1f} %.</p>"
+    bounds = ", ".join(f"{html.escape(b['what'])} alone takes {b['us']:.1f} us" for b in advice["bounds"])
+    return ('<section class="wide"><h2>Advice <small>each change simulated, with the same bits</small></h2>'
+            f"<ol id=advice>{''.join(rows) or '<li>nothing that was tried helps</li>'}</ol>{last}"
+            f"<p>Bounds: {bounds}.</p></section>\n")
+
+
+def render(session, advice=None):
+    """The page of a session; `advice`: what nkisim advise found, as its --json has it."""
     pack = Pack()
     data = pack.finish(payload(session, pack))
     page = (PAGE / "page.html").read_text(encoding="utf-8")
     parts = {"@TITLE@": html.escape(pathlib.Path(session.facts.get("trace") or "trace").name),
-             "@PLOTLY@": plotly(), "@DATA@": data,
+             "@PLOTLY@": plotly(), "@DATA@": data, "@ADVICE@": advised(advice),
              "@SCRIPT@": "\n".join((PAGE / s).read_text(encoding="utf-8") for s in SCRIPTS)}
     # In one pass: a name may look like a placeholder.
     return re.sub("|".join(parts), lambda found: parts[found[0]], page)

@@ -10,7 +10,8 @@ from ..view import cell
 
 COLUMNS = ("total_time", "tensor_engine_active_time_percent", "vector_engine_active_time_percent",
            "scalar_engine_active_time_percent", "gpsimd_engine_active_time_percent",
-           "dma_active_time_percent", "mfu_estimated_percent", "mbu_estimated_percent")
+           "sync_engine_active_time_percent", "dma_active_time_percent",
+           "mfu_estimated_percent", "mbu_estimated_percent")
 
 
 def number(text):

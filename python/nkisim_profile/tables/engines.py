@@ -98,7 +98,7 @@ def active_time(s):
     for core in range(s.cores):
         for e, engine in enumerate(ENGINES):
             mine = (p.core == core) & (p.engine == e)
-            add(core, engine, p.start[mine], p.end[mine])
+            add(core, engine.lower(), p.start[mine], p.end[mine])  # as AWS's agent skills read it
         mine = (t.core == core) & (t.packets > 0)
         add(core, "DMA", t.first_packet[mine], t.last_packet[mine])
     return rows

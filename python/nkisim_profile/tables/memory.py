@@ -88,6 +88,10 @@ def psum_usage(s):
     return out
 
 
+#: What AWS's agent skills call the roles (performance-bounds.md); others are not shown there.
+_TYPES = {"input": "IN", "output": "OUT", "input_output": "IN"}
+
+
 def tensor_info(s):
     t = s.tensors
     loads = {}
@@ -103,7 +107,7 @@ def tensor_info(s):
     total = [sum(loads.get(i, [])) for i in hbm]
     count = [len(loads.get(i, [])) for i in hbm]
     names, dtypes, shapes, roles = (s.text(c) for c in (t.name, t.dtype, t.shape, t.role))
-    return {"variable_name": [names[i] for i in hbm], "type": [roles[i] for i in hbm],
+    return {"variable_name": [names[i] for i in hbm], "type": [_TYPES.get(roles[i], roles[i].upper()) for i in hbm],
             "format": [dtypes[i] for i in hbm], "shape": [shapes[i] for i in hbm],
             "size": [int(t.bytes[i]) for i in hbm], "node": [0] * len(hbm),
             "pcore_idx": [int(t.core[i]) for i in hbm],

@@ -99,3 +99,38 @@ def test_mistakes(words, message, code):
 
 def test_a_session_cannot_be_varied(sessions):
     assert "a trace is required" in compare(sessions[0], "--targets", "trn1,trn2", code=3)
+
+
+KERNEL = """
+import nki, nki.isa as nisa, nki.language as nl
+
+@nki.jit
+def add(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    y = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=a)
+    nisa.dma_copy(dst=y, src=b)
+    nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+"""
+
+
+def test_lines_are_matched_by_their_text(tmp_path):
+    file = tmp_path / "k.py"
+    words = "kernel", f"{file}:add", "--arg", "a=f32[128,512]", "--arg", "b=f32[128,512]", "--session"
+    file.write_text(KERNEL)
+    cli(*words, tmp_path / "a.npz")
+    more = "    nisa.tensor_scalar(dst=x, data=x, op0=nl.multiply, operand0=1.0)\n"
+    file.write_text(KERNEL.replace("    nisa.tensor_t", "    # one\n    # two\n" + more + "    nisa.tensor_t"))
+    cli(*words, tmp_path / "b.npz")
+    result = json.loads(compare(tmp_path / "a.npz", tmp_path / "b.npz", "--json"))
+    row, = result["by_line"]  # those below have moved by three and are not named
+    assert row["what"] == f"k.py: {more.strip()}" and (row["a_line"], row["b_line"]) == (None, 13)
+    assert (row["a_count"], row["b_count"]) == (0, 1)
+    assert result["cost_most"]["by_line"] == [{k: v for k, v in row.items()}]
+    assert result["cost_most"]["by_opcode"][0]["what"] == "Vector TENSOR_SCALAR"
+    assert "what cost most in B" in compare(tmp_path / "a.npz", tmp_path / "b.npz")
+    said = compare(tmp_path / "a.npz", tmp_path / "b.npz", "--markdown")
+    assert "xychart-beta" in said and f"| `k.py:13 {more.strip()}` | 0.000 |" in said

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from nkisim.tools import demo, doctor
-from running import ROOT, cli, python
+from running import ROOT, cli, python, run
 
 pytestmark = pytest.mark.process
 
@@ -33,6 +33,65 @@ def test_the_demo_writes_runs_and_says_what_next(tmp_path):
         words = shlex.split(command)[1:]
         assert program(*words, cwd=tmp_path).returncode == 0, command
     assert (tmp_path / "softmax.pftrace").stat().st_size > 1000
+
+
+def browser(folder):
+    """A program that notes what it is asked to show."""
+    program = folder / "browser"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {folder}/shown\n')
+    program.chmod(0o755)
+    return f"{program} %s"
+
+
+def test_the_demo_opens_its_report(tmp_path):
+    (tmp_path / "here").mkdir()
+    for words in ((), ("--no-open",), ("--open",), ("--open", "--json")):
+        done = program("demo", "here", *words, cwd=tmp_path, BROWSER=browser(tmp_path))
+        assert done.returncode == 0, done.stderr
+        report = tmp_path / "here" / demo.REPORT
+        assert report.read_text().endswith("</html>\n") and report.stat().st_size > 1000000
+        report.unlink()
+        if words == ("--open",):
+            assert f"{report.name} (shown in the browser)" in done.stdout
+    assert (tmp_path / "shown").read_text() == 2 * f"{report.as_uri()}\n"
+
+
+# ---- new ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["softmax", "matmul", "add", "my_kernel"])
+def test_what_new_writes_runs(name, tmp_path):
+    done = program("new", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = sorted(str(p.relative_to(tmp_path / name)) for p in (tmp_path / name).rglob("*") if p.is_file())
+    assert written == sorted([".ci/run", ".github/workflows/kernels.yml", f"{name}.py", f"test_{name}.py"])
+    ci, kernel = (shlex.split(line.split("&& ")[-1]) for line in done.stdout.split("try next:")[1].splitlines()
+                  if line.startswith("  cd ") or line.startswith("  nkisim "))
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST")}
+    tested = run(*ci, "-q", "-p", "no:cacheprovider", cwd=tmp_path / name, env=environment)
+    assert "3 passed" in tested.stdout
+    assert program(*kernel[1:], cwd=tmp_path).returncode == 0
+    assert (tmp_path / name / f"{name}.html").exists()
+    with open(tmp_path / name / f"{name}.py", "a") as file:
+        file.write("\n\nright = reference\n\n\ndef reference(*arrays):\n    return right(*arrays) + 1\n")
+    assert run(*ci, "-q", "-p", "no:cacheprovider", cwd=tmp_path / name, env=environment, code=1)
+
+
+@pytest.mark.parametrize("words, says", [(("my-kernel",), "a name that a Python function may have"),
+                                         (("for",), "a name that a Python function may have"),
+                                         ((), "see `nkisim new --help`")])
+def test_wrong_use_of_new(tmp_path, words, says):
+    done = program("new", *words, "--json", cwd=tmp_path)
+    assert done.returncode == 2 and says in done.stderr and json.loads(done.stdout)["ok"] is False
+    assert not list(tmp_path.iterdir())
+
+
+def test_new_overwrites_nothing(tmp_path):
+    (tmp_path / "softmax").mkdir()
+    (tmp_path / "softmax" / "softmax.py").write_text("mine")
+    done = program("new", "softmax", cwd=tmp_path)
+    assert done.returncode == 2 and "exists already; nothing is written" in done.stderr
+    assert [p.name for p in (tmp_path / "softmax").iterdir()] == ["softmax.py"]
 
 
 def test_the_demo_keeps_a_changed_kernel(tmp_path):

@@ -94,11 +94,26 @@ def test_double(nki_run):
     run(tests, "--nkisim-record").assert_outcomes(passed=1)
     run(tests).assert_outcomes(passed=1)
     path = pytester.path / "nkisim_latencies.json"
-    (key, latency), = json.loads(path.read_text()).items()
-    path.write_text(json.dumps({key: latency / 2}))
+    (key, recorded), = json.loads(path.read_text()).items()
+    path.write_text(json.dumps({key: recorded["us"] / 2}))  # as older versions wrote it
     result = run(tests)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*100.0 % more than the recorded*"])
+    line, = (k for k in recorded["by_line"] if "multiply" in k)  # as if it had been two thirds as long
+    recorded["by_line"][line][1] -= recorded["by_line"][line][1] / 3
+    path.write_text(json.dumps({key: {**recorded, "us": recorded["us"] / 2}}))
+    result = run(tests)
+    result.stdout.fnmatch_lines(["*what cost most:*", f"*line *{line[:20]}*"])
+
+
+def test_the_summary_has_the_latencies(run):
+    result = run("""
+def test_double(nki_run):
+    took = nki_run(double, X).latency_us
+    print(f"took {took:.3f} us")
+""", "-s")
+    took = re.search(r"took (\S+ us)", result.stdout.str())[1]
+    result.stdout.fnmatch_lines(["*nkisim latencies*", f"*test_double*: double on trn2: {took}"])
 
 
 def test_an_unknown_setting(run):

@@ -107,3 +107,47 @@ def test_sessions_and_warm_up(place):
 def test_without_the_switch_nothing_is_written(place):
     shell("python script.py", place, NEURON_RT_INSPECT_DEVICE_PROFILE="1")
     assert not (place / "output").exists()
+
+
+WORLD = """\
+import nkisim
+import numpy as np
+
+nkisim.install()
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+
+
+def summed(x):
+    src, dst, out = (nl.ndarray(x.shape, x.dtype, nl.shared_hbm) for _ in range(3))
+    nisa.dma_copy(src, x)
+    ncc.all_reduce([src], [dst], ncc.ReplicaGroup([[0, 1, 2, 3]]), nl.add)
+    nisa.dma_copy(out, dst)
+    return out
+
+
+r = nkisim.run(summed, nkisim.per_rank([np.full((128, 64), n, np.float32) for n in range(4)]), ranks=4)
+assert all((each.outputs == 6).all() for each in r)
+print(*(each.latency_ns for each in r))
+print(*r.timed_as)
+"""
+
+
+def test_a_world_has_every_rank(place):
+    (place / "world.py").write_text(WORLD)
+    done = shell("python world.py && neuron-explorer view -d ./output --output-format summary-json > s.json", place,
+                 NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="1")
+    lines = done.stdout.splitlines()
+    latencies, simulated = [float(t) for t in lines[0].split()], {int(t) for t in lines[1].split()}
+    [folder] = (place / "output").iterdir()
+    assert {p.stem[-1] for p in folder.glob("*_vnc_*.ntff")} == {str(r) for r in simulated}
+    assert not list(folder.glob(".*"))
+    assert len(json.loads((place / "s.json").read_text())) == len(simulated)
+    events = json.loads((folder / "system_profile.json").read_text())["traceEvents"]
+    device = {e["args"]["rank"]: e for e in events if e["cat"] == "device"}
+    assert [device[r]["args"]["latency_ns"] for r in range(4)] == latencies
+    assert len({e["tid"] for e in device.values()}) == 4
+    for name in ("nrt_tensor_write", "nrt_tensor_read"):
+        assert [e["args"]["bytes"] for e in events if e["name"] == name] == [128 * 64 * 4] * 4
+    assert [e["name"] for e in events].count("nrt_execute") == 1

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -14,6 +15,7 @@ nkisim.install()
 import nki  # noqa: E402
 import nki.language as nl  # noqa: E402
 from nkisim_profile import inline  # noqa: E402
+from running import ROOT  # noqa: E402
 
 
 def kernel(x, loops):
@@ -140,3 +142,23 @@ def test_the_magics_mistakes(shell, line, message):
 def test_a_failing_cell_says_why_itself(shell):
     text, said = shown(shell, "", "kernel(X, 1); 1 / 0")
     assert "ZeroDivisionError" in said and "kernel runs" not in text
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_example_notebook_runs(monkeypatch, tmp_path):
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed (scripts/setup --frameworks)")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed (scripts/setup --frameworks)")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    notebook = nbformat.read(ROOT / "examples" / "softmax.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3",
+                            resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = ["".join(o.get("data", {}).get("text/html", "") for o in c.outputs) for c in notebook.cells
+             if c.cell_type == "code"]
+    assert "softmax on trn2" in shown[2] and shown[2].count("<svg") == 1
+    assert "1 kernel runs" in shown[3] and shown[3].count('<iframe sandbox="allow-scripts"') == 1
+    assert "Plotly" in shown[3] and not re.search(r"<script", shown[3])  # what is in the frame is escaped
+    assert shown[4] == "" and "us each before" in shown[5]
+    assert shown[5].count("<tr>") == 2 and re.search(r"[+-][0-9.]+ %", shown[5])

@@ -140,6 +140,34 @@ def test_every_step_is_complete():
     assert all(spec["description"] for spec in ACTION["inputs"].values())
 
 
+def slower(text):
+    """A trace with one instruction more: its product twice."""
+    lines = text.splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if "tensor_tensor" in line)
+    return "".join([*lines[:at], lines[at].replace('"loc":"', '"loc":"more_'), *lines[at:]])
+
+
+@pytest.mark.parametrize("base", ["folder", "revision"])
+def test_what_changed_since_the_base(runner, tmp_path, base):
+    text = (ROOT / "traces" / "tensor_add.jsonl").read_text()
+    (tmp_path / "k.jsonl").write_text(re.sub(r'"data": ?\{[^}]*\}', '"data": {"generator": "normal"}', text))
+    made = runner(traces="k.jsonl", base="before" if base == "folder" else "HEAD")
+    if base == "folder":
+        cli("run", tmp_path / "k.jsonl", "--session", tmp_path / "k.jsonl-own.npz")
+        (tmp_path / "before").mkdir()
+        (tmp_path / "k.jsonl-own.npz").rename(tmp_path / "before" / "k.jsonl-own.npz")
+    else:
+        run("git", "init", "-q", tmp_path)
+        run("git", "-C", tmp_path, "add", "k.jsonl")
+        run("git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "base")
+    (tmp_path / "k.jsonl").write_text(slower((tmp_path / "k.jsonl").read_text()))
+    done = made.run("Simulate traces")
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = (tmp_path / "STEP_SUMMARY").read_text()
+    assert "k.jsonl on own: what changed" in summary and "| opcode: what cost most |" in summary
+    assert re.search(r"### [\d.]+ us -> [\d.]+ us \(\+", summary) and "| `Vector TENSOR_TENSOR` |" in summary
+
+
 @needs_budgets
 def test_traces_within_their_budgets(runner, tmp_path):
     made = runner(traces=f"{ROOT}/traces/softmax.jsonl\n{ROOT}/traces/tensor_*.jsonl\n",

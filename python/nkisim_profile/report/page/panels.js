@@ -23,7 +23,7 @@ function head() {
   };
   add('latency', ns(S.total_time * 1e9));
   add('on', `${D.machine.target}${D.machine.cores > 1 ? ` × ${D.machine.cores} cores` : ''}`);
-  for (const e of ['tensor', 'vector', 'scalar', 'gpsimd']) add(e, percent(S[`${e}_engine_active_time_percent`]));
+  for (const e of ['tensor', 'vector', 'scalar', 'gpsimd', 'sync']) add(e, percent(S[`${e}_engine_active_time_percent`]));
   add('DMA', percent(S.dma_active_time_percent));
   add('MFU', percent(S.mfu_estimated_percent));
   add('HBM bandwidth', percent(S.mbu_estimated_percent));
@@ -96,8 +96,9 @@ function roofline() {
       hovertemplate: `this run: ${(made / 1e12).toFixed(2)} TFLOPS at %{x:.1f} flop/B<extra></extra>` }],
   layout({ height: 28 * D.stalls.length + 190, xaxis: { type: 'log', title: { text: 'matmul flop per HBM byte' } }, yaxis: { type: 'log', title: { text: 'TFLOPS' }, range: [Math.log10(Math.min(made, low * bandwidth) / 1e12) - 0.3, Math.log10(peak / 1e12) + 0.5] },
     annotations: [note(ridge * 3, peak / 1e12, `PE array: ${(peak / 1e12).toFixed(1)} TFLOPS`, { yanchor: 'bottom' }),
-      note(ridge / 10, peak / 1e13, `HBM: ${(bandwidth / 1e9).toFixed(0)} GB/s`, { xanchor: 'right', xshift: -8 }),
-      note(intensity, made / 1e12, `this run: ${percent(made / roof)} of the roof, ${intensity < ridge ? 'HBM' : 'compute'}-bound side`, { yanchor: 'top', yshift: -8, font: { size: 11, color: '#d1495b' } })] }), options);
+      note(ridge / 10, peak / 1e13, `HBM: ${(bandwidth / 1e9).toFixed(0)} GB/s`, { xanchor: 'right', xshift: -14, yshift: 8 }),
+      // Beside the marker, on the side where the roof is level or higher: off its line.
+      note(intensity, made / 1e12, `this run: ${percent(made / roof)} of the roof,<br>${intensity < ridge ? 'HBM' : 'compute'}-bound side`, { yanchor: 'top', yshift: -4, xanchor: intensity < ridge ? 'left' : 'right', xshift: intensity < ridge ? 8 : -8, font: { size: 11, color: '#d1495b' } })] }), options);
 }
 
 function opcodes() {

@@ -1,0 +1,6 @@
+"""What to change in a program, proved by simulation (docs/advise.md)."""
+
+from .program import BadProgram
+from .search import Advice, Finding, advise
+
+__all__ = ["Advice", "BadProgram", "Finding", "advise"]

@@ -1,0 +1,59 @@
+"""Another engine for what several can do, and for the queues that start DMAs."""
+
+from .edit import Edit, count
+from .program import engines_of
+
+DMAS = ("dma_copy", "dma_transpose")
+#: What depends on an engine's own state, or has no engine worth choosing.
+_FIXED = ("rng", "rand_get_state", "rand_set_state", "set_rng_seed", "nop", "core_barrier", "sendrecv", "rank_id",
+          "nc_transpose", "device_print", "event_semaphore")
+
+
+def edits(program):
+    """An edit for each line and other engine; two engines in turn; descriptors made by hardware or software."""
+    for (line, name), places in program.lines().items():
+        if name in DMAS:
+            yield from _queues(line, name, places)
+        elif name not in _FIXED and not name.startswith(("register", "all_", "collective", "reduce_sc")):
+            yield from _engines(program, line, name, places)
+
+
+def _engines(program, line, name, places):
+    able = [e for e in engines_of(name, program.target)]
+    now = {program.insts[i].get("engine") for i in places}
+    if len(able) < 2:
+        return
+    for engine in able:
+        if now != {engine}:
+            yield Edit("engine", line, name, f"give {count(len(places), name)} to the other engine: "
+                       f"engine=nisa.engine.{engine}", _to(line, name, [{"engine": engine}]), f"engine {line} {name}")
+    pairs = [(a, b) for i, a in enumerate(able) for b in able[i + 1:]]
+    for pair in pairs if len(places) > 1 else ():
+        yield Edit("engine", line, name, f"give the {count(len(places), name)} to two engines in turn: "
+                   f"engine=nisa.engine.{pair[0]} and .{pair[1]}",
+                   _to(line, name, [{"engine": e} for e in pair]), f"engine {line} {name}")
+
+
+def _queues(line, name, places):
+    hardware = [{"engine": e, "dge_mode": "hwdge"} for e in ("sync", "scalar")]
+    dmas = count(len(places), "DMA")
+    for one in hardware:
+        yield Edit("queue", line, name, f"start the {dmas} from another queue: dge_mode=nisa.dge_mode.hwdge, "
+                   f"engine=nisa.engine.{one['engine']}", _to(line, name, [one]), f"engine {line} {name}")
+    if len(places) > 1:
+        yield Edit("queue", line, name, f"start the {dmas} from two queues in turn: dge_mode=nisa.dge_mode.hwdge, "
+                   "engine=nisa.engine.sync and .scalar", _to(line, name, hardware), f"engine {line} {name}")
+    yield Edit("descriptors", line, name, f"let GpSimd write the descriptors of the {dmas}: "
+               "dge_mode=nisa.dge_mode.swdge", _to(line, name, [{"engine": "gpsimd", "dge_mode": "swdge"}]),
+               f"engine {line} {name}")
+
+
+def _to(line, name, choices):
+    """Sets the fields of `choices`, in turn, on all instructions of the line."""
+    def apply(program):
+        places = program.lines().get((line, name), ())
+        insts = list(program.insts)
+        for n, index in enumerate(places):
+            insts[index] = {**insts[index], **choices[n % len(choices)]}
+        return program.changed(insts) if insts != program.insts else None
+    return apply

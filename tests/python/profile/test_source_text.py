@@ -1,0 +1,29 @@
+"""Which files a session may show: what somebody wrote into a trace names them."""
+
+import os
+
+import pytest
+
+from nkisim_profile.files import MAX_SOURCE, source_text
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "in" / ".git").mkdir(parents=True)
+    for name in ("in/k.py", "in/.hidden.py", "in/.git/hook.py", "in/key.txt", "out.py"):
+        (tmp_path / name).write_text(f"# {name}\n")
+    os.symlink("../out.py", tmp_path / "in" / "link.py")
+    os.symlink(".hidden.py", tmp_path / "in" / "shown.py")
+    os.mkfifo(tmp_path / "in" / "pipe.py")
+    (tmp_path / "in" / "long.py").write_bytes(b"#" * (MAX_SOURCE + 1))
+    return tmp_path / "in"
+
+
+def test_a_source_file_below_the_folder(folder):
+    assert source_text(folder, "k.py") == "# in/k.py\n"
+
+
+@pytest.mark.parametrize("name", [".hidden.py", ".git/hook.py", "key.txt", "../out.py", "link.py", "shown.py",
+                                  "pipe.py", "long.py", "none.py", "/etc/passwd", "."])
+def test_no_other(name, folder):
+    assert source_text(folder, name) is None
