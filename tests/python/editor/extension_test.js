@@ -1,0 +1,40 @@
+// The extension beside a stand-in for Visual Studio Code: what it starts, and what it tells of trust.
+const assert = require("assert");
+const Module = require("module");
+
+const started = [], sent = [], registered = {};
+let granted;
+const vscode = {
+  workspace: {
+    isTrusted: false,
+    getConfiguration: () => ({ get: (name, fallback) => fallback }),
+    onDidGrantWorkspaceTrust: (call) => { granted = call; return { dispose() {} }; },
+  },
+  commands: { registerCommand: (name, call) => { registered[name] = call; return { dispose() {} }; } },
+  window: { activeTextEditor: undefined },
+};
+class LanguageClient {
+  constructor(...given) { started.push(given); }
+  async start() {}
+  async stop() {}
+  sendNotification(...given) { sent.push(given); }
+}
+const load = Module._load;
+Module._load = (name, ...rest) => name === "vscode" ? vscode :
+  name === "vscode-languageclient/node" ? { LanguageClient } : load(name, ...rest);
+
+const extension = require(process.argv[2]);
+(async () => {
+  await extension.activate({ subscriptions: [] });
+  const [, , server, client] = started[0];
+  assert.deepStrictEqual(server, { command: "nkisim", args: ["lsp"] });
+  assert.deepStrictEqual(client.initializationOptions, { trusted: false });
+  granted();
+  assert.deepStrictEqual(sent, [["nkisim/trust", { trusted: true }]]);
+  assert.deepStrictEqual(Object.keys(registered), ["nkisim.report"]);
+  await registered["nkisim.report"]();  // without an editor, and untrusted: nothing
+  const text = "import nki\n\n@nki.jit\ndef a(x):\n  pass\n\n@nki.jit\ndef b(x):\n  pass\n";
+  assert.deepStrictEqual([0, 3, 4, 6, 8].map((line) => extension.functionAt(text, line)), ["a", "a", "a", "b", "b"]);
+  assert.strictEqual(extension.functionAt("x = 1\n", 0), undefined);
+  await extension.deactivate();
+})();
