@@ -6,9 +6,9 @@ if sys.argv[:1] == ["-m"] and __name__ in getattr(sys, "orig_argv", ()) and sys.
         sys.flags, "safe_path", False):
     sys.path.pop(0)  # `python -m` looks for modules in the working folder, which holds candidates
 
-from .api import evaluate
+from .api import evaluate, evaluate_async
 from .evaluator import Evaluator, Settings
 from .reference import BadReference, Reference
 from .tuning import Tuning, tune
 
-__all__ = ["evaluate", "tune", "Evaluator", "Settings", "Tuning", "Reference", "BadReference"]
+__all__ = ["evaluate", "evaluate_async", "tune", "Evaluator", "Settings", "Tuning", "Reference", "BadReference"]

@@ -9,7 +9,7 @@ from nkisim_profile.plain import Plain
 _COMMANDS = {"evaluate": "command", "tune": "tune_command"}
 
 
-def main():
+def main() -> int:
     sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
     if len(sys.argv) < 2 or sys.argv[1] not in _COMMANDS:
         print(f"usage: python -m nkisim_evaluate {'|'.join(_COMMANDS)} ...", file=sys.stderr)

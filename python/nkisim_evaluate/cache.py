@@ -1,11 +1,15 @@
 """Results that are known already: a run is deterministic, so equal text gives an equal record."""
 
+from __future__ import annotations
+
 import ast
 import contextlib
+import errno
 import hashlib
 import json
-import sqlite3
-import threading
+import os
+import uuid
+from typing import Any
 
 from .reference import BadReference
 
@@ -13,7 +17,7 @@ from .reference import BadReference
 _CERTAIN = ("ok", "wrong", "illegal", "error")
 
 
-def normalised(source):
+def normalised(source: str) -> str:
     """A text's identity: what Python makes of it, without layout, comments and docstrings."""
     try:
         return hashlib.sha256(_without_words(ast.parse(source)).encode()).hexdigest()
@@ -32,7 +36,7 @@ def _without_words(tree):
     return ast.dump(tree)
 
 
-def is_record(value):
+def is_record(value: Any) -> bool:
     """Whether what was read from a file is a result as the evaluator writes them: what is shown,
     sorted and divided by has its type."""
     if not isinstance(value, dict) or not isinstance(value.get("status"), str):
@@ -54,49 +58,89 @@ def _is_positive(number):
 
 
 class Cache:
-    """Records by key in an SQLite file, which several processes may use at once.
+    """Records by key in a folder, one file each, which any number of processes on any number of machines may
+    use at once, also on a network file system: a file appears whole, under its name, once it is written, and is
+    never changed. Nobody locks; of several that come with one key the first counts.
 
-    An error names lines, so a record with one counts only for the very same text. Raises
-    BadReference if the file is no such cache, or damaged.
+    An error names lines, so a record with one is that of the very same text, beside those of others. Raises
+    BadReference if the folder cannot be used, or a file in it is damaged.
     """
 
-    def __init__(self, path):
-        self._lock, self._path = threading.Lock(), path
-        with self._reading():
-            self._db = sqlite3.connect(path, timeout=60, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("CREATE TABLE IF NOT EXISTS records "
-                             "(key TEXT PRIMARY KEY, text TEXT, record TEXT)")
-            self._db.commit()
+    def __init__(self, path: str | os.PathLike) -> None:
+        self._path = os.fspath(path)
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise BadReference(f"--cache {path} is a file; a folder is required")
+        with self._using():
+            os.makedirs(path, exist_ok=True)
 
     @contextlib.contextmanager
-    def _reading(self):
+    def _using(self):
         try:
             yield
-        except sqlite3.Error as problem:
+        except OSError as problem:
             raise BadReference(f"--cache {self._path}: {problem}") from None
 
-    def get(self, key, text):
-        with self._lock, self._reading():
-            row = self._db.execute("SELECT text, record FROM records WHERE key = ?",
-                                   (key,)).fetchone()
-        if row is None:
-            return None
-        try:
-            record = json.loads(row[1])
-        except (ValueError, TypeError, RecursionError):
-            record = None
-        if not is_record(record):
-            raise BadReference(f"--cache {self._path}: a damaged record")
-        return None if "error" in record and row[0] != text else record
+    def _file(self, key, text=None):
+        """Where the record of a key is; that of an error with its text."""
+        if text is not None:
+            key = hashlib.sha256(f"{key}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        return os.path.join(self._path, key[:2], f"{key}.json")
 
-    def put(self, key, text, record):
+    @staticmethod
+    def _read(path: str) -> bytes | None:
+        """The bytes of a file, or None. A server may say of a file that was replaced just now that it
+        is stale: the new one is read then."""
+        for attempt in range(5):
+            try:
+                with open(path, "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
+            except OSError as problem:
+                if problem.errno != errno.ESTALE or attempt == 4:
+                    raise
+        return None
+
+    def get(self, key: str, text: str) -> dict[str, Any] | None:
+        """The record of a key, or None."""
+        for path in (self._file(key), self._file(key, text)):
+            with self._using():
+                found = self._read(path)
+            if found is None:
+                continue
+            try:
+                record = json.loads(found)
+            except (ValueError, RecursionError):
+                record = None
+            if not is_record(record):
+                raise BadReference(f"--cache {self._path}: {path} is damaged")
+            return record
+        return None
+
+    def put(self, key: str, text: str, record: dict[str, Any]) -> None:
+        """Keeps a record, if the same candidate has it every time."""
         if record["status"] not in _CERTAIN:
             return
-        with self._lock, self._reading():
-            self._db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
-                             (key, text, json.dumps(record)))
-            self._db.commit()
+        path = self._file(key, text if "error" in record else None)
+        partial = f"{path}.{uuid.uuid4().hex}.part"  # a name that no other process on no other machine has
+        with self._using():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            try:
+                with open(partial, "x", encoding="utf-8") as file:
+                    json.dump(record, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                _name(partial, path)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(partial)
 
-    def close(self):
-        self._db.close()
+
+def _name(partial, path):
+    """Gives a finished file its name, if no other has it: both are one step of any file system."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links: the last one counts, whole as well
+        os.replace(partial, path)

@@ -12,6 +12,8 @@ import json
 import os
 import sys
 import types
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +49,7 @@ def _tell(kind, text):
 def _watched_functions():
     """What modules and classes hold under which names, of those a candidate might rebind: as the
     witness takes it."""
-    held = []
+    held: list[tuple[Mapping[str, Any], str, Any, str]] = []
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in _WATCHED or not isinstance(module, types.ModuleType):
             continue
@@ -80,11 +82,12 @@ def _module(path):
         tree = ast.parse(source.read(), path)
     for name in _foreign_imports(tree):
         _tell(_FOREIGN[name.split(".")[0]], f"import {name}")
-    exec(compile(tree, path, "exec"), vars(module))
+    exec(compile(tree, path, "exec", dont_inherit=True), vars(module))
     return module
 
 
-def find_kernel(module, name, parameters):
+def find_kernel(module: types.ModuleType, name: str | None,
+                parameters: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The kernel of a module: `name`, one of NAMES, or the only @nki.jit function there is; what a
     factory makes of `parameters` if there are any (or the kernel, which takes them itself)."""
     if name is None:
@@ -172,14 +175,15 @@ def _attempt(job):
 
 def _witnessed(job, roots, secret, channel, watched):
     """Puts the witness in place: no frame, module or list leads to what it is made of."""
-    space = {"__name__": "witness", "__builtins__": dict(vars(builtins))}
+    space: dict[str, Any] = {"__name__": "witness", "__builtins__": dict(vars(builtins))}
     exec(_WITNESS, space)
     space["install"](secret.pop(), channel, os.path.realpath(job["path"]),
                      tuple(r + os.sep for r in roots), _watched_functions(), dict(sys.modules),
                      not watched)
 
 
-def describe(job, roots, secret, channel, watched):
+def describe(job: dict[str, Any], roots: tuple[str, ...], secret: list[bytes], channel: int,
+             watched: bool) -> None:
     """Records the candidate of a job and lets the witness send bytes (JSON) that say what came of it,
     which ends the process. `secret`: a list with what the witness signs by. `watched`: whether
     system calls are."""

@@ -1,5 +1,7 @@
 """The command line of `nkisim evaluate`."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import math
@@ -7,6 +9,10 @@ import os
 import pathlib
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from nkisim_work import Doing
 
 from .api import evaluate
 from .evaluator import Evaluator, Settings, as_candidate, parse_bytes
@@ -15,6 +21,7 @@ from .reference import BadReference
 EPILOG = """examples:
   nkisim evaluate --reference ref.py --candidates kernels/ --target trn2 --jsonl results.jsonl
   nkisim evaluate --reference ref.py --candidates a.py b.py --baseline a.py
+  nkisim evaluate --reference ref.py --candidates kernels/ --shard 3/16 --cache /shared/known --jsonl 3.jsonl
   producer | nkisim evaluate --reference ref.py --candidates - > results.jsonl
 
 With - each line of standard input is a JSON object with "source" or "path" and optionally "id",
@@ -24,21 +31,29 @@ what is flagged. Exit codes: 0 all candidates are ok, 1 some are not, 2 usage, 3
 _LINE_BYTES = 64 << 20
 
 
-def size(text):
+def size(text: str) -> int:
     try:
         return parse_bytes(text)
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
-def setting(text):
+def shard(text: str) -> tuple[int, int]:
+    """"3/16" as (3, 16)."""
+    number, found, shards = text.partition("/")
+    if not found or not number.isdecimal() or not shards.isdecimal() or not 1 <= int(number) <= int(shards):
+        raise argparse.ArgumentTypeError(f"{text!r}; K/N with 1 <= K <= N is required")
+    return int(number), int(shards)
+
+
+def setting(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not found or not name:
         raise argparse.ArgumentTypeError(f"{text!r}; PATH=VALUE is required")
     return name, value
 
 
-def common(parser):
+def common(parser: argparse.ArgumentParser) -> None:
     """Options that `tune` has as well."""
     add = parser.add_argument
     add("--reference", required=True, metavar="REF.py",
@@ -56,18 +71,18 @@ def common(parser):
         help="instead of the reference's own")
     add("--no-values", action="store_true", help="record and time only")
     add("--allow-flags", action="store_true", help="flagged candidates keep their status")
-    add("--cache", metavar="FILE", help="an SQLite file of results that are known already")
+    add("--cache", metavar="FOLDER", help="results that are known already; many processes and machines may share it")
     add("--json", action="store_true", help="JSON on standard output")
 
 
-def settings(args, **more):
+def settings(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """The keyword arguments of Settings."""
     return dict(target=args.target, config=args.config, overrides=dict(args.set), grid=args.grid,
                 timeout=args.timeout, memory=args.memory, values=not args.no_values,
                 seeds=args.seeds, allow_flags=args.allow_flags, **more)
 
 
-def arguments(words):
+def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nkisim evaluate", epilog=EPILOG,
                                      description="Judges candidate kernels: values, time, rules.",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -79,6 +94,9 @@ def arguments(words):
     add("--baseline", metavar="FILE|US", help="a kernel, or a latency in us: speed-ups are over it")
     add("--stop-slower", type=float, metavar="FACTOR",
         help="no values for what takes longer than this many times the baseline")
+    add("--advise", action="store_true", help="say of each right candidate what would make it faster (docs/advise.md)")
+    add("--shard", type=shard, metavar="K/N", help="only every N-th candidate, beginning with the K-th: the N "
+        "shards of the same candidates, on any machines, are all of them, each once")
     add("--jsonl", metavar="FILE", help="append the records here, a line each")
     args = parser.parse_args(words)
     if args.jobs < 1:
@@ -99,7 +117,7 @@ def _finite(text):
     return number if math.isfinite(number) else _refuse(text)  # what cannot be written again
 
 
-def lines(stream):
+def lines(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
     """Candidates from JSON lines; what is none becomes a candidate that says so."""
     number = 0
     while True:
@@ -119,7 +137,7 @@ def lines(stream):
         yield item
 
 
-def files(names):
+def files(names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     """Candidates from files, and from the Python files of folders in their order."""
     for name in names:
         path = pathlib.Path(name)
@@ -129,7 +147,7 @@ def files(names):
             yield as_candidate(name)
 
 
-def baseline(args):
+def baseline(args: argparse.Namespace) -> float | None:
     """The latency in us that speed-ups are over, or None."""
     if args.baseline is None:
         return None
@@ -144,19 +162,21 @@ def baseline(args):
     return record["latency_us"]
 
 
-def shown(record):
+def shown(record: Mapping[str, Any]) -> str:
     """A record as one line for people."""
     latency = record["latency_us"]
     time_text = "" if latency is None else f"{latency:.3f} us"
     faster = "" if record["speedup"] is None else f"{record['speedup']:.2f}x"
+    if "faster_likely" in record:
+        faster += f" ({100 * record['faster_likely']:.0f} %)"
     message = record.get("error", {}).get("message", "").splitlines()[:1]
     if record.get("error", {}).get("kernel_line"):
         message = [f"line {record['error']['kernel_line']}: {''.join(message)}"]
-    return f"{record['status']:<8} {time_text:>14} {faster:>7}  {record['id']}" + (
+    return f"{record['status']:<8} {time_text:>14} {faster:>13}  {record['id']}" + (
         f"  {message[0]}" if message else "")
 
 
-def cut_short(path):
+def cut_short(path: str) -> bool:
     """Whether the last line of a regular file has no end."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return False
@@ -168,35 +188,38 @@ def cut_short(path):
 class _Sink:
     """Where records go: standard output, and a file of lines that is whole whenever this ends."""
 
-    def __init__(self, args, as_json):
+    def __init__(self, args: argparse.Namespace, as_json: bool) -> None:
         self._json = as_json
         self._file = open(args.jsonl, "ab", buffering=0) if args.jsonl else None  # noqa: SIM115
         if self._file and cut_short(args.jsonl):
             self._file.write(b"\n")
-        self.counts = {}
+        self.counts: dict[str, int] = {}
 
-    def add(self, record):
+    def add(self, record: Mapping[str, Any]) -> None:
         self.counts[record["status"]] = self.counts.get(record["status"], 0) + 1
         line = json.dumps(record, allow_nan=False)
         if self._file:
             self._file.write(line.encode() + b"\n")
         print(line if self._json else shown(record), flush=True)
 
-    def close(self):
+    def close(self) -> None:
         if self._file:
             self._file.close()
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     """The exit code."""
     service = args.candidates == ["-"]
     sink, begin = _Sink(args, args.json or service), time.monotonic()
     given = lines(sys.stdin.buffer) if service else files(args.candidates)
     try:
-        more = dict(kernel=args.kernel, baseline=baseline(args), stop_slower=args.stop_slower)
-        for record in evaluate(args.reference, given, args.jobs, args.cache, args.scheduler,
-                               **settings(args, **more)):
-            sink.add(record)
+        with Doing("computing the reference, starting workers") as doing:
+            more = dict(kernel=args.kernel, baseline=baseline(args), stop_slower=args.stop_slower,
+                        advise=args.advise)
+            for record in evaluate(args.reference, given, args.jobs, args.cache, args.scheduler,
+                                   shard=args.shard, **settings(args, **more)):
+                sink.add(record)
+                doing.say(f"{sum(sink.counts.values())} judged")
     finally:
         sink.close()
     total, seconds = sum(sink.counts.values()), time.monotonic() - begin
@@ -206,7 +229,7 @@ def run(args):
     return 0 if set(sink.counts) <= {"ok"} else 1
 
 
-def main(words):
+def main(words: Sequence[str]) -> int:
     args = arguments(words)
     try:
         return run(args)

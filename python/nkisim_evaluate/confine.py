@@ -4,10 +4,14 @@ Each layer says whether this system has it, and none relies on another (docs/sec
 (`apart`), a read-only file system (`read_only`), Landlock (`only_files`), system calls (`filtered`).
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import resource
 import struct
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 from .syscalls import MACHINES, MISSING, REFUSED, WATCHED
 
@@ -21,20 +25,23 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
-def prctl(option, value=1):
+def prctl(option: int, value: int = 1) -> bool:
+    """Whether the system took it."""
     return _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
 
 
-def orphans_come_here():
+def orphans_come_here() -> None:
+    """Children whose parents end become this process's."""
     prctl(_PR_SET_CHILD_SUBREAPER)
 
 
-def die_with_parent(signal):
+def die_with_parent(signal: int) -> None:
+    """This process gets the signal when its parent ends."""
     prctl(_PR_SET_PDEATHSIG, signal)
 
 
 # ---- namespaces and mounts -----------------------------------------------------------------------
-def apart(kinds):
+def apart(kinds: Iterable[str]) -> bool:
     """Leaves the namespaces of these kinds ("network", "ipc", "mounts", "processes": of children);
     whether the system allows it."""
     flags = sum(_NEW[k] for k in kinds)
@@ -59,7 +66,7 @@ def _set_mount(path, flags, setting, clearing):
                          ctypes.c_size_t(len(attributes))) == 0
 
 
-def read_only(folder):
+def read_only(folder: str) -> bool:
     """Makes every file system read-only for this process and its children, but for a folder. In a
     mount namespace of its own; whether it could."""
     where = folder.encode()
@@ -69,7 +76,7 @@ def read_only(folder):
             and _set_mount(folder, 0, 0, _MOUNT_RDONLY))
 
 
-def hide(path):
+def hide(path: str) -> bool:
     """Puts an empty folder in place of one, in a mount namespace of this process's own."""
     return _libc.mount(b"none", path.encode(), b"tmpfs", ctypes.c_ulong(
         _MS_NOSUID | _MS_NODEV | _MS_NOEXEC), b"size=0,mode=0") == 0
@@ -80,7 +87,7 @@ _READ, _READ_FOLDER, _ALL = 1 << 2, 1 << 3, (1 << 13) - 1
 _WRITE, _REMOVE, _MAKE, _REFER, _TRUNCATE, _DEVICE = 1 << 1, 1 << 5, 1 << 8, 1 << 13, 1 << 14, 1 << 15
 
 
-def landlock_version():
+def landlock_version() -> int:
     """0: none."""
     return max(_libc.syscall(_LANDLOCK, None, ctypes.c_size_t(0), 1), 0)
 
@@ -97,7 +104,7 @@ def _allow(rules, path, access):
     os.close(place)
 
 
-def only_files(readable, folder):
+def only_files(readable: Iterable[str], folder: str) -> bool:
     """From here on this process opens nothing but what is below `readable`, to read, and in `folder`,
     and has no way to the network or to processes outside; whether the system has that."""
     version = landlock_version()
@@ -137,27 +144,31 @@ def _argument(index):
 class _Filter:
     """A program of the kernel's packet filter, over the number and arguments of a system call."""
 
-    def __init__(self):
-        self.code = []
+    def __init__(self) -> None:
+        self.code: list[bytes] = []
 
-    def add(self, code, value=0, then=0, otherwise=0):
+    def add(self, code: int, value: int = 0, then: int = 0, otherwise: int = 0) -> None:
         self.code.append(struct.pack("=HBBI", code, then, otherwise, value & 0xFFFFFFFF))
 
-    def give(self, answer):
+    def give(self, answer: int) -> None:
         self.add(_GIVE, answer)
 
-    def on(self, number, rules):
+    def on(self, number: int, rules: Callable[[_Filter], Any]) -> None:
         """`rules`: what is done at system call `number`; the last of them ends it."""
         inner = _Filter()
         rules(inner)
         self.add(_EQUAL, number, 0, len(inner.code))
         self.code += inner.code
 
-    def where(self, index, value, answer):
+    def where(self, index: int, value: int, answer: int) -> None:
         """Gives `answer` if argument `index` is `value`, else goes on with the next."""
         self.add(_LOAD, _argument(index))
         self.add(_EQUAL, value, 0, 1)
         self.give(answer)
+
+
+def _giving(answer: int) -> Callable[[_Filter], None]:
+    return lambda rules: rules.give(answer)
 
 
 def _threads_alone(rules):
@@ -185,7 +196,7 @@ def _rules(machine, channel, alone, ask):
         elif name in numbers:
             answer = (_ERRNO | _ENOSYS if name in MISSING else refused if name in REFUSED else
                       ask if ask is not None else refused if name in _STARTS else _PASS)
-            f.on(numbers[name], lambda g, answer=answer: g.give(answer))
+            f.on(numbers[name], _giving(answer))
     for name, index in (("close", 0), ("dup2", 1), ("dup3", 1)):
         if name in numbers:
             def keep(g, index=index):
@@ -201,7 +212,7 @@ def _rules(machine, channel, alone, ask):
         g.give(_PASS)
     f.on(numbers["prlimit64"], own_limits)
     if not alone:
-        f.on(numbers["kill"], lambda g: g.give(refused))
+        f.on(numbers["kill"], _giving(refused))
 
         def own_threads(g):
             g.where(0, os.getpid(), _PASS)
@@ -221,7 +232,7 @@ def _load(code, flags):
     return _libc.syscall(number, 1, flags, ctypes.byref(given))
 
 
-def filtered(channel, alone):
+def filtered(channel: int, alone: bool) -> int | Literal[False] | None:
     """Refuses system calls that no recording needs, and lets somebody decide on WATCHED ones: the
     descriptor on which these are asked, None where the kernel cannot ask (they are then refused as
     far as recording can do without), False where it filters nothing."""
@@ -235,13 +246,13 @@ def filtered(channel, alone):
     return None if _load(_rules(machine, channel, alone, None), 0) == 0 else False
 
 
-def powerless():
+def powerless() -> None:
     """Gives up every capability."""
     header = struct.pack("=Ii", 0x20080522, 0)
     _libc.syscall(126 if os.uname().machine == "x86_64" else 91, header, bytes(24))
 
 
-def limited(seconds, memory_bytes, file_bytes):
+def limited(seconds: float, memory_bytes: int, file_bytes: int) -> None:
     """Limits on time, address space and the size of files."""
     with open("/proc/self/statm", encoding="ascii") as text:
         used = int(text.read().split()[0]) * resource.getpagesize()

@@ -1,6 +1,9 @@
 """Candidates in, a record each out as soon as it is known, by warm workers of this machine."""
 
+from __future__ import annotations
+
 import contextlib
+import copy
 import hashlib
 import importlib.metadata
 import json
@@ -11,13 +14,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import nkisim
 from nkisim_work import Local, Worker, program
 
 from .cache import Cache, normalised
 from .judge import VERSION, Judge, scratch_of
-from .reference import BadReference, Reference
+from .reference import BadReference, Case, Reference
 from .testimony import Stop
 
 MAX_SOURCE = 16 << 20
@@ -28,9 +33,14 @@ KEYS = ("id", "source", "path", "kernel", "grid", "params")
 class Settings:
     """What all candidates of an evaluation share; fields as the arguments of `evaluate`."""
 
-    def __init__(self, reference, target=None, config=None, overrides=None, timeout=60.0,
-                 memory=4 << 30, values=True, seeds=None, baseline=None, stop_slower=None,
-                 allow_flags=False, switches=None, kernel=None, grid=None):
+    def __init__(self, reference: str | os.PathLike, target: str | None = None,
+                 config: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None,
+                 timeout: float = 60.0, memory: int = 4 << 30, values: bool = True,
+                 seeds: Sequence[int] | None = None, baseline: float | None = None,
+                 stop_slower: float | None = None, allow_flags: bool = False,
+                 switches: Mapping[str, Any] | None = None, kernel: str | None = None,
+                 grid: Any = None, advise: bool = False) -> None:
+        self.advise = bool(advise)
         self.reference_path = os.fspath(reference)
         self.target, self.config, self.overrides = target, config, dict(overrides or {})
         self.timeout, self.memory, self.values = float(timeout), int(memory), bool(values)
@@ -38,7 +48,13 @@ class Settings:
         self.baseline, self.stop_slower, self.allow_flags = baseline, stop_slower, allow_flags
         self.switches, self.kernel, self.grid = dict(switches or {}), kernel, grid
 
-    def load(self):
+    def of(self, reference: str | os.PathLike) -> Settings:
+        """The same settings for another reference, or the same at another place."""
+        other = copy.copy(self)
+        other.reference_path = os.fspath(reference)
+        return other
+
+    def load(self) -> Reference:
         """The Reference."""
         reference = Reference(self.reference_path)
         if self.seeds:
@@ -47,25 +63,25 @@ class Settings:
         reference.grid = self.grid if self.grid is not None else reference.grid
         return reference
 
-    def identity(self, reference):
+    def identity(self, reference: Reference) -> str:
         """What results depend on besides the candidate, hashed."""
         parts = [VERSION, software(), reference.digest, reference.seeds, reference.kernel,
                  reference.grid, self.target or reference.target, config_hash(self.config),
                  self.overrides, self.values, self.stop_slower and (self.stop_slower, self.baseline),
-                 self.allow_flags, self.switches, self.timeout, self.memory,
+                 self.allow_flags, self.advise, self.switches, self.timeout, self.memory,
                  sorted((k, v) for k, v in os.environ.items() if k.startswith(("NKISIM_", "NKI_",
                                                                                "NEURON_")))]
         return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()
 
 
-def config_hash(config):
+def config_hash(config: str | os.PathLike | None) -> str:
     """Identifies a machine description: the content of a file; a built-in one by its name."""
     if config and os.path.isfile(config):
         return hashlib.sha256(pathlib.Path(config).read_bytes()).hexdigest()[:16]
     return str(config or "default")
 
 
-def version():
+def version() -> str:
     """nkisim's version."""
     try:
         return importlib.metadata.version("nkisim")
@@ -74,7 +90,7 @@ def version():
         return said.stdout.split()[-1]
 
 
-def software():
+def software() -> str:
     """Identifies the simulator's files: the program and every Python file of ours."""
     digest = hashlib.sha256(pathlib.Path(program()).read_bytes())
     root = pathlib.Path(__file__).resolve().parent.parent
@@ -84,7 +100,7 @@ def software():
     return digest.hexdigest()[:16]
 
 
-def parse_bytes(text):
+def parse_bytes(text: Any) -> int:
     """4G, 512M, ... as a number of bytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", str(text).strip(), re.IGNORECASE)
     if match is None:
@@ -92,7 +108,7 @@ def parse_bytes(text):
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
-def source_text(path):
+def source_text(path: str | os.PathLike) -> str:
     """A candidate's text. A line of a pipe may name anything: devices and pipes are not read."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"{path}: a regular file is required")
@@ -112,18 +128,19 @@ _PASSED = frozenset(("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH"))
 _PASSED_PREFIXES = ("LC_", "NKISIM_", "NKI_", "NEURON_")
 
 
-_said = []  # what a system lacks is said once
+_said: list[bool] = []  # what a system lacks is said once
 
 
 class Zygote:
     """The process that forks candidates, started again if something ends it. `folder`: the only one
     that they may write to."""
 
-    def __init__(self, folder):
-        self._process, self._folder = None, os.path.realpath(folder)
-        self.missing = []
+    def __init__(self, folder: str) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._folder = os.path.realpath(folder)
+        self.missing: list[str] = []
 
-    def _start(self):
+    def _start(self) -> subprocess.Popen[str]:
         # The packages this process has imported, ahead of whatever sys.path has come to name since.
         roots = dict.fromkeys(str(pathlib.Path(file).absolute().parent.parent)
                               for file in (nkisim.__file__, __file__))
@@ -132,26 +149,31 @@ class Zygote:
         # Threads of a BLAS do not survive a fork.
         env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
         start = _START.format(path=path, folder=self._folder)
-        self._process = subprocess.Popen([sys.executable, "-I", "-c", start], env=env, text=True,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         start_new_session=True, cwd=self._folder)
-        self.missing = json.loads(self._process.stdout.readline() or "{}").get("missing", [])
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-I", "-c", start], env=env, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, start_new_session=True, cwd=self._folder)
+        assert process.stdout is not None  # a pipe
+        self.missing = json.loads(process.stdout.readline() or "{}").get("missing", [])
         if self.missing and not _said:
             _said.append(True)
             print("nkisim: this system keeps candidates from less than others do: it lacks "
                   f"{', '.join(self.missing)} (docs/security.md)", file=sys.stderr)
+        return process
 
-    def __call__(self, job, seconds, memory_bytes):
+    def __call__(self, job: dict[str, Any], seconds: float, memory_bytes: int) -> dict[str, Any]:
+        """How the recording of a job in a process of its own ended (zygote.py)."""
         asked = json.dumps({"job": job, "seconds": seconds, "memory_bytes": memory_bytes})
         for _ in range(2):
-            if self._process is None or self._process.poll() is not None:
-                self._start()
-            watch = threading.Timer(seconds + 10, self._process.kill)
+            process = self._process
+            if process is None or process.poll() is not None:
+                process = self._start()
+            assert process.stdin is not None and process.stdout is not None  # pipes
+            watch = threading.Timer(seconds + 10, process.kill)
             watch.start()
             try:
-                self._process.stdin.write(asked + "\n")
-                self._process.stdin.flush()
-                answer = self._process.stdout.readline()
+                process.stdin.write(asked + "\n")
+                process.stdin.flush()
+                answer = process.stdout.readline()
             except (BrokenPipeError, ValueError):
                 answer = ""
             finally:
@@ -161,58 +183,65 @@ class Zygote:
             self.close()
         return {"kind": "crashed", "message": "ended the process that watches it"}
 
-    def close(self):
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            with contextlib.suppress(BrokenPipeError):  # of what it did not read any more
-                self._process.stdin.close()
-            self._process.stdout.close()
-            self._process = None
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for end in (process.stdin, process.stdout):
+                assert end is not None  # a pipe
+                with contextlib.suppress(BrokenPipeError):  # of what it did not read any more
+                    end.close()
 
 
 class _Shared:
     """A Reference that several threads use: each seed is computed once."""
 
-    def __init__(self, reference):
+    def __init__(self, reference: Reference) -> None:
         self._reference, self._lock = reference, threading.Lock()
 
-    def case(self, seed):
+    def case(self, seed: int) -> Case:
         with self._lock:
             return self._reference.case(seed)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._reference, name)
 
 
 class Bench:
     """Evaluates one candidate at a time, warm: a judge, a zygote, a folder."""
 
-    def __init__(self, settings, reference, identity, cache=None):
-        self.settings, self._identity, self._cache = settings, identity, cache
+    def __init__(self, settings: Settings, reference: Reference, identity: str | None,
+                 cache: Cache | None = None) -> None:
+        self._cache = cache
         self._folder = tempfile.TemporaryDirectory(prefix="nkisim-evaluate-")
         self._zygote = Zygote(scratch_of(self._folder.name))
         self._source = os.path.join(self._folder.name, "source")  # of which a candidate sees all
         os.mkdir(self._source)
-        s = settings
-        self._worker = Worker(s.memory, folder=self._folder.name)
+        self._worker = Worker(settings.memory, folder=self._folder.name)
+        self.turn_to(settings, reference, identity)
+
+    def turn_to(self, settings: Settings, reference: Reference, identity: str | None = None) -> None:
+        """Judges by another reference from here on, in the same warm processes; the memory that these may take
+        stays that of the first settings."""
+        self.settings, self._identity, s = settings, identity, settings
         self._judge = Judge(reference, self._zygote, self._worker, self._folder.name, s.target,
                             s.config, s.overrides, s.timeout, s.memory, s.values, s.baseline,
-                            s.stop_slower, s.allow_flags, s.switches)
+                            s.stop_slower, s.allow_flags, s.switches, s.advise)
 
-    def evaluate(self, candidate):
+    def evaluate(self, candidate: Mapping[str, Any]) -> dict[str, Any]:
         """The finished record of a candidate: a dict with KEYS."""
         record = {"id": candidate.get("id")}
         try:
             job, text = self._job(candidate)
-            key = self._cache and self._key({**job, "digest": normalised(text)})
-            known = key and self._cache.get(key, text)
+            cache, key = self._cache, self._key({**job, "digest": normalised(text)}) if self._cache else ""
+            known = cache.get(key, text) if cache else None
             if known:
                 return self._finished({**known, "id": candidate.get("id"), "cached": True})
             record = self._judge.evaluate(job)
             beside = record.pop("beside", False)
-            if key and not beside:
-                self._cache.put(key, text, record)
+            if cache and not beside:
+                cache.put(key, text, record)
         except Stop as stop:
             record.update(status=stop.status, error=stop.error)
         except BadReference as problem:
@@ -252,16 +281,17 @@ class Bench:
                 "config_hash": config_hash(self.settings.config), "cached": False,
                 "speedup": None, "latency_us": None, "flags": {}, "seeds": {}, **record}
 
-    def close(self):
+    def close(self) -> None:
         self._worker.close()
         self._zygote.close()
         self._folder.cleanup()
 
 
-_version = []
+_version: list[str] = []
 
 
-def version_of():
+def version_of() -> str:
+    """The same, looked up once."""
     if not _version:
         _version.append(version())
     return _version[0]
@@ -270,48 +300,58 @@ def version_of():
 class Evaluator:
     """Warm workers on this machine. Use as a context; `records` may be called again and again."""
 
-    def __init__(self, settings, jobs=None, cache=None):
+    def __init__(self, settings: Settings, jobs: int | None = None,
+                 cache: str | os.PathLike | None = None) -> None:
         self.settings = settings
         self.jobs = jobs or os.cpu_count() or 1
         reference = settings.load()
         reference.case(reference.seeds[0])  # a reference that fails is said before any candidate
-        self._reference = _Shared(reference)
+        self._reference: Any = _Shared(reference)  # in the place of a Reference
         self._cache = Cache(cache) if cache else None
-        self._identity = cache and settings.identity(reference)  # it reads all of our files
-        self._benches = []
+        self._identity = settings.identity(reference) if cache else None  # it reads all of our files
+        self._benches: list[Bench] = []
 
     def _bench(self):
         return Bench(self.settings, self._reference, self._identity, self._cache)
 
-    def evaluate(self, candidate):
+    def turn_to(self, reference: str | os.PathLike) -> None:
+        """Judges by another reference file from here on, with the same settings and warm processes. Raises
+        BadReference."""
+        self.settings = self.settings.of(reference)
+        loaded = self.settings.load()
+        loaded.case(loaded.seeds[0])
+        self._reference = _Shared(loaded)
+        self._identity = self.settings.identity(loaded) if self._cache else None
+        for bench in self._benches:
+            bench.turn_to(self.settings, self._reference, self._identity)
+
+    def evaluate(self, candidate: Mapping[str, Any]) -> dict[str, Any]:
         """One candidate's record, in this thread."""
         if not self._benches:
             self._benches.append(self._bench())
         return self._benches[0].evaluate(candidate)
 
-    def records(self, candidates):
+    def records(self, candidates: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Records in the order in which they are finished. Takes no more candidates from the
         iterable than it has workers for, and one more each."""
         while len(self._benches) < self.jobs:
             self._benches.append(self._bench())
         return Local(b.evaluate for b in self._benches).results((c,) for c in candidates)
 
-    def close(self):
+    def close(self) -> None:
         for bench in self._benches:
             bench.close()
         self._benches = []
-        if self._cache:
-            self._cache.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Evaluator:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def as_candidate(item):
+def as_candidate(item: Mapping[str, Any] | str | os.PathLike) -> Mapping[str, Any]:
     """A path as a candidate; a dict as it is."""
-    if isinstance(item, dict):
+    if isinstance(item, Mapping):
         return item
     return {"id": os.fspath(item), "path": os.fspath(item)}

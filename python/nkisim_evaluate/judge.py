@@ -5,20 +5,27 @@ worker` reads, checks and compiles it once and simulates it for each seed; its o
 where the worker left them.
 """
 
+from __future__ import annotations
+
+import contextlib
 import io
 import json
 import math
 import os
 import shutil
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from nkisim.record.targets import default_target
-from nkisim.run.hostarrays import bits
+from nkisim.run.hostarrays import bits, save_archive
 from nkisim.values.storage import row_major
-from nkisim_work import Ended, machine
+from nkisim_profile.versions import likely_faster, spread_of
+from nkisim_work import Ended, Worker, machine
 
+from .reference import Case, Reference
 from .testimony import Outputs, Stop, error_of, forged, read_constants, taken, text_of
 
 VERSION = 1
@@ -28,31 +35,33 @@ _CONSTANT_BYTES = 64 << 10
 #: An output may be a view of what was expected times this.
 _OUTPUT_FACTOR = 4
 _PROGRAM_BYTES = 1 << 30
+#: Findings in a record, and the size of the largest program that is advised on.
+_ADVICE, _ADVISED_BYTES = 5, 4 << 20
 _SAMPLE = 1024  # bytes that tell nearly all arrays apart
 
 
-def spec(value):
+def spec(value: Any) -> dict[str, Any]:
     """An argument as it is told to the process that records."""
     if isinstance(value, np.ndarray):
         return {"shape": list(value.shape), "dtype": value.dtype.name}
     return {"value": value.item() if isinstance(value, np.generic) else value}
 
 
-def recording_job(reference, case, job, folder):
+def recording_job(reference: Reference, case: Case, job: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """What the process that records is told of a candidate's job; it writes to the folder."""
-    job = {**job, "folder": folder, "reference": reference.path, "args": [spec(a) for a in case.args],
-           "kwargs": {k: spec(v) for k, v in case.kwargs.items()}}
-    job.setdefault("kernel", reference.kernel)
-    job.setdefault("grid", reference.grid)
-    return job
+    return {"kernel": reference.kernel, "grid": reference.grid, **job, "folder": folder,
+            "reference": reference.path, "args": [spec(a) for a in case.args],
+            "kwargs": {k: spec(v) for k, v in case.kwargs.items()}}
 
 
-def write_data(path, case, constants=None):
+def write_data(path: str, case: Case, constants: Mapping[str, np.ndarray] | None = None) -> None:
     """Writes the archive that a recorded program takes its inputs and constants from."""
-    np.savez(path, **(constants or {}), **{f"arg{n}": bits(a) for n, a in enumerate(case.arrays)})
+    save_archive(path, {**(constants or {}), **{f"arg{n}": bits(a) for n, a in enumerate(case.arrays)}})
 
 
-def machine_options(target=None, config=None, overrides=None, switches=None):
+def machine_options(target: str | None = None, config: str | os.PathLike | None = None,
+                    overrides: Mapping[str, Any] | None = None,
+                    switches: Mapping[str, Any] | None = None) -> list[str]:
     """The machine and the compiler's switches as options of `nkisim run`."""
     words = [w for name, value in (("--target", target), ("--config", config)) if value
              for w in (name, str(value))]
@@ -61,14 +70,14 @@ def machine_options(target=None, config=None, overrides=None, switches=None):
                     for w in (f"--{k.replace('_', '-')}", str(v))]
 
 
-def write_array(path, array):
+def write_array(path: str, array: np.ndarray) -> None:
     """Writes an .npy file, in place if there is one: no link is followed, and its pages are kept."""
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         size = os.write(file, head.getvalue())
-        rest = memoryview(array.reshape(-1).view(np.uint8))
+        rest = array.reshape(-1).view(np.uint8).data
         while rest:
             done = os.write(file, rest)
             size, rest = size + done, rest[done:]
@@ -88,14 +97,15 @@ def _same(a, b):
 class Run:
     """Simulates programs on the machine of an evaluation."""
 
-    def __init__(self, worker, seconds, **settings):
+    def __init__(self, worker: Worker | None, seconds: float, **settings: Any) -> None:
         self._worker, self.seconds = worker, seconds
-        self._machine = machine(**settings)
+        self.machine = machine(**settings)
 
-    def __call__(self, trace, deadline, **wishes):
+    def __call__(self, trace: str, deadline: float, **wishes: Any) -> dict[str, Any]:
         """The outcome of a job on a program as a kernel was recorded, or Stop."""
+        assert self._worker is not None  # a judge without one records only (keeping.py)
         try:
-            said = self._worker.run({"trace": trace, "recorded": _DATA, **self._machine, **wishes},
+            said = self._worker.run({"trace": trace, "recorded": _DATA, **self.machine, **wishes},
                                     max(deadline - time.monotonic(), 0.01))
         except Ended as ended:
             message = f"took more than {self.seconds:g} s" if ended.kind == "timeout" else str(ended)
@@ -111,7 +121,7 @@ def _text(fraction):
     return f"{100 * fraction:.0f} %"
 
 
-def verdict(said):
+def verdict(said: Mapping[str, Any]) -> list[str]:
     """Three lines for people: what bounds the kernel, what its engines and DMA do, what it moves."""
     run, busiest = said["totals"], said["busiest"]
     active = {e: run[f"{e}_engine_active_time_percent"]
@@ -129,15 +139,17 @@ def verdict(said):
 class Evaluation:
     """One candidate on its way through the stages; `record` is what is known of it."""
 
-    def __init__(self, judge, job, folder):
+    def __init__(self, judge: Judge, job: Mapping[str, Any], folder: str) -> None:
         self.judge, self.job, self.folder = judge, job, folder
         self.reference = judge.reference
         self.deadline = time.monotonic() + judge.seconds
-        self.first = self.wrong = None  # (seed, case, outputs) of the first; why they are wrong
-        self.record = {"id": job.get("id"), "status": "error", "latency_us": None, "speedup": None,
+        self.first: tuple[int, Case, list[np.ndarray]] | None = None  # seed, case and outputs
+        self.wrong: Stop | None = None  # why those are wrong
+        self.record: dict[str, Any] = {"id": job.get("id"), "status": "error", "latency_us": None, "speedup": None,
                        "seeds": {}, "flags": {}, "stage_seconds": {}}
 
-    def run(self):
+    def run(self) -> dict[str, Any]:
+        """All stages; the record."""
         try:
             self._stage("record", self.record_program)
             self._stage("time", self._timed)
@@ -151,7 +163,23 @@ class Evaluation:
             self.record["status"] = "illegal"
             self.record["error"] = {"code": "flagged", "kind": "flagged", "message":
                                     "; ".join(f"{k}: {v}" for k, v in flags.items())}
+        if self.judge.advise and self.record["status"] == "ok":
+            self._stage("advice", self._advised)
         return self.record
+
+    def _advised(self):
+        """What would make it faster; nothing where that cannot be said in what is left of the time."""
+        from nkisim_advise import BadProgram, advise  # a worker elsewhere may lack it: only where it is asked for
+
+        seed = self.reference.seeds[0]
+        case = self.reference.case(seed)
+        fields = {**self.judge.simulate.machine, "arrays": self.judge.inputs(seed, case)}
+        if os.path.getsize(self.trace) > _ADVISED_BYTES:
+            return
+        with contextlib.suppress(BadProgram, OSError):
+            found = advise(self.trace, fields, top=_ADVICE, memory_bytes=self.judge.memory_bytes,
+                           seconds=max(self.deadline - time.monotonic(), 0.01)).as_json()
+            self.record["advice"] = {k: found[k] for k in ("findings", "combined", "bounds", "variants")}
 
     def _stage(self, name, function):
         begin = time.monotonic()
@@ -161,7 +189,8 @@ class Evaluation:
             self.record["stage_seconds"][name] = round(time.monotonic() - begin, 4)
 
     # ---- record --------------------------------------------------------------------------------
-    def record_program(self):
+    def record_program(self) -> None:
+        """Leaves the program in the folder. Raises Stop."""
         self.case = self.reference.case(self.reference.seeds[0])
         job = recording_job(self.reference, self.case, self.job, self.judge.scratch)
         said = self.judge.recorder(job, self.deadline - time.monotonic(), self.judge.memory_bytes)
@@ -192,7 +221,7 @@ class Evaluation:
         with open(self.trace, "wb") as file:
             file.write(program)
         if self.constants:
-            np.savez(os.path.join(self.folder, _DATA), **self.constants)
+            save_archive(os.path.join(self.folder, _DATA), self.constants)
 
     def _believed(self, facts):
         """What the simulator found the program to be."""
@@ -225,17 +254,18 @@ class Evaluation:
     def _timed(self):
         """Time, and the values on the first seed, in one run unless time alone is asked for."""
         seed = self.reference.seeds[0]
-        fast = self.judge.baseline and self.judge.stop_slower
-        if not self.judge.values or fast:
+        judge = self.judge
+        limit = judge.stop_slower * judge.baseline if judge.stop_slower and judge.baseline else None
+        if not judge.values or limit is not None:
             try:
                 self._note(self._first(None, want="time"))
             except Stop as stop:
                 if stop.error.get("rule") != "timing_only_values":
                     raise
                 self._note(self._first(seed))
-            if not self.judge.values:
+            if not judge.values:
                 return
-            if self.record["latency_us"] > self.judge.stop_slower * self.judge.baseline:
+            if limit is not None and self.record["latency_us"] > limit:
                 raise Stop("ok", code="slow", message="not compared: slower than the limit")
         said = self._first(seed, output_arrays=self.judge.file("first"))
         self._note(said)
@@ -268,6 +298,10 @@ class Evaluation:
         self.record["verdict"] = verdict(said)
         if said.get("confidence"):  # without the list of all rates
             self.record["confidence"] = {k: v for k, v in said["confidence"].items() if k != "rates"}
+            spread = spread_of(said["confidence"])
+            if spread and self.judge.baseline:
+                self.record["faster_likely"] = likely_faster(
+                    self.record["latency_us"], self.judge.baseline, spread)
         for peak in said.get("peaks", ()):
             name = f"{peak['space'].lower()}_partition_bytes"
             self.record[name] = max(self.record.get(name, 0), peak["partition_bytes"])
@@ -330,11 +364,17 @@ class Judge:
     recorder: called as recorder(job, seconds, memory_bytes), gives how recording in a process of
     its own ended. seconds, memory_bytes: limits of each candidate. baseline: latency in us that
     speed-ups are over. stop_slower: candidates slower than this times the baseline get no values.
+    advise: records of what is ok have what would make it faster.
     """
 
-    def __init__(self, reference, recorder, worker, folder, target=None, config=None,
-                 overrides=None, seconds=60.0, memory_bytes=4 << 30, values=True, baseline=None,
-                 stop_slower=None, allow_flags=False, switches=None):
+    def __init__(self, reference: Reference, recorder: Callable[[dict[str, Any], float, int], dict[str, Any]],
+                 worker: Worker | None, folder: str, target: str | None = None,
+                 config: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None,
+                 seconds: float = 60.0, memory_bytes: int = 4 << 30, values: bool = True,
+                 baseline: float | None = None, stop_slower: float | None = None,
+                 allow_flags: bool = False, switches: Mapping[str, Any] | None = None,
+                 advise: bool = False) -> None:
+        self.advise = advise
         self.reference, self.recorder, self.folder = reference, recorder, folder
         self.scratch = scratch_of(folder)
         self.seconds, self.memory_bytes, self.values = seconds, memory_bytes, values
@@ -343,14 +383,14 @@ class Judge:
         target = target or reference.target or (None if config else default_target())
         self.simulate = Run(worker, seconds, target=target, config=config, overrides=overrides,
                             switches=switches)
-        self._written = {}  # seed: files of its inputs
+        self._written: dict[int, dict[str, str]] = {}  # seed: files of its inputs
         self._count = 0
 
-    def file(self, name):
+    def file(self, name: str) -> str:
         """The path of a file of this judge's."""
         return os.path.join(self.folder, name)
 
-    def inputs(self, seed, case):
+    def inputs(self, seed: int, case: Case) -> dict[str, str]:
         """Files of the inputs of a seed by their keys, arg0, arg1, ...; those of a held-out seed are
         one candidate's."""
         if seed not in self._written:
@@ -362,7 +402,7 @@ class Judge:
             self._written[seed] = files
         return self._written[seed]
 
-    def record(self, job, folder):
+    def record(self, job: Mapping[str, Any], folder: str) -> str:
         """Leaves the program of a candidate and the inputs of the first seed in a folder: the path of
         the program, or Stop."""
         evaluation = Evaluation(self, job, folder)
@@ -370,7 +410,7 @@ class Judge:
         write_data(os.path.join(folder, _DATA), evaluation.case, evaluation.constants)
         return evaluation.trace
 
-    def evaluate(self, job):
+    def evaluate(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """The record of one candidate: {id, path, digest, and optionally kernel, grid, params}."""
         # Under a name of its own each time: the worker knows a program by its file.
         self._count += 1
@@ -384,14 +424,14 @@ class Judge:
             emptied(self.scratch)
 
 
-def scratch_of(folder):
+def scratch_of(folder: str) -> str:
     """The only folder that candidates write to, within a judge's own."""
     path = os.path.join(folder, "scratch")
     os.makedirs(path, exist_ok=True)
     return path
 
 
-def emptied(folder):
+def emptied(folder: str) -> None:
     """Removes what is in a folder, which stays itself: a mount may be on it."""
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):

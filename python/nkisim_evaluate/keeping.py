@@ -1,22 +1,27 @@
 """Keeps a candidate's program with the inputs of its first seed, for `nkisim run` and its reports."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
-from .evaluator import Zygote
+from .evaluator import Settings, Zygote
 from .judge import Judge, machine_options, scratch_of
-from .reference import BadReference
+from .reference import BadReference, Reference
 from .testimony import Stop
 
 
-def options(settings, reference):
+def options(settings: Settings, reference: Reference) -> list[str]:
     """The machine of Settings, as options of `nkisim run`."""
     return machine_options(settings.target or reference.target, settings.config, settings.overrides,
                            settings.switches)
 
 
-def save(reference, candidate, folder, settings):
+def save(reference: Reference, candidate: Mapping[str, Any], folder: str | os.PathLike,
+         settings: Settings) -> pathlib.Path:
     """Writes FOLDER/program.nisa and its data; the path of the program. Raises BadReference."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

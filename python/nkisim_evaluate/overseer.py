@@ -5,12 +5,15 @@ System calls cannot be hidden by whatever the candidate does to its own memory; 
 (witness.py) can be hidden by that alone.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import fcntl
 import os
 import struct
 import sys
+from collections.abc import Iterable
 
 from .syscalls import MACHINES
 
@@ -32,14 +35,15 @@ _USUAL_BELOW = ("/usr/share/zoneinfo/", "/usr/share/locale/", "/usr/lib/locale/"
                 "/sys/devices/system/cpu/", "/sys/devices/system/node/")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 #: Position of (folder's descriptor, path) among the arguments: of what opens, of what changes.
-_OPENS = {"open": (None, 0), "openat": (0, 1), "creat": (None, 0)}
-_CHANGES = {"unlink": [(None, 0)], "unlinkat": [(0, 1)], "rename": [(None, 0), (None, 1)],
+_OPENS: dict[str, tuple[int | None, int]] = {"open": (None, 0), "openat": (0, 1), "creat": (None, 0)}
+_CHANGES: dict[str, list[tuple[int | None, int]]] = {
+            "unlink": [(None, 0)], "unlinkat": [(0, 1)], "rename": [(None, 0), (None, 1)],
             "renameat": [(0, 1), (2, 3)], "renameat2": [(0, 1), (2, 3)]}
 _STARTS = {"fork", "vfork", "execve", "execveat"}
 _TALKS = {"socket", "socketpair"}
 
 
-def library_folders():
+def library_folders() -> tuple[str, ...]:
     """Folders from which this interpreter imports and loads."""
     folders = {os.path.dirname(os.__file__), sys.prefix, sys.base_prefix, sys.exec_prefix,
                *(p for p in sys.path if p), *_mapped(), *_LIBRARIES}
@@ -60,8 +64,9 @@ class Overseer:
     """Decides on a candidate's system calls and keeps its flags. `own`: the candidate's file;
     `reference`: what it must not read, or None; `scratch`: the folder that it may write to."""
 
-    def __init__(self, own, reference, scratch, roots):
-        self.flags, self.beside = {}, False
+    def __init__(self, own: str, reference: str | None, scratch: str, roots: Iterable[str]) -> None:
+        self.flags: dict[str, str] = {}
+        self.beside = False
         self._own, self._scratch = os.path.realpath(own), os.path.realpath(scratch)
         self._folder = os.path.dirname(self._own)
         self._reference = reference and os.path.realpath(reference)
@@ -69,12 +74,13 @@ class Overseer:
         machine = MACHINES.get(os.uname().machine)
         self._names = {number: name for name, number in machine[1].items()} if machine else {}
 
-    def add(self, kind, what):
+    def add(self, kind: str, what: object) -> None:
+        """Raises a flag; the first of a kind counts."""
         text = str(what)[:200].encode("utf-8", "replace").decode()
         self.flags.setdefault(kind, text)
 
     # ---- what the system tells -------------------------------------------------------------------
-    def decide(self, listener):
+    def decide(self, listener: int) -> None:
         """Answers one waiting system call."""
         notice = bytearray(_NOTICE.size)
         try:
@@ -152,7 +158,7 @@ class Overseer:
         return os.readlink(link)
 
     # ---- what the witness tells ------------------------------------------------------------------
-    def heard(self, kind, text):
+    def heard(self, kind: str, text: str) -> None:
         """A line of the witness: a flag, or where nobody else sees it a file and what is done to it."""
         if kind in ("open", "write", "list", "change"):
             where = os.path.realpath(os.path.join(self._scratch, text))
@@ -167,7 +173,7 @@ class Overseer:
             self.add(kind if kind in KINDS else "introspection", text)
 
     # ---- what either tells -----------------------------------------------------------------------
-    def opened(self, where, writes, folder=False):
+    def opened(self, where: str, writes: bool, folder: bool = False) -> int:
         """Notes that a file is to be opened: 0, or the error that this should be."""
         if self._is_reference(where):
             self.add("reference", f"opened {where}")
@@ -190,7 +196,8 @@ class Overseer:
         self.add("files", f"opened {where}")
         return errno.EACCES
 
-    def listed(self, where):
+    def listed(self, where: str) -> int:
+        """The same of a folder that is to be listed."""
         if (where + os.sep).startswith(self._roots) or where == self._folder:
             return 0
         self.add("files", f"os.listdir {where}")
@@ -198,7 +205,8 @@ class Overseer:
             self.add("reference", f"os.listdir {where}")  # as an import of it begins
         return errno.EACCES
 
-    def changed(self, event, path):
+    def changed(self, event: str, path: str) -> int:
+        """The same of what is to be changed by other means."""
         self.add("reference" if self._is_reference(path) else "files", f"{event} {path!r}")
         return errno.EROFS
 

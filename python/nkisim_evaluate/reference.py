@@ -11,12 +11,17 @@ transform_nki_outputs(), with NumPy's global seed set before get_inputs() and a 
 below 2e-5. The file is trusted: it runs in the judging process, which no candidate's code enters.
 """
 
+from __future__ import annotations
+
 import collections
 import hashlib
 import importlib.util
 import os
 import secrets
 import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -34,24 +39,25 @@ class BadReference(Exception):
 class Case:
     """One seed: `args` (list) or `kwargs` (dict) of the kernel, and `expected`, a list of arrays."""
 
-    def __init__(self, args, kwargs, expected, finish):
+    def __init__(self, args: list[Any], kwargs: dict[str, Any], expected: list[np.ndarray],
+                 finish: Callable[[Any], Any] | None) -> None:
         self.args, self.kwargs, self.expected, self.finish = args, kwargs, expected, finish
 
     @property
-    def arrays(self):
+    def arrays(self) -> list[np.ndarray]:
         """The arrays among the arguments, in the order in which a kernel is given them."""
         return [a for a in (*self.args, *self.kwargs.values()) if isinstance(a, np.ndarray)]
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         return sum(a.nbytes for a in (*self.arrays, *self.expected))
 
 
-def load(path):
+def load(path: str) -> ModuleType:
     """The module in a file, under a name of its own. No bytecode of it is kept: that would be a second
     file from which a candidate could read it."""
     spec = importlib.util.spec_from_file_location("nkisim_reference", path)
-    if spec is None or not os.path.isfile(path):
+    if spec is None or spec.loader is None or not os.path.isfile(path):
         raise BadReference(f"{path}: there is no such Python file")
     module = importlib.util.module_from_spec(spec)
     keeps_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -64,7 +70,7 @@ def load(path):
     return module
 
 
-def listed(value):
+def listed(value: Any) -> list[np.ndarray]:
     """A result as a list of arrays."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -81,7 +87,7 @@ class Reference:
     kernel may write.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike) -> None:
         self.path = os.path.realpath(path)
         self.module = load(self.path)
         with open(self.path, "rb") as source:
@@ -91,15 +97,17 @@ class Reference:
                                        and hasattr(self.module, "reference")):
             raise BadReference(f"{path}: no reference; inputs(seed) and reference(*inputs) are "
                                "required, or get_inputs() and forward()")
-        name = lambda n, default: getattr(self.module, n, default)  # noqa: E731
+        def name(n: str, default: Any) -> Any:
+            return getattr(self.module, n, default)
+
         self.seeds = tuple(int(s) for s in name("SEEDS", SEEDS))
         self.rel_l2 = name("REL_L2", 2e-5 if self._accelopt else None)
         self.rtol, self.atol = float(name("RTOL", 1e-2)), float(name("ATOL", 1e-3))
         self.kernel, self.grid = name("KERNEL", None), name("GRID", None)
         self.target, self.mutable = name("TARGET", None), tuple(name("MUTABLE", ()))
-        self._cases = collections.OrderedDict()
+        self._cases: collections.OrderedDict[int, Case] = collections.OrderedDict()
 
-    def case(self, seed):
+    def case(self, seed: int) -> Case:
         """The Case of a seed; raises BadReference if the reference's own code fails."""
         if seed in self._cases:
             self._cases.move_to_end(seed)
@@ -136,12 +144,12 @@ class Reference:
         return Case(list(args), {}, listed(wanted),
                     finish and (lambda found: finish(found, wanted)))
 
-    def held_out(self):
+    def held_out(self) -> int:
         """A seed that nobody can have aimed at: drawn when it is asked for."""
         seed = secrets.randbits(32)
         return seed if seed not in self.seeds else seed + 1
 
-    def errors(self, case, found):
+    def errors(self, case: Case, found: Sequence[np.ndarray]) -> dict[str, Any]:
         """How far `found` (arrays in the order of the outputs) is off, and whether it is right.
 
         A dict: equal, and where it can be said max_abs, rel_l2, mismatches, message.
@@ -155,7 +163,7 @@ class Reference:
         if len(found) != len(case.expected):
             return {"equal": False, "message": f"{len(found)} outputs; {len(case.expected)} are "
                                                "required"}
-        worst = {"equal": True, "max_abs": 0.0, "rel_l2": 0.0, "mismatches": 0}
+        worst: dict[str, Any] = {"equal": True, "max_abs": 0.0, "rel_l2": 0.0, "mismatches": 0}
         for number, (have, want) in enumerate(zip(found, case.expected)):
             if have.shape != want.shape:
                 return {"equal": False, "message": f"output {number} is {list(have.shape)}; "

@@ -4,6 +4,8 @@ but the libraries and one folder, and an end that takes its children along.
 Linux only. The caller should be small and have one thread: children are forked from it.
 """
 
+from __future__ import annotations
+
 import array
 import os
 import re
@@ -14,8 +16,13 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from . import confine
+
+if TYPE_CHECKING:
+    from .overseer import Overseer
 
 _CHANNEL, _CONTROL = 3, 4  # descriptors of a child
 _RESULT_BYTES, _PRINTED_BYTES, _FILE_BYTES = 16 << 20, 16 << 10, 1 << 30
@@ -27,12 +34,13 @@ class Ended:
     """How a child ended: `kind` is result, timeout, memory or crashed; `result` its bytes, `printed`
     the first part of what it printed and how much it was, `message` for people."""
 
-    def __init__(self, kind, result=b"", printed="", printed_bytes=0, message=""):
+    def __init__(self, kind: str, result: bytes = b"", printed: str = "", printed_bytes: int = 0,
+                 message: str = "") -> None:
         self.kind, self.result, self.message = kind, result, message
         self.printed, self.printed_bytes = printed, printed_bytes
 
 
-def isolate(scratch):
+def isolate(scratch: str) -> list[str]:
     """Called once in the forking process: its children get no network and no sight of processes that
     are not theirs, write nowhere but in a folder, and come to it when they are orphans; where the
     system allows that. The names of what it does not, as a list (docs/security.md)."""
@@ -49,8 +57,9 @@ def isolate(scratch):
     return missing
 
 
-def _enter(seconds, memory_bytes, readable, scratch, alone):
+def _enter(limits, alone):
     """In the child: everything that it is to have no way to. Whether its system calls are watched."""
+    seconds, memory_bytes, readable, scratch = limits
     confine.limited(seconds, memory_bytes, _FILE_BYTES)
     if alone and confine.apart(("mounts",)):
         confine.hide("/proc")
@@ -60,11 +69,11 @@ def _enter(seconds, memory_bytes, readable, scratch, alone):
     confine.only_files(readable, scratch)
     control = socket.socket(fileno=_CONTROL)
     listener = confine.filtered(_CHANNEL, alone)
-    watched = type(listener) is int
-    control.sendmsg([b"w" if watched else b"n"],
-                    [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))]
-                    if watched else [])
-    if watched:
+    watched = listener is not None and listener is not False
+    if listener is None or listener is False:
+        control.sendmsg([b"n"])
+    else:
+        control.sendmsg([b"w"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
         os.close(listener)
     control.close()
     return watched
@@ -81,7 +90,7 @@ def _streams(output, channel, control):
     os.closerange(_CONTROL + 1, max(spare + 6, os.sysconf("SC_OPEN_MAX")))
 
 
-def _work(function, secret, watched):
+def _work(function: Callable[[list[bytes], int, bool], object], secret: list[bytes], watched: bool) -> NoReturn:
     """In the child: runs the function, which ends the process if all goes well; never returns."""
     code = 1
     try:
@@ -98,7 +107,8 @@ def _work(function, secret, watched):
             os._exit(code)
 
 
-def _child(function, limits, ends, secret):
+def _child(function: Callable[[list[bytes], int, bool], object], limits: tuple[float, int, Sequence[str], str],
+           ends: tuple[int, int, int], secret: list[bytes]) -> NoReturn:
     """In the first child: a process group, and a second child that is the root of its own
     processes, so that killing it kills them all."""
     os.setsid()
@@ -113,7 +123,7 @@ def _child(function, limits, ends, secret):
             os._exit(code if code >= 0 else _SIGNAL - code)
         confine.die_with_parent(signal.SIGKILL)
     _streams(*ends)
-    watched = _enter(*limits, alone)
+    watched = _enter(limits, alone)
     _work(function, secret, watched)
 
 
@@ -150,16 +160,17 @@ class _Streams:
     """Drains the pipes of a child, keeping no more than is wanted of each, and answers its system
     calls."""
 
-    def __init__(self, channel, output, control, overseer):
+    def __init__(self, channel: int, output: int, control: socket.socket, overseer: Overseer) -> None:
         self.kept = {channel: bytearray(), output: bytearray()}
         self.limit = {channel: _RESULT_BYTES, output: _PRINTED_BYTES}
         self.seen = {channel: 0, output: 0}
-        self._control, self._overseer, self._listener = control, overseer, None
+        self._control, self._overseer = control, overseer
+        self._listener: int | None = None
         self._poll, self._open = select.poll(), 2
         for end in (channel, output, control.fileno()):
             self._poll.register(end, select.POLLIN)
 
-    def drain(self, seconds):
+    def drain(self, seconds: float) -> bool:
         """Whether anything came. Where nothing can come any more it waits as long as an end takes."""
         ready = self._poll.poll(max(seconds if self._open else min(seconds, 0.002), 0) * 1000)
         for end, events in ready:
@@ -192,7 +203,7 @@ class _Streams:
         room = self.limit[end] - len(self.kept[end])
         self.kept[end] += data[:max(room, 0)]
 
-    def close(self):
+    def close(self) -> None:
         if self._listener is not None:
             os.close(self._listener)
         self._control.close()
@@ -200,7 +211,8 @@ class _Streams:
             os.close(end)
 
 
-def run(function, seconds, memory_bytes, overseer, readable, scratch):
+def run(function: Callable[[list[bytes], int, bool], object], seconds: float, memory_bytes: int,
+        overseer: Overseer, readable: Sequence[str], scratch: str) -> Ended:
     """Runs function(secret, channel, watched) in a child and says how it Ended: with a result only if
     the child's witness sent it. Nothing of it is left afterwards."""
     channel, channel_end = os.pipe()
@@ -212,7 +224,8 @@ def run(function, seconds, memory_bytes, overseer, readable, scratch):
         os.close(channel)
         os.close(output)
         control.close()
-        secret, nonce = [nonce], None  # frames of this process keep it nowhere
+        secret = [nonce]
+        del nonce  # frames of this process keep it nowhere
         _child(function, (seconds, memory_bytes, readable, scratch),
                (output_end, channel_end, control_end.detach()), secret)
     os.close(channel_end)
@@ -235,7 +248,7 @@ def run(function, seconds, memory_bytes, overseer, readable, scratch):
     return _ended(status, result, text, streams.seen[output], seconds)
 
 
-def read_channel(data, nonce, overseer):
+def read_channel(data: bytes, nonce: bytes, overseer: Overseer) -> bytes | None:
     """The result that a witness sent, or None; what it told besides goes to the overseer. Whatever has
     no nonce was written by the candidate."""
     strange, *frames = data.split(nonce)

@@ -1,10 +1,14 @@
 """What a candidate's process says of itself, parsed as the word of a stranger: whatever makes no sense
 is a Stop, and nothing is taken that is larger than it need be."""
 
+from __future__ import annotations
+
 import math
 import os
 import re
 import stat
+from collections.abc import Mapping
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -18,12 +22,12 @@ _CONSTANT_DTYPE = re.compile(r"[<|][biufV][1248]")
 class Stop(Exception):
     """The evaluation ends here with a status and an error object."""
 
-    def __init__(self, status, **error):
+    def __init__(self, status: str, **error: Any) -> None:
         super().__init__(error.get("message", status))
         self.status, self.error = status, error
 
 
-def taken(folder, name, limit):
+def taken(folder: str, name: str, limit: int) -> bytes | None:
     """The bytes of a file that a candidate's process left in a folder, None if there is none; Stop if
     it is no plain file of its own, or too large."""
     try:
@@ -43,15 +47,16 @@ def taken(folder, name, limit):
         return stream.read(limit)
 
 
-def forged(text):
+def forged(text: str) -> Stop:
     """The end of an evaluation whose candidate's process did not say what recording says."""
     return Stop("crashed", code="forged", message=f"no sense in what came of the recording ({text})")
 
 
-def read_constants(folder, described, limit):
+def read_constants(folder: str, described: Any, limit: int) -> dict[str, np.ndarray]:
     """The arrays that a recorded kernel brings along, by their names in the archive: `described` by
     the process that recorded it as {key, dtype, shape} each, one behind the other in a file."""
-    data, at, found = taken(folder, _CONSTANTS, limit) or b"", 0, {}
+    data, at = taken(folder, _CONSTANTS, limit) or b"", 0
+    found: dict[str, np.ndarray] = {}
     for one in _listed(described, 1 << 16):
         key, shape = one["key"], _sizes(one["shape"])
         if type(key) is not str or not re.fullmatch(r"const\d{1,9}", key):
@@ -82,16 +87,16 @@ def _sizes(value, least=0):
     return tuple(value)
 
 
-def text_of(value):
+def text_of(value: Any) -> str:
     """A text of a candidate's process, no longer than people read."""
     return value[:_MOST_TEXT] if type(value) is str else repr(type(value))
 
 
-def error_of(value):
+def error_of(value: Any) -> dict[str, Any]:
     """An error object of a candidate's process with what an error has and nothing else."""
     if type(value) is not dict:
         raise forged("an error")
-    error = {k: text_of(value[k]) for k in ("code", "kind", "message", "text", "kernel_file",
+    error: dict[str, Any] = {k: text_of(value[k]) for k in ("code", "kind", "message", "text", "kernel_file",
                                             "instruction") if k in value}
     if type(value.get("kernel_line")) is int and 0 < value["kernel_line"] < 1 << 31:
         error["kernel_line"] = value["kernel_line"]
@@ -102,12 +107,12 @@ class Outputs:
     """Reads the outputs that a simulation wrote, as the kernel returned them, as views of its files: `described` by the
     process that recorded it, and checked here. `most_bytes`: no output may have more."""
 
-    def __init__(self, described, most_bytes):
+    def __init__(self, described: Any, most_bytes: int) -> None:
         self.described = [self._checked(o) for o in _listed(described, _MOST_OUTPUTS)]
         self._most_bytes = most_bytes
 
     @staticmethod
-    def _checked(o):
+    def _checked(o: dict[str, Any]) -> dict[str, Any]:
         name, dtype = o["tensor"], o["dtype"]
         if type(name) is not str or type(dtype) is not str:
             raise forged("an output's name or dtype")
@@ -123,7 +128,7 @@ class Outputs:
         return {"tensor": name, "dtype": known, "shape": shape, "strides": strides,
                 "offset": o["offset"]}
 
-    def read(self, files):
+    def read(self, files: Mapping[str, str]) -> list[np.ndarray]:
         """`files`: of the outputs, by tensor."""
         return [self._one(files, o) for o in self.described]
 

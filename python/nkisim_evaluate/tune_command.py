@@ -1,5 +1,7 @@
 """The command line of `nkisim tune`."""
 
+from __future__ import annotations
+
 import argparse
 import ast
 import json
@@ -7,6 +9,8 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nkisim_profile.files import replace
 from nkisim_profile.session import BadSession
@@ -16,7 +20,7 @@ from nkisim_work import program
 from .command import common, settings
 from .evaluator import Settings
 from .reference import BadReference
-from .tuning import SAMPLERS, Tuner
+from .tuning import SAMPLERS, Tuner, Tuning
 
 EPILOG = """examples:
   nkisim tune matmul.py:make --param tile=128,256,512 --param bufs=1:4 --reference ref.py
@@ -36,7 +40,7 @@ def _value(text):
         return text
 
 
-def parameter(text):
+def parameter(text: str) -> tuple[str, list[Any]]:
     """NAME=a,b,c or NAME=FROM:TO[:STEP] (both ends belong to it) as the name and its values."""
     name, found, rest = text.partition("=")
     if not found or not name.isidentifier() or not rest:
@@ -44,8 +48,7 @@ def parameter(text):
                                          "required")
     parts = rest.split(":")
     if len(parts) in (2, 3) and all(p.strip().lstrip("-").isdigit() for p in parts):
-        first, last, *step = (int(p) for p in parts)
-        step = step[0] if step else 1
+        first, last, step = (int(p) for p in (*parts, "1")[:3])
         values = list(range(first, last + (1 if step > 0 else -1), step)) if step else []
     else:
         values = [_value(v) for v in rest.split(",") if v]
@@ -55,7 +58,7 @@ def parameter(text):
     return name, values
 
 
-def arguments(words):
+def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nkisim tune", epilog=EPILOG,
                                      description="Searches a kernel's parameters for the fastest.",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -84,7 +87,7 @@ def arguments(words):
     return args
 
 
-def progress(total):
+def progress(total: int) -> Any:
     """A bar on a terminal, nothing elsewhere."""
     try:
         from tqdm import tqdm
@@ -94,7 +97,7 @@ def progress(total):
     return tqdm(total=total, unit="kernel", disable=not sys.stderr.isatty())
 
 
-def table(found):
+def table(found: Tuning) -> list[str]:
     """Lines: the right ones by latency, the default marked, then what became of the others."""
     good = sorted((r for r in found.rows if r[1]["status"] == "ok"),
                   key=lambda r: r[1]["latency_us"])
@@ -110,9 +113,9 @@ def table(found):
     return output.aligned(lines) + failures(found)
 
 
-def failures(found):
+def failures(found: Tuning) -> list[str]:
     """Lines: what became of the others, equal reasons together."""
-    reasons = {}
+    reasons: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for point, record in found.rows:
         if record["status"] != "ok":
             message = record.get("error", {}).get("message", "").split("\n")[0]
@@ -122,20 +125,22 @@ def failures(found):
             for (status, message), points in reasons.items()]
 
 
-def flat(point, record):
+def flat(point: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of the table that --csv writes."""
     return {**point, "status": record["status"], "latency_us": record["latency_us"],
             "sbuf_partition_bytes": record.get("sbuf_partition_bytes"),
             "psum_partition_bytes": record.get("psum_partition_bytes"),
             "error": record.get("error", {}).get("message")}
 
 
-def plot(found, path):
+def plot(found: Tuning, path: str) -> None:
     """A panel per parameter, and one with the Pareto front of latency and SBUF."""
     good = [row for row in found.rows if row[1]["status"] == "ok"]
     names = [n for n, v in found.space.values.items() if len(v) > 1]
     figure, areas = output.plotter().subplots(1, len(names) + 1, figsize=(4 * len(names) + 4, 4),
                                     layout="constrained", squeeze=False)
     best = found.best
+    assert best is not None  # run() plots what has one
     for name, area in zip(names, areas[0]):
         values = [str(v) for v in found.space.values[name]]
         area.plot([values.index(str(p[name])) for p, _ in good],
@@ -166,7 +171,7 @@ def plot(found, path):
     output.save(figure, path, dpi=110)
 
 
-def write_reports(tuner, chosen, args):
+def write_reports(tuner: Tuner, chosen: Settings, args: argparse.Namespace) -> None:
     """Programs, parameters and reports of the best combination and of the default."""
     from . import keeping
 
@@ -184,25 +189,29 @@ def write_reports(tuner, chosen, args):
             {"parameters": row[0], **row[1]}, indent=1).encode() + b"\n")
 
 
-def say(found, args):
+def say(found: Tuning, args: argparse.Namespace) -> None:
     best = found.best
     if args.json:
         as_pair = lambda row: row and {"parameters": row[0], **row[1]}  # noqa: E731
         print(json.dumps({"best": as_pair(best), "default": as_pair(found.default),
+                          "faster_likely": found.likely,
                           "pareto": [p for p, _ in found.pareto()],
                           "rows": [{"parameters": p, **r} for p, r in found.rows]}, indent=1))
         return
     print("\n".join(table(found)))
     if best:
         chosen = ", ".join(f"{k}={v}" for k, v in best[0].items())
-        print(f"best: {chosen}: {best[1]['latency_us']:.3f} us")
+        likely = found.likely
+        print(f"best: {chosen}: {best[1]['latency_us']:.3f} us" + (
+            "" if likely is None else f", faster than the default on a chip with {100 * likely:.0f} %"))
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     first = pathlib.Path(args.kernel[0].replace(":", "-")).name
     chosen = Settings(args.reference, **settings(args))
     tuner = Tuner(args.kernel, dict(args.param), chosen, args.sampler, args.trials, args.patience,
-                  args.seed, args.jobs, args.journal or f"{first}.tune.jsonl", args.scheduler)
+                  args.seed, args.jobs, args.journal or f"{first}.tune.jsonl", args.scheduler,
+                  args.cache)
     try:
         with progress(tuner.trials) as bar:
             for _ in tuner.run():
@@ -222,7 +231,7 @@ def run(args):
     return 0 if found.best else 1
 
 
-def main(words):
+def main(words: Sequence[str]) -> int:
     args = arguments(words)
     try:
         return run(args)

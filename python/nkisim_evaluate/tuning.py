@@ -4,6 +4,8 @@ Optuna proposes, the evaluator's workers judge; what is illegal or wrong is foun
 never proposed again. Simulated time has no noise, so one run of a combination is all there is.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import hashlib
@@ -12,8 +14,11 @@ import json
 import os
 import pathlib
 import queue
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from nkisim_profile.sweep.journal import Journal
+from nkisim_profile.versions import likely_faster, spread_of
 
 from .cache import is_record
 from .cluster import Cluster
@@ -22,35 +27,39 @@ from .reference import BadReference
 
 HEADER = {"nkisim_tune": 1}
 SAMPLERS = ("grid", "random", "tpe")
+Row = tuple[dict[str, Any], dict[str, Any]]  #: (point, record)
 
 
 class Space:
     """The combinations: values by parameter, the first of each is the default."""
 
-    def __init__(self, kernels, parameters):
+    def __init__(self, kernels: Iterable[str], parameters: Mapping[str, Iterable[Any]]) -> None:
         self.kernels = list(kernels)
+        if not self.kernels:
+            raise BadReference("there is no kernel to tune; one or more are required")
         self.values = {name: list(values) for name, values in parameters.items()}
         if len(self.kernels) > 1:
             self.values = {"kernel": self.kernels, **self.values}
 
     @property
-    def default(self):
+    def default(self) -> dict[str, Any]:
+        """The combination of the first values."""
         return {name: values[0] for name, values in self.values.items()}
 
-    def __len__(self):
+    def __len__(self) -> int:
         size = 1
         for values in self.values.values():
             size *= len(values)
         return size
 
-    def grid(self):
+    def grid(self) -> Iterator[dict[str, Any]]:
         """Every combination, the first parameter changing slowest."""
         for chosen in itertools.product(*self.values.values()):
             yield dict(zip(self.values, chosen))
 
-    def candidate(self, point, number):
+    def candidate(self, point: Mapping[str, Any], number: Any) -> dict[str, Any]:
         """What the evaluator is given for a combination."""
-        chosen = point.get("kernel", self.kernels[0]) if self.kernels else None
+        chosen = point["kernel"] if len(self.kernels) > 1 else self.kernels[0]
         path, _, name = chosen.rpartition(":")
         return {"id": number, "path": path, "kernel": name,
                 "params": {k: v for k, v in point.items()
@@ -70,10 +79,10 @@ def _optuna():
 class Search:
     """Proposes combinations that are new, and learns from records."""
 
-    def __init__(self, space, sampler, seed):
+    def __init__(self, space: Space, sampler: str, seed: int) -> None:
         self.space, self.sampler = space, sampler
-        self._seen = set()
-        self._asked = {}
+        self._seen: set[str] = set()
+        self._asked: dict[str, Any] = {}  # Optuna's trials
         if sampler == "grid":
             self._points = space.grid()
             return
@@ -91,7 +100,7 @@ class Search:
         """Numbers stay numbers for the model; anything else is a place in its list."""
         return {name: self.space.values[name].index(value) for name, value in point.items()}
 
-    def next(self):
+    def next(self) -> dict[str, Any] | None:
         """A combination not proposed before, or None if there is none left."""
         if self.sampler == "grid":
             return next(self._points, None)
@@ -106,10 +115,12 @@ class Search:
                 self._asked[key] = trial
                 return point
             self._study.tell(trial, state=self._states.FAIL)
-        return next((p for p in self.space.grid() if _key(p) not in self._seen
-                     and not self._seen.add(_key(p))), None)
+        left = next((p for p in self.space.grid() if _key(p) not in self._seen), None)
+        if left is not None:
+            self._seen.add(_key(left))
+        return left
 
-    def learn(self, point, record):
+    def learn(self, point: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         """Tells the model what came of a combination."""
         trial = self._asked.pop(_key(point), None)
         if trial is None:
@@ -136,21 +147,32 @@ def _key(point):
 class Tuning:
     """What a search found. rows: (point, record) in the order in which they were finished."""
 
-    def __init__(self, space, rows):
+    def __init__(self, space: Space, rows: list[Row]) -> None:
         self.space, self.rows = space, rows
 
     @property
-    def best(self):
+    def best(self) -> Row | None:
         """(point, record) of the fastest right one, or None."""
         good = [row for row in self.rows if row[1]["status"] == "ok"]
         return min(good, key=lambda row: row[1]["latency_us"], default=None)
 
     @property
-    def default(self):
+    def default(self) -> Row | None:
         """(point, record) of the first values, or None if they were not tried."""
         return next((r for r in self.rows if _key(r[0]) == _key(self.space.default)), None)
 
-    def pareto(self):
+    @property
+    def likely(self) -> float | None:
+        """How likely, from 0 to 1, the best is faster than the default on a chip (docs/evidence.md,
+        "How far to trust one run"); None if that is not known, or the default is the best."""
+        best, default = self.best, self.default
+        if not best or not default or default[1]["status"] != "ok" or best[1] is default[1]:
+            return None
+        spreads = [spread_of(row[1].get("confidence")) or 0 for row in (best, default)]
+        return likely_faster(best[1]["latency_us"], default[1]["latency_us"],
+                             max(spreads) if min(spreads) else None)
+
+    def pareto(self) -> list[Row]:
         """The right ones that no other beats in both latency and SBUF, by latency."""
         good = sorted((r for r in self.rows if r[1]["status"] == "ok"),
                       key=lambda r: (r[1]["latency_us"], _sbuf(r[1])))
@@ -181,8 +203,11 @@ def _stamp(kernels, settings):
 class Tuner:
     """One search; see `tune`."""
 
-    def __init__(self, kernels, parameters, settings, sampler=None, trials=None, patience=None,
-                 seed=0, jobs=None, journal=None, scheduler=None):
+    def __init__(self, kernels: str | Sequence[str], parameters: Mapping[str, Iterable[Any]],
+                 settings: Settings, sampler: str | None = None, trials: int | None = None,
+                 patience: int | None = None, seed: int = 0, jobs: int | None = None,
+                 journal: str | os.PathLike | None = None, scheduler: str | None = None,
+                 cache: str | os.PathLike | None = None) -> None:
         self.space = Space([kernels] if isinstance(kernels, str) else kernels, parameters)
         if not self.space.values:
             raise BadReference("nothing varies: a parameter or a second kernel is required")
@@ -193,18 +218,16 @@ class Tuner:
         self.patience = patience
         self.search = Search(self.space, sampler or (
             "grid" if self.trials == len(self.space) else "tpe"), seed)
-        self.rows = []
+        self.rows: list[Row] = []
         self._stale = 0
-        if scheduler:
-            self._pool = Cluster(scheduler, settings)
-        else:
-            self._pool = Evaluator(settings, jobs)
+        self._pool: Cluster | Evaluator = (Cluster.of_dask(scheduler, settings, cache) if scheduler
+                                           else Evaluator(settings, jobs, cache))
         self._journal = None
         if journal:
             stamp = _stamp(self.space.kernels, settings)
             self._journal = Journal(journal, lambda point: stamp, HEADER, _finished)
-        self._points = {}
-        self._known = queue.SimpleQueue()
+        self._points: dict[int, dict[str, Any]] = {}
+        self._known: queue.SimpleQueue[Row] = queue.SimpleQueue()
 
     def _proposals(self):
         """Candidates for the evaluator; what the journal knows goes straight to the results."""
@@ -232,7 +255,7 @@ class Tuner:
         while not self._known.empty():
             yield self._learn(*self._known.get())
 
-    def run(self):
+    def run(self) -> Iterator[Row]:
         """Yields (point, record) as they are known."""
         for record in self._pool.records(self._proposals()):
             yield from self._drain()
@@ -243,15 +266,19 @@ class Tuner:
         yield from self._drain()
 
     @property
-    def found(self):
+    def found(self) -> Tuning:
+        """What is known by now."""
         return Tuning(self.space, self.rows)
 
-    def close(self):
+    def close(self) -> None:
         self._pool.close()
 
 
-def tune(kernels, parameters, reference, sampler=None, trials=None, patience=None, seed=0,
-         jobs=None, journal=None, scheduler=None, **settings):
+def tune(kernels: str | Sequence[str], parameters: Mapping[str, Iterable[Any]],
+         reference: str | os.PathLike, sampler: str | None = None, trials: int | None = None,
+         patience: int | None = None, seed: int = 0, jobs: int | None = None,
+         journal: str | os.PathLike | None = None, scheduler: str | None = None,
+         cache: str | os.PathLike | None = None, **settings: Any) -> Tuning:
     """Searches parameters of a kernel for the lowest latency; a Tuning.
 
         found = nkisim.tune("matmul.py:make", {"tile": [128, 256, 512], "bufs": [1, 2, 3]}, "ref.py")
@@ -262,10 +289,10 @@ def tune(kernels, parameters, reference, sampler=None, trials=None, patience=Non
     parameters: values by name, the default first. sampler: grid (the default where all
     combinations may be tried), random or tpe. trials: how many at most. patience: stops after so
     many without a better one. journal: a file that resumes an interrupted search. reference, jobs,
-    scheduler and settings: as nkisim.evaluate. Raises BadReference.
+    scheduler, cache and settings: as nkisim.evaluate. Raises BadReference.
     """
     tuner = Tuner(kernels, parameters, Settings(reference, **settings), sampler, trials, patience,
-                  seed, jobs, journal, scheduler)
+                  seed, jobs, journal, scheduler, cache)
     with contextlib.closing(tuner):
         collections.deque(tuner.run(), maxlen=0)
     return tuner.found

@@ -43,7 +43,7 @@ def _path_of(value):
 
 def _telling(nonce, channel, leave, write=os.write):
     """(send(bytes), tell(kind, text)): lines on the channel, each different one once."""
-    told = set()
+    told: set[tuple[str, str]] = set()
 
     def send(data):
         try:
@@ -87,7 +87,7 @@ def _asking(own, roots, getframe=sys._getframe):
 
 def _finishing(nonce, held, modules, send, tell, leave):
     """finish(payload): tells what was rebound or left behind, sends the payload, ends the process."""
-    loaded, variables, count, ident = sys.modules, os.environ._data, _thread._count, _thread.get_ident
+    loaded, variables, count, ident = sys.modules, vars(os.environ)["_data"], _thread._count, _thread.get_ident
     were, threads, own_thread, module_type = dict(variables), count(), ident(), type(sys)
 
     def rebound():
@@ -149,7 +149,7 @@ def _told_by_name(event, arguments, tell):
     return True
 
 
-def install(nonce, channel, own, roots, held, modules, alone):
+def install(nonce: bytes, channel: int, own: str, roots: tuple, held: list, modules: dict, alone: bool) -> None:
     """From here on events are told as lines on descriptor `channel`: nonce, kind, text in hex. `roots`:
     where libraries are, ending in a separator; `held`: (namespace, name, value, label) that are to stay;
     `modules`: a copy of sys.modules that is to stay as well. `alone`: nobody else sees files."""

@@ -6,11 +6,15 @@ Started by evaluator.Zygote: main(FOLDER). One JSON object a line comes in, {"jo
 candidate. FOLDER is the only one that candidates may write to.
 """
 
+from __future__ import annotations
+
 import gc
 import importlib
 import json
 import os
 import sys
+from collections.abc import Iterable
+from typing import IO, Any
 
 from nkisim.tools.install import install
 
@@ -22,7 +26,7 @@ _WARM = ("nki", "nki.isa", "nki.language", "neuronxcc.nki", "neuronxcc.nki.isa",
          "neuronxcc.nki.language", "ml_dtypes", "math", "functools", "numpy.testing")
 
 
-def readable(job, roots):
+def readable(job: dict[str, Any], roots: Iterable[str]) -> list[str]:
     """What a candidate may read: libraries, its own folder, what these look at by themselves."""
     own = os.path.realpath(job["path"])
     folder = os.path.dirname(own)
@@ -30,7 +34,7 @@ def readable(job, roots):
             "/usr/share/zoneinfo", "/dev/urandom", "/sys/devices/system/cpu"]
 
 
-def serve(lines, out, roots):
+def serve(lines: Iterable[str], out: IO[str], roots: tuple[str, ...]) -> None:
     """Answers every line until there are no more."""
     for line in lines:
         asked = json.loads(line)
@@ -47,7 +51,8 @@ def serve(lines, out, roots):
         out.flush()
 
 
-def main(folder):
+def main(folder: str) -> None:
+    """Says what this system lacks, and answers standard input on standard output."""
     install()
     for name in _WARM:
         importlib.import_module(name)

@@ -142,11 +142,10 @@ ATTACKS = {
         "import sqlite3\ntry:\n    c = sqlite3.connect('CANARY.db'); c.execute('create table t(x)')\n"
         "except sqlite3.Error: pass")),
     "poisons the cache": ("files", before(
-        "import sqlite3\ntry:\n    c = sqlite3.connect('CACHE', timeout=1)\n"
-        "    c.execute('update records set record = replace(record, \"ok\", \"wrong\")'); c.commit()\n"
-        "except sqlite3.Error: pass")),
+        "import glob\nfor p in [*glob.glob('CACHE/*/*.json'), 'CACHE/new.json']:\n"
+        "    try: open(p, 'w').write('{\"status\": \"wrong\"}')\n    except OSError: pass")),
     "poisons the cache in C": ("either", before(
-        "np.ndarray((1,), np.uint8)\ntry: np.array([1]).tofile('CACHE')\nexcept OSError: pass")),
+        "np.ndarray((1,), np.uint8)\ntry: np.array([1]).tofile('CACHE/new.json')\nexcept OSError: pass")),
     "reads what the judge keeps": ("files", before(
         "import glob\nfor base in ('..', '../..', '/tmp'):\n    try: os.listdir(base)\n    except OSError: pass")),
     "reads the inputs": ("files", before(
@@ -260,7 +259,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def judge(place):
     with Evaluator(Settings(place / "ref" / "reference.py", target="trn2", timeout=20, memory=1 << 30), 1,
-                   place / "cache.db") as warm:
+                   place / "cache") as warm:
         yield warm
 
 
@@ -278,16 +277,17 @@ def honest(judge):
 
 
 def looks(folder):
-    """All that an attack might change below a folder, but for the cache's own files."""
+    """All that an attack might change below a folder, but for the cache's own folders: a new record changes their
+    times."""
     return {str(p): (p.stat().st_mode, p.stat().st_mtime, p.read_bytes() if p.is_file() else b"")
-            for p in sorted(folder.rglob("*")) if not p.name.startswith("cache.db")}
+            for p in sorted(folder.rglob("*")) if p.is_file() or folder / "cache" not in (p, *p.parents)}
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_changes_nothing(name, judge, honest, place):
     expected, text = ATTACKS[name]
     seen = looks(place)
-    text = text.replace("CANARY", str(place / "canary")).replace("CACHE", str(place / "cache.db")).replace(
+    text = text.replace("CANARY", str(place / "canary")).replace("CACHE", str(place / "cache")).replace(
         "REFERENCE", str(place / "ref" / "reference.py"))
     record = json.loads(json.dumps(judge.evaluate({"id": 1, "source": text}), allow_nan=False))
     if expected == "ended":
@@ -297,7 +297,10 @@ def test_an_attack_changes_nothing(name, judge, honest, place):
             record["latency_us"] == honest["latency_us"] and not record["flags"]), record
     else:
         assert expected in record["flags"] and record["status"] != "ok", record
-    assert looks(place) == seen
+    now = looks(place)
+    own = [p for p in now if p not in seen and p.startswith(str(place / "cache"))]
+    assert len(own) <= 1  # what the judge keeps of this candidate
+    assert {p: what for p, what in now.items() if p not in own} == seen
     assert bare(judge.evaluate({"id": 2, "source": GOOD + f"\nN = {name!r}\n"})) == bare(honest)
     known = judge.evaluate({"id": 3, "source": GOOD})
     assert known["cached"] and bare(known) == bare(honest)

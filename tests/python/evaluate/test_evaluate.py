@@ -54,6 +54,16 @@ def test_a_right_kernel_has_the_latency_of_a_run(judge):
     assert len(record["verdict"]) == 3
 
 
+def test_a_right_kernel_is_advised_on_where_that_is_asked_for(reference):
+    schema = json.loads((pathlib.Path(nkisim_evaluate.__file__).parent / "schema_1.json").read_text())
+    with Evaluator(Settings(reference, target="trn2", timeout=30, memory=1 << 30, advise=True), 1) as one:
+        record = verdict_of(one, GOOD)
+        jsonschema.validate(record, schema)
+        assert record["status"] == "ok" and record["advice"]["variants"]["simulated"] > 3
+        assert all(f["latency_us"] < record["latency_us"] for f in record["advice"]["findings"])
+        assert "advice" not in verdict_of(one, kernel_with("return a"))
+
+
 def test_records_follow_their_schema(judge):
     schema = json.loads((nkisim_evaluate.evaluator.pathlib.Path(
         nkisim_evaluate.__file__).parent / "schema_1.json").read_text())
@@ -314,7 +324,7 @@ def test_layout_and_comments_do_not_count():
 
 
 def test_a_known_candidate_comes_from_the_cache(reference, tmp_path):
-    cache = tmp_path / "known.db"
+    cache = tmp_path / "known"
     broken = kernel_with("1 / 0")
     with Evaluator(Settings(reference, target="trn2"), 1, cache) as judge:
         first = verdict_of(judge, GOOD)
@@ -326,7 +336,7 @@ def test_a_known_candidate_comes_from_the_cache(reference, tmp_path):
         # An error names lines: another layout is another error.
         moved = verdict_of(judge, "\n\n" + broken)
         assert not moved["cached"]
-        assert verdict_of(judge, broken)["cached"] is False  # overwritten by the other layout
+        assert verdict_of(judge, broken)["cached"] and verdict_of(judge, "\n\n" + broken)["cached"]
     for other in (Settings(reference, target="trn1"), Settings(reference, target="trn2", timeout=59),
                   Settings(reference, target="trn2", memory=3 << 30)):
         with Evaluator(other, 1, cache) as judge:
@@ -395,6 +405,7 @@ def test_the_command_appends_lines(reference, tmp_path):
     assert done.returncode == 1, done.stderr
     records = {os.path.basename(r["id"]): r for r in map(json.loads, out.read_text().splitlines())}
     assert records["a.py"]["status"] == "ok" and records["a.py"]["speedup"] == 1
+    assert records["a.py"]["faster_likely"] == 0.5  # it is its own baseline
     assert records["b.py"]["status"] == "wrong"
     assert "1 ok, 1 wrong" in done.stderr
 

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import math
 import pathlib
+import statistics
 
 import pytest
 
@@ -61,6 +63,19 @@ def test_a_grid_finds_the_fastest_right_one(files):
         (64, False): "ok", (512, False): "ok", (64, True): "wrong", (512, True): "wrong",
         (384, False): "illegal", (384, True): "illegal"}
     assert found.default[1]["latency_us"] > found.best[1]["latency_us"]
+    spread = found.best[1]["confidence"]["interval"]["versions"]
+    assert found.likely == pytest.approx(statistics.NormalDist(0, spread).cdf(math.log(
+        found.default[1]["latency_us"] / found.best[1]["latency_us"])), abs=1e-3)
+    assert Tuning(found.space, [r for r in found.rows if r is not found.best]).likely is None
+
+
+def test_patience_runs_out(files):
+    """The fastest point comes first: after so many worse ones the search ends."""
+    found = nkisim.tune(f"{files}/k.py:make", {"width": [256, 64, 32, 16, 128, 512]}, files / "ref.py",
+                        sampler="grid", patience=2, jobs=1, target="trn2")
+    # What was proposed before the second worse one was known is finished, no more.
+    assert found.best[0] == {"width": 256}
+    assert 3 <= len(found.rows) < 6
 
 
 def test_the_journal_resumes(files):
@@ -167,7 +182,7 @@ def test_every_combination_is_proposed_once(sampler):
 def test_the_front_is_what_nothing_beats_in_both():
     def row(latency, sbuf):
         return {}, {"status": "ok", "latency_us": latency, "sbuf_partition_bytes": sbuf}
-    rows = [row(5, 100), row(4, 200), row(6, 150), row(7, 50), row(4, 300)]
+    rows = [row(5, 100), row(4, 200), row(6, 150), row(7, 50), row(4, 300), row(8, 50), row(6, 100)]
     assert [(r["latency_us"], r["sbuf_partition_bytes"]) for _, r in Tuning(None, rows).pareto()] == [
         (4, 200), (5, 100), (7, 50)]
 
@@ -176,3 +191,17 @@ def test_a_kernel_that_is_not_there(tmp_path):
     with pytest.raises(BadReference, match="existing file"):
         nkisim.tune(f"{tmp_path}/none.py:f", {"a": [1]}, tmp_path / "ref.py")
     assert pathlib.Path(tmp_path).is_dir()
+
+
+def test_no_kernel_at_all(tmp_path):
+    with pytest.raises(BadReference, match="no kernel to tune"):
+        nkisim.tune([], {"a": [1]}, tmp_path / "ref.py")
+
+
+def test_what_the_cache_knows_is_not_run_again(files):
+    words = ("--param", "width=256,512", "--cache", "known", "--journal")
+    first = json.loads(tune(files, *words, "a.jsonl", "--json").stdout)
+    again = json.loads(tune(files, *words, "b.jsonl", "--json").stdout)
+    assert [row["cached"] for row in first["rows"]] == [False, False]
+    assert [row["cached"] for row in again["rows"]] == [True, True]
+    assert again["best"]["latency_us"] == first["best"]["latency_us"]

@@ -1,0 +1,21 @@
+"""python -m nkisim_adapters mcp ...: what `nkisim mcp` runs."""
+
+import sys
+
+
+def main():
+    if sys.argv[1:2] != ["mcp"]:
+        print("usage: python -m nkisim_adapters mcp --reference REF.py", file=sys.stderr)
+        return 2
+    try:
+        from .mcp_command import main as serve
+    except ModuleNotFoundError as problem:
+        if problem.name != "mcp":
+            raise
+        print("nkisim mcp: mcp is missing: pip install 'nkisim[mcp]'", file=sys.stderr)
+        return 3
+    return serve(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
