@@ -23,7 +23,7 @@ class Case:
     rtol: float = 1e-5
     atol: float = 1e-5
     targets: tuple = ALL
-    grid: int = None
+    grid: int | None = None
 
 
 def as_tuple(value):

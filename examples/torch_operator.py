@@ -44,13 +44,13 @@ def operator():
 
     class Silu(torch.autograd.Function):
         @staticmethod
-        def forward(context, x):
-            context.save_for_backward(x)
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
             return silu_forward(x)
 
         @staticmethod
-        def backward(context, gradient):
-            (x,) = context.saved_tensors
+        def backward(ctx, *gradients):
+            (x,), (gradient,) = ctx.saved_tensors, gradients
             return silu_backward(x, gradient.contiguous())
 
     return Silu.apply

@@ -20,6 +20,7 @@ def gather_matmul(x, w, group, ranks):
     out = nl.ndarray((ranks, rows, columns), dtype=nl.float32, buffer=nl.shared_hbm)
     weights = nl.load(w)
     held = nl.load(x)
+    coming = held
     for step in range(ranks):
         # Whose rows these are, only the runtime knows: it chose the ring.
         rank = ncc.collective_permute_implicit_current_processing_rank_id(

@@ -55,12 +55,14 @@ def ring_attention(q, k, v, group, ranks):
     held = nl.load(k), nl.load(v)
     state = (nl.full((tokens, 1), -1e30, dtype=nl.float32), nl.zeros((tokens, 1), dtype=nl.float32),
              nl.zeros((tokens, d), dtype=nl.float32))
+    coming = held
     for step in range(ranks):
         if step < ranks - 1:
             coming = tuple(nl.ndarray(t.shape, dtype=t.dtype, buffer=nl.sbuf) for t in held)
             for here, there in zip(held, coming):
                 ncc.collective_permute_implicit([[here]], [[there]], replica_group=group)
-        state = attend(state, queries, *held, 1.0 / math.sqrt(d))
+        keys, values = held
+        state = attend(state, queries, keys, values, 1.0 / math.sqrt(d))
         if step < ranks - 1:
             held = coming
     _, total, output = state

@@ -136,3 +136,19 @@ def test_logging_hears_trace_below_debug(caplog):
         nkisim.run(double, np.ones((128, 16), np.float32))
     assert {5, logging.DEBUG} >= {r.levelno for r in caplog.records} > set()
     assert any(" waited " in r.getMessage() for r in caplog.records)
+
+
+def untimed(text):
+    """Without times, which change with the models."""
+    return re.sub(r"[0-9.]+ us", "N us", text)
+
+
+def test_the_documented_examples():
+    """docs/profile.md shows the first lines of what these commands say."""
+    page = (ROOT / "docs" / "profile.md").read_text()
+    found = re.findall(r"^```text\n\$ nkisim (run .*)\n((?:nkisim: .*\n)+)```", page, re.M)
+    assert len(found) == 3
+    for words, lines in found:
+        said = subprocess.run([PROGRAM, *words.split()], capture_output=True, text=True, cwd=ROOT, check=True,
+                              env={k: v for k, v in os.environ.items() if k != "NKISIM_LOG"}).stderr
+        assert untimed(said).startswith(untimed(lines)), words

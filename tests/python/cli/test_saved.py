@@ -101,3 +101,25 @@ def test_any_name_of_a_tile_can_be_saved(tmp_path, ending, name):
     result = nkisim.run(kernel, np.ones((8, 4), np.float32))
     result.save(tmp_path / f"k.{ending}")
     cli("run", tmp_path / f"k.{ending}", "--expect", tmp_path / "k.expected.npz")
+
+
+@pytest.mark.parametrize("ranks", [None, 2])
+def test_arguments_may_be_called_as_those_of_what_writes_archives(tmp_path, ranks):
+    def kernel(file, allow_pickle):
+        out = nl.ndarray(file.shape, dtype=file.dtype, buffer=nl.shared_hbm)
+        tiles = [nl.ndarray(file.shape, dtype=file.dtype, buffer=nl.sbuf) for _ in range(2)]
+        nisa.dma_copy(tiles[0], file)
+        nisa.dma_copy(tiles[1], allow_pickle)
+        nisa.tensor_tensor(tiles[0], tiles[0], tiles[1], nl.add)
+        nisa.dma_copy(out, tiles[0])
+        return out
+
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+    result = nkisim.run(kernel, x, 2 * x, ranks=ranks)
+    result.save(tmp_path / "k.nisa")
+    with np.load(tmp_path / "k.npz") as kept:
+        assert np.array_equal(kept["file"], x) and np.array_equal(kept["allow_pickle"], 2 * x)
+    expected = "k.expected.npz" if ranks is None else "k.expected.{rank}.npz"
+    with np.load(tmp_path / expected.format(rank=0)) as kept:
+        assert np.array_equal(kept["out"], 3 * x)
+    cli("run", tmp_path / "k.nisa", "--expect", tmp_path / expected)

@@ -16,6 +16,7 @@ import pytest
 
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
+from nkisim_profile.sweep.journal import Journal
 from running import PROGRAM, ROOT, cli, python, run
 
 pytest.importorskip("tqdm")
@@ -110,6 +111,13 @@ def test_another_program_is_simulated_again(tmp_path):
     trace.write_bytes(SOFTMAX.read_bytes())
     assert points(sweep(tmp_path, trace, "--target", "trn2", "--json")) != before
     assert len(lines(tmp_path / "k.jsonl.sweep.jsonl")) == 3
+
+
+def test_one_journal_has_one_writer(tmp_path):
+    first = Journal(tmp_path / "j", lambda point: "stamp")
+    with pytest.raises(BadSession, match="another sweep is writing this journal"):
+        Journal(tmp_path / "j", lambda point: "stamp")
+    assert first.rows == {}
 
 
 def test_ctrl_c_leaves_a_valid_journal(tmp_path):
