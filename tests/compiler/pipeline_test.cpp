@@ -221,3 +221,55 @@ TEST_CASE("what fits in no order is an error, or goes beyond", "[pipeline]") {
   TraceFile warned = recorded(lines);
   CHECK(compile_trace(warned, beyond, true, no_config).overflow);
 }
+
+TEST_CASE("a store's cast stays on the rows that it stores", "[pipeline]") {
+  TraceFile trace = read_trace_text(
+      R"({"nisa": 1, "target": "trn2", "addresses": "open", "api": "neuronxcc"}
+{"tensor": {"name": "x", "dtype": "float32", "shape": [128, 64], "role": "input"}}
+{"tensor": {"name": "y", "dtype": "bfloat16", "shape": [32, 64], "role": "output"}}
+)" + sbuf("a", 64) +
+          copy("a", "x") + copy("y", R"(a[32:64, :])"),
+      "k.jsonl");
+  const auto done = compile_trace(trace, in_order(), true, no_config);
+  CHECK(done.changed("casts") == 1);
+  const isa::Tensor& narrow = trace.program->tensors().back();
+  CHECK(narrow.dtype == isa::Dtype::kBfloat16);
+  CHECK(narrow.partition == 32);
+  CHECK(narrow.shape == std::vector<std::int64_t>{32, 64});
+}
+
+namespace {
+
+// Two products leave PSUM for the halves of one tile; `more` follows.
+TraceFile two_products(const std::string& more) {
+  const auto psum = [](const std::string& name) {
+    return R"({"tensor": {"name": ")" + name +
+           R"(", "space": "psum", "dtype": "float32", "shape": [64, 32]}})" + "\n";
+  };
+  const auto product = [](const std::string& dst) {
+    return R"({"i": "nc_matmul", "dst": ")" + dst +
+           R"(", "stationary": "a", "moving": "a[:, 0:32]", "accumulate": false})" + "\n";
+  };
+  const auto leave = [](const std::string& src, const std::string& part) {
+    return R"({"i": "tensor_copy", "dst": "s[:, )" + part + R"(]", "src": ")" + src +
+           R"(", "loc": "k.py:9"})" + "\n";
+  };
+  std::string lines =
+      sbuf("a", 64) + psum("p") + psum("q") +
+      R"({"tensor": {"name": "s", "space": "sbuf", "dtype": "float32", "shape": [64, 64]}})" +
+      "\n" + copy("a", "x") + product("p") + leave("p", "0:32") + product("q") +
+      leave("q", "32:64");
+  if (!more.empty()) lines += product(more);
+  return recorded(lines + copy("y[0:64, :]", "s"), R"(, "api": "neuronxcc")");
+}
+
+}  // namespace
+
+TEST_CASE("copies are merged whose products are not written again", "[pipeline]") {
+  for (const std::string more : {"", "p", "q"}) {
+    INFO(more);
+    TraceFile trace = two_products(more);
+    const auto done = compile_trace(trace, in_order(), true, no_config);
+    CHECK((done.changed("merge") > 0) == more.empty());
+  }
+}

@@ -338,6 +338,18 @@ TEST_CASE("two levels lie between the instances of several servers") {
   CHECK(t.ranks[0].end == from_ns(500 + 1000 + 15'000 + 100'000 + 2000 + 40'000));
 }
 
+TEST_CASE("loads of several parts on one server add up") {
+  std::vector<ServerLoad> sum;
+  merge(sum, {{0, 10.0}, {3, 5.0}});
+  merge(sum, {{3, 7.0}, {4, 1.0}});
+  merge(sum, {{3, 0.5}});
+  REQUIRE(sum.size() == 3);
+  CHECK(sum[0].bytes == 10.0);
+  CHECK(sum[1].server == 3);
+  CHECK(sum[1].bytes == 12.5);
+  CHECK(sum[2].bytes == 1.0);
+}
+
 TEST_CASE("transfers that want the same server slow down alike") {
   Flows flows({100, 100});
   const std::vector<ServerLoad> half = {{0, 50'000}};  // at 50 B/ns for 1000 ns
