@@ -45,6 +45,18 @@ void check_release(const isa::Program& program, const std::string& sdk) {
   if (!found.empty()) throw found.back();
 }
 
+// Without --strict the same are warnings, where somebody asked for a release.
+void tell_release(const isa::Program& program, const std::string& sdk,
+                  nlohmann::ordered_json& json) {
+  for (const isa::Error& e : refusals(program, parse_release(sdk))) {
+    log::warn(std::string(e.what()) + " [" + std::string(isa::name(e.rule())) + "]");
+    json.push_back({{"error", false},
+                    {"line", e.loc().trace_line},
+                    {"text", e.what()},
+                    {"rule", isa::name(e.rule())}});
+  }
+}
+
 // Ends the command where a limit is reached: what was looked at by then says nothing of the rest.
 void go_on(Limits& limits) {
   if (Interrupts::signal() != 0) throw Interrupted{Interrupts::signal()};
@@ -147,7 +159,11 @@ int run(const Args& args) {
              policy, remarks);
   if (trace.open) cli::compile(args, trace, true);  // whether all that is live at once fits
   const isa::Program& p = *trace.program;
-  if (given(args, "strict")) check_release(p, text(args, "sdk"));
+  if (given(args, "strict")) {
+    check_release(p, text(args, "sdk"));
+  } else if (!args["sdk"].defaulted()) {
+    tell_release(p, text(args, "sdk"), remarks);
+  }
   wrong |= report(p, checks::static_remarks(p, trace.semaphore_names), policy, remarks);
   wrong |= report(p, checks::group_remarks(p, !trace.open), policy, remarks);
   if (wants_json(args)) {

@@ -139,8 +139,8 @@ def _is_module(scope, node, found):
     while isinstance(base, ast.Attribute):
         base = base.value
     value = scope.get(base.id)
-    return isinstance(node, ast.Attribute) and isinstance(
-        getattr(value, node.attr, None), types.ModuleType)
+    return isinstance(node, ast.Attribute) and isinstance(value, types.ModuleType) and isinstance(
+        vars(value).get(node.attr), types.ModuleType)
 
 
 def _keywords(node, found, release):
@@ -157,9 +157,15 @@ _SHORT = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}
 
 
 def spans(full):
-    """[(releases, signature)] of a name like nl.tiles or neuronxcc.nki.isa.iota, by release."""
+    """[(releases, signature)] of a name like nl.tiles or neuronxcc.nki.isa.iota, by release; of one
+    that only the legacy API had, those."""
     head, _, rest = full.partition(".")
-    module, name = f"{_SHORT.get(head, head)}.{rest}", ""
+    full = f"{_SHORT.get(head, head)}.{rest}"
+    return _spans(full) or ([] if full.startswith(_LEGACY) else _spans(_LEGACY + full))
+
+
+def _spans(full):
+    module, name = full, ""
     while module:
         module, _, last = module.rpartition(".")
         name = f"{last}.{name}" if name else last

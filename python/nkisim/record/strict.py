@@ -13,9 +13,10 @@ import textwrap
 import types
 import warnings
 
-from ..values.errors import PACKAGE_DIRS, is_strict, parser_frontend, sdk, sdk_chosen
+from ..values.errors import PACKAGE_DIRS, is_strict, kernel_frame, parser_frontend, sdk, sdk_chosen
 from ..values.storage import shared_hbm
 from . import defects, names
+from .recorder import recording
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
 _STATEMENTS = {
@@ -53,15 +54,34 @@ def check_defects(program):
         warnings.warn_explicit(message, SyntaxWarning, file, line)
 
 
+def tell_host_name(module, name, since=0):
+    """Warns, at the line outside of kernels that uses it, of a name of `module` that the release lacks."""
+    if recording.get() or not (is_strict() or sdk_chosen()) or sdk() < since:
+        return  # within a kernel its source is read
+    why, frame = names.lacks(module, name, sdk()), kernel_frame()
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    if not why or frame is None:
+        return
+    place = (_mode(), frame.f_code, frame.f_lineno, name)
+    if place not in _told:  # an import asks twice
+        _told.add(place)
+        warnings.warn_explicit(why, SyntaxWarning if is_strict() else UserWarning,
+                               frame.f_code.co_filename, frame.f_lineno)
+
+
 def check_dialect(function, dialect):
     """Warns of a kernel of an API that the release no longer compiles."""
+    if not (is_strict() or sdk_chosen()):
+        return
     code = getattr(inspect.unwrap(function), "__code__", None)
     since = dialect.refused_since
     if since and sdk() >= since and code is not None and (_mode(), code) not in _scanned:
         _scanned.add((_mode(), code))
         warnings.warn_explicit(f"{dialect.package} inside a kernel is a compilation error since SDK "
-                               f"2.{since} (documented); nki is required", SyntaxWarning,
-                               code.co_filename, code.co_firstlineno)
+                               f"2.{since} (documented); nki is required",
+                               SyntaxWarning if is_strict() else UserWarning, code.co_filename,
+                               code.co_firstlineno)
 
 
 def _signature(arguments, where):
@@ -140,12 +160,22 @@ def _parse(function):
     return tree, function.__code__.co_filename, first - 1
 
 
+def _named(node, scope):
+    """What a name, or a dotted name through modules, stands for; None for all else."""
+    if isinstance(node, ast.Name):
+        return scope.get(node.id)
+    if not isinstance(node, ast.Attribute):
+        return None
+    base = _named(node.value, scope)
+    return vars(base).get(node.attr) if isinstance(base, types.ModuleType) else None
+
+
 def _callees(tree, function):
-    """Python functions the source calls by a global name, outside libraries and nkisim."""
+    """Python functions the source calls by a global name or one of a module's, outside libraries and nkisim."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        if not isinstance(node, ast.Call):
             continue
-        callee = function.__globals__.get(node.func.id)
+        callee = _named(node.func, function.__globals__)
         callee = inspect.unwrap(getattr(callee, "func", callee)) if callable(callee) else None
         if inspect.isfunction(callee):
             file = callee.__code__.co_filename
@@ -154,6 +184,7 @@ def _callees(tree, function):
 
 
 _scanned: set[tuple[tuple, types.CodeType]] = set()  # (what was looked for, code)
+_told: set[tuple[tuple, types.CodeType, int, str]] = set()  # the same of names outside of kernels
 
 
 def _mode():

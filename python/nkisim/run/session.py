@@ -62,8 +62,7 @@ def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             options: Options, dialect: Dialect = NKI) -> Prepared:
     """Records and compiles a kernel; its arguments are to be loaded yet."""
     checked = strict.enabled() and dialect.reads_source
-    if strict.enabled():
-        strict.check_dialect(function, dialect)
+    strict.check_dialect(function, dialect)
     if checked:
         strict.scan(function)
         strict.check_arguments(function, args, kwargs)

@@ -18,6 +18,8 @@ _TABLE = json.loads((Path(__file__).parent / "migrations.json").read_text(encodi
 _BUFFERS = {"sbuf", "psum", "hbm", "private_hbm", "shared_hbm"}
 _ENUMS = {"engine", "dge_mode", "oob_mode", "reduce_cmd"}
 _LEGACY = "neuronxcc."
+#: Functions of Python that the parser took of a register, and what is traced instead.
+_ON_REGISTERS = {"range": "nl.fori_loop(lower, upper, body)", "int": "an NkiScalar (nisa.scalar_load), or nl.fori_loop"}
 
 
 class Finding:
@@ -43,9 +45,12 @@ class Reader(ast.NodeVisitor):
     # ---- imports -----------------------------------------------------------------------------
     def _bind(self, node, alias, full):
         if full.startswith(_LEGACY + "nki"):
-            self.found.append(Finding(node, f"{full} is of NKI 0.1, which no release since 2.30 compiles",
-                                      full.removeprefix(_LEGACY)))
-            full = full.removeprefix(_LEGACY)
+            today = full.removeprefix(_LEGACY)
+            place = None if today in self._PACKAGES else self._split(today)
+            if place is None or not names.lacks(*place, self.release):  # else _check says what replaces it
+                self.found.append(Finding(node, f"{full} is of NKI 0.1, which no release since 2.30 compiles",
+                                          today))
+            full = today
         if full.split(".")[0] == "nki":
             self.bound[alias] = full
 
@@ -109,6 +114,9 @@ class Reader(ast.NodeVisitor):
 
     def visit_Call(self, node):
         full = self._full(node.func)
+        if isinstance(node.func, ast.Name) and full is None and node.func.id in _ON_REGISTERS:
+            for argument in node.args:
+                self._of_register(argument, f"{node.func.id}() of a register", _ON_REGISTERS[node.func.id])
         place = self._split(full) if full else None
         if place:
             known = names.keywords(*place, self.release)
@@ -133,14 +141,20 @@ class Reader(ast.NodeVisitor):
 
     # ---- loops on registers ------------------------------------------------------------------
     def visit_Assign(self, node):
+        targets = {t.id for t in node.targets if isinstance(t, ast.Name)}
         if isinstance(node.value, ast.Call) and self._full(node.value.func) == "nki.isa.register_alloc":
-            self.registers |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+            self.registers |= targets
+        alias = self._full(node.value)
+        if alias in self._PACKAGES:  # nl = nki.language
+            self.bound |= dict.fromkeys(targets, alias)
         self.generic_visit(node)
 
+    def _of_register(self, node, what, instead):
+        if isinstance(node, ast.Name) and node.id in self.registers and self.release >= 33:
+            self.found.append(Finding(node, f"{what} is a TypeError of the tracer since SDK 2.33", instead))
+
     def visit_While(self, node):
-        if isinstance(node.test, ast.Name) and node.test.id in self.registers and self.release >= 33:
-            self.found.append(Finding(node, "`while` on a register is a TypeError of the tracer since SDK 2.33",
-                                      "nl.while_loop(init, body)"))
+        self._of_register(node.test, "`while` on a register", "nl.while_loop(init, body)")
         self.generic_visit(node)
 
 

@@ -98,6 +98,33 @@ def test_a_name_is_explained_by_the_releases_that_have_it(capsys):
     assert explain_name.main(["nl.nothing"]) == 2
 
 
+RENAMED = """\
+import nki
+from neuronxcc.nki import baremetal
+import nki.isa as nisa
+own = nki.language
+reg = nisa.register_alloc(1)
+for i in range(reg):
+    own.mgrid
+count = int(reg)
+for i in own.dynamic_range(4):
+    pass
+"""
+
+
+def test_names_are_followed_through_assignments_and_registers_into_functions():
+    assert {line: [t.split(": ", 1)[1].split(" ", 2)[0] for t in found]
+            for line, found in texts(33, RENAMED).items()} == {
+        2: ["nki.baremetal"], 6: ["range()"], 7: ["nki.language.mgrid"], 8: ["int()"],
+        9: ["nki.language.dynamic_range"]}
+    assert {2, 7} == set(texts(32, RENAMED))
+
+
+def test_a_name_of_the_legacy_api_alone_is_explained_by_its_todays_spelling(capsys):
+    assert explain_name.main(["nl.arange"]) == 0
+    assert capsys.readouterr().out.split() == "SDK 2.20 to 2.26 neuronxcc.nki.language.arange(*args)".split()
+
+
 @pytest.mark.process
 def test_check_migrates_and_explain_knows_names(tmp_path):
     path = tmp_path / "k.py"

@@ -1,5 +1,6 @@
 """Names, keywords and language rules by SDK release: refused under strict, told where one was asked for."""
 
+import types
 import warnings
 
 import numpy as np
@@ -151,6 +152,65 @@ def test_without_strict_it_is_told_where_a_release_was_asked_for(monkeypatch):
     assert "nki.language.tiles" in told and "2.33" in told
     assert said(monkeypatch, _tiles, "", on="0", kind=UserWarning) == []
     assert said(monkeypatch, copied, "2.32") == []
+
+
+HOST = """
+import numpy as np
+import nki
+import neuronxcc.nki as old
+from nki.language import load, ndarray, store, shared_hbm
+
+
+@nki.jit
+def kernel(x):
+    out = ndarray(x.shape, x.dtype, buffer=shared_hbm)
+    store(out, load(x))
+    return out
+
+
+X = np.ones((8, 8), np.float32)
+USE
+"""
+#: A script's use of what a release lacks -> the module that lacks it; None where it has it.
+USES = {"nki.simulate_kernel(kernel, X)": "nki.simulate_kernel", "nki.baremetal(kernel)(X)": "nki.baremetal",
+        "from nki import benchmark": "nki.benchmark", "nki.profile(kernel)(X)": "nki.profile",
+        "old.baremetal(kernel)(X)": "neuronxcc.nki.baremetal", "nki.simulate(kernel)(X)": None, "kernel(X)": None}
+
+
+@pytest.mark.parametrize("asked", ["strict", "sdk", ""])
+@pytest.mark.parametrize("use", USES)
+def test_what_a_script_names_outside_of_kernels_is_told(use, asked, monkeypatch, tmp_path):
+    """nki-samples#134: four scripts went on with neuronxcc.nki.baremetal, and got zeros."""
+    path = tmp_path / "script.py"
+    path.write_text(HOST.replace("USE", use))
+    monkeypatch.setenv("NKISIM_STRICT", "1" if asked == "strict" else "0")
+    monkeypatch.setenv("NKISIM_SDK", "2.32" if asked else "")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        exec(compile(path.read_text(), path, "exec"), {"__name__": "script"})
+    told = [(w.category, w.lineno) for w in caught if "is none of SDK 2.32" in str(w.message)]
+    line = HOST[:HOST.index("USE")].count("\n") + 1
+    kind = SyntaxWarning if asked == "strict" else UserWarning
+    assert told == ([(kind, line)] if asked and USES[use] else [])
+    assert all(USES[use] in str(w.message) for w in caught if w.lineno == line and "none of SDK" in str(w.message))
+
+
+def test_a_name_that_no_module_has_is_no_attribute():
+    with pytest.raises(AttributeError, match="module 'nki' has no attribute 'of_tomorrow'"):
+        nki.of_tomorrow  # noqa: B018
+
+
+helpers = types.ModuleType("helpers")
+helpers.gridded = _mgrid
+
+
+def _calls_helpers(x):
+    return helpers.gridded(x)
+
+
+def test_functions_of_other_modules_that_a_kernel_calls_are_read(monkeypatch):
+    [found] = said(monkeypatch, _calls_helpers, "2.33")
+    assert "nki.language.mgrid" in found
 
 
 # ---- language ------------------------------------------------------------------------------------
