@@ -39,6 +39,8 @@ class Architecture:
 
     kind: the config's `model_type`. heads, kv_heads: of queries, of keys and values. inner: width of
     the (or of each expert's) MLP. experts, top_k: 0 for a dense MLP. tied: the head is the embedding.
+    window: the last tokens to which
+    some of the layers attend; 0: all attend to all.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Architecture:
     qkv_bias: bool = False
     normalised_top_k: bool = True
     tied: bool = False
+    window: int = 0
 
     @property
     def weights(self) -> dict[str, int]:
@@ -111,11 +114,19 @@ def of_config(config: dict, name: str = "config") -> Architecture:
         number("head_dim", head_dim) if config.get("head_dim") else head_dim, number(inner),
         number("vocab_size"), number(experts) if experts else 0,
         number("num_experts_per_tok") if experts else 0, float(config.get("rms_norm_eps", 1e-6)),
-        facts.get("qk_norm", False), facts.get("qkv_bias", False),
-        bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", False)))
+        facts.get("qk_norm", False), facts.get("qkv_bias", False) or bool(config.get("attention_bias")),
+        bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", False)),
+        number("sliding_window") if _slides(config) else 0)
     if found.heads % found.kv_heads:
         raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values",
                          "a multiple", name)
     if experts and (config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1):
         raise ModelError("layers of which some are dense", "experts in every layer", name)
     return found
+
+
+def _slides(config):
+    """Whether some layers attend to a window alone: `layer_types` says so, else what the kinds have."""
+    if not config.get("sliding_window") or config.get("use_sliding_window") is False:
+        return False
+    return "sliding_attention" in config.get("layer_types", ["sliding_attention"])

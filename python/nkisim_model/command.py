@@ -4,6 +4,7 @@ The layers are nki-library's decode kernels (a checkout that you name), or your 
 residual sums, head and sampling are nkisim's. docs/models.md says what is modelled and what is not."""
 
 import argparse
+import functools
 import importlib.util
 import itertools
 import json
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 from nkisim.values.errors import Error
+from nkisim_work import Doing
 
 from . import report
 from .architecture import ModelError, read
@@ -97,22 +99,24 @@ def shares(args):
             for tp, batch, context in itertools.product(*values)]
 
 
-def say(line):
-    if sys.stderr.isatty():
-        print(f"\r{line:<60}", end="", file=sys.stderr, flush=True)
+def predicted(args, replaced):
+    """The predictions of all configurations, and with functions of the user's those without them."""
+    library = load(args.library) if args.library else None
+    found, without = [], []
+    with Doing("reading the model") as doing:
+        for each in shares(args):
+            where = f"tp {each.tp}, batch {each.batch}, context {each.context}: "
+            one = functools.partial(predict, each, library, exact=args.exact, config=args.machine,
+                                    said=lambda line, where=where: doing.say(where + line))
+            if replaced and library is not None:
+                without.append(one())
+            found.append(one(replaced))
+    return found, without
 
 
 def run(args):
-    library = load(args.library) if args.library else None
     replaced = {part: function(path, name) for part, path, name in args.kernel}
-    found, without = [], []
-    for each in shares(args):
-        where = f"tp {each.tp}, batch {each.batch}, context {each.context}: "
-        if replaced and library is not None:
-            without.append(predict(each, library, None, args.exact, args.machine, lambda x, w=where: say(w + x)))
-        found.append(predict(each, library, replaced, args.exact, args.machine, lambda x, w=where: say(w + x)))
-    say("")
-    say("\r")
+    found, without = predicted(args, replaced)
     if args.plot:
         report.plot(found, args.plot)
     if args.json:

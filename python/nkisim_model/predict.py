@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import io
 import re
+import statistics
 import tempfile
 import warnings
 from collections import defaultdict
@@ -22,8 +23,9 @@ from .library import load
 from .share import Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 
-SHORT = (4, 8, 12)  # layers that are simulated for the steady state
-SAME = 0.005        # what layers add differs by at most this fraction of it, or it is not steady
+COLD, GROUP = 4, 10       # the first layers, which count as they are; then two groups of so many, which are compared
+SHORT = COLD + 2 * GROUP  # layers that are simulated for the steady state
+SAME = 0.005              # the groups' times differ by at most this fraction, or it is not steady
 _REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
 
@@ -61,7 +63,7 @@ class Prediction:
     """A decode step of a model: microseconds per token, and by part.
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
-    instructions: simulated, of one rank.
+    layers_us: each simulated layer's time. instructions: simulated, of one rank.
     """
 
     share: Share
@@ -70,10 +72,20 @@ class Prediction:
     parts: dict[str, Part]
     steady: bool
     instructions: int
+    layers_us: list[float] = dataclasses.field(default_factory=list)
 
     @property
     def tokens_per_second(self) -> float:
         return self.share.batch * 1e6 / self.step_us
+
+    @property
+    def error(self) -> float:
+        """The standard error of step_us, as a fraction of it: of layers that differ by chance, few were simulated."""
+        steady = self.layers_us[COLD:]
+        if not self.steady:
+            return 0.0
+        more = self.share.model.layers - len(self.layers_us)
+        return more * statistics.stdev(steady) / len(steady) ** 0.5 / self.step_us
 
     @property
     def next_kernel(self) -> str:
@@ -85,7 +97,8 @@ class Prediction:
         return {"model": dataclasses.asdict(s.model), "target": s.target, "tp": s.tp, "lnc": s.lnc,
                 "batch": s.batch, "context": s.context, "dtype": s.dtype,
                 "tpot_us": self.step_us, "layer_us": self.layer_us,
-                "tokens_per_second": self.tokens_per_second, "steady": self.steady,
+                "tokens_per_second": self.tokens_per_second, "steady": self.steady, "error": self.error,
+                "layers_us": self.layers_us,
                 "weight_bytes": s.weight_bytes, "cache_bytes": s.cache_bytes,
                 "memory_bytes": s.memory_bytes, "fits": s.fits, "next_kernel": self.next_kernel,
                 "parts": {name: p.as_json() for name, p in self.parts.items()}}
@@ -93,11 +106,19 @@ class Prediction:
 
 @dataclasses.dataclass
 class _Run:
-    """One simulated step of few layers, or of all."""
+    """One simulated step of few layers, or of all: parts by layer and name."""
 
     us: float
-    parts: dict[str, Part]
+    parts: dict[tuple[int, str], Part]
     instructions: int
+
+    def layers_us(self) -> list[float]:
+        """The critical path's time in each layer."""
+        found: dict[int, float] = defaultdict(float)
+        for (layer, name), part in self.parts.items():
+            if name in OF_A_LAYER:
+                found[layer] += part.us
+        return [found[n] for n in range(len(found))]
 
 
 def predict(share: Share, library, replaced=None, exact=False, config=None, said=None) -> Prediction:
@@ -121,34 +142,35 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
         said(f"simulating {layers} of {total} layers")
         return _simulate(share, layers, lib, replaced, config)
 
-    if exact or total <= max(SHORT):
-        whole = simulated(total)
-        return _prediction(share, whole, None, total, False)
-    few = [simulated(n) for n in SHORT]
-    steps = [b.us - a.us for a, b in zip(few, few[1:])]
-    if abs(steps[1] - steps[0]) > SAME * steps[1]:
-        return _prediction(share, simulated(total), None, total, False)
-    return _prediction(share, few[-1], few[0], total, True)
+    if exact or total <= SHORT:
+        return _prediction(share, simulated(total), total)
+    few = simulated(SHORT)
+    before, after = (sum(few.layers_us()[n:n + GROUP]) for n in (COLD, COLD + GROUP))
+    if abs(after - before) > SAME * after:
+        return _prediction(share, simulated(total), total)
+    return _prediction(share, few, SHORT)
 
 
-def _prediction(share, last, first, layers, steady):
-    """Of the longest run, and for a steady state of the shortest: the difference is SHORT[-1] -
-    SHORT[0] layers."""
-    if not steady:
-        ours = sum(last.parts[name].us for name in OF_A_LAYER) / layers
-        return Prediction(share, last.us, ours, last.parts, False, last.instructions)
-    count = SHORT[-1] - SHORT[0]
-    more = layers - SHORT[-1]
-    parts = {}
-    for name in PARTS:
-        a, b = first.parts[name], last.parts[name]
-        us, read_us, read_bytes = (y + (y - x) * more / count for x, y in (
-            (a.us, b.us), (a.read_us, b.read_us), (a.read_bytes, b.read_bytes)))
-        bounds = {key: max(0.0, value + (value - a.bounds.get(key, 0.0)) * more / count)
-                  for key, value in b.bounds.items()}
-        parts[name] = Part(us, read_us, round(read_bytes), bounds)
-    layer = (last.us - first.us) / count
-    return Prediction(share, last.us + layer * more, layer, parts, True, last.instructions)
+def _prediction(share, run, simulated):
+    """Of a run of `simulated` layers; those that the model has more take the mean of the groups' layers."""
+    more = (share.model.layers - simulated) / (2 * GROUP)
+    read_bytes = defaultdict(float)
+    parts = {name: Part() for name in PARTS}
+    for (layer, name), part in run.parts.items():
+        times = 1 + more if name in OF_A_LAYER and layer >= COLD and more else 1
+        to = parts[name]
+        to.us += times * part.us
+        to.read_us += times * part.read_us
+        read_bytes[name] += times * part.read_bytes
+        for cause, us in part.bounds.items():
+            to.bounds[cause] += times * us
+    for name, size in read_bytes.items():
+        parts[name].read_bytes = round(size)
+    layers = run.layers_us()
+    steady = layers[COLD:] if more else layers
+    ours = sum(steady) / len(steady)
+    return Prediction(share, run.us + more * sum(steady) if more else run.us, ours, parts, bool(more), run.instructions,
+                      layers)
 
 
 def _simulate(share, layers, lib, replaced, config):
@@ -169,18 +191,18 @@ def _simulate(share, layers, lib, replaced, config):
 
 
 def _parts(session):
-    """The parts of a rank's critical path. It has one path for each core, of which the one that ends
-    last is taken; a wait that belongs to no instruction is its successor's."""
+    """The parts of a rank's critical path by layer and name. It has one path for each core, of which the one that
+    ends last is taken; a wait that belongs to no instruction is its successor's."""
     regions = _regions(session)
     path = session.path
     ends = {core: path.to[path.core == core].max() for core in set(path.core.tolist())}
     core = max(ends, key=ends.get)
-    found = {name: Part() for name in PARTS}
+    found = defaultdict(Part)
     mine = path.core == core
     columns = zip(*(column[mine].tolist()[::-1] for column in
                     (getattr(path, "from"), path.to, path.inst, path.cause)))
     engines = session.insts.engine.tolist()
-    name = PARTS[-1]
+    name = (0, PARTS[-1])
     for begin, stop, inst, cause in columns:
         name = regions.get(inst, name)
         us = (stop - begin) / FS_PER_NS / 1e3
@@ -191,7 +213,7 @@ def _parts(session):
     read = defaultdict(int)
     for inst, size, src in zip(moved.inst.tolist(), moved.bytes.tolist(), moved.src.tolist()):
         if src == 0:  # HBM
-            read[regions.get(inst, PARTS[0])] += size
+            read[regions.get(inst, (0, PARTS[0]))] += size
     rate = float(session.machine["hbm_bytes_per_ns"])
     for name, size in read.items():
         found[name].read_bytes += size
@@ -200,14 +222,14 @@ def _parts(session):
 
 
 def _regions(session):
-    """The part of every instruction: its label, or that of the instruction before it on its core,
+    """The layer and part of every instruction: its label, or that of the instruction before it on its core,
     where it has a name of its own."""
     found, last = {}, {}
     labels = session.text(session.insts.label.tolist())
     for inst, (core, label) in enumerate(zip(session.insts.core.tolist(), labels)):
         match = _REGION.fullmatch(label)
         if match and match[2] in PARTS:
-            last[core] = match[2]
+            last[core] = int(match[1]), match[2]
         if core in last:
             found[inst] = last[core]
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .predict import SHORT, Part, Prediction
+from .predict import COLD, SHORT, Part, Prediction
 
 GIB = 2**30
 MOST_CAUSES = 3  # that a difference names
@@ -12,7 +12,8 @@ def lines(p: Prediction) -> list[str]:
     """What a person wants to know of one prediction."""
     s = p.share
     m = s.model
-    how = (f"steady state of {SHORT[0]}, {SHORT[1]} and {SHORT[2]} layers" if p.steady else "every layer simulated")
+    how = (f"mean of layers {COLD + 1} to {SHORT}; the other {m.layers - SHORT} like them, +- {p.error:.2%} of the step"
+           if p.steady else "every layer simulated")
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
            f"batch {s.batch}, context {s.context}, {s.dtype}",

@@ -70,6 +70,9 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
     if batch < 1 or context < ROUND * lnc or context % (ROUND * lnc):
         raise ModelError(f"batch {batch} and context {context}",
                          f"a batch of at least 1 and a context that is a multiple of {ROUND * lnc}")
+    if model.window and context > model.window:
+        raise ModelError(f"context {context} of a model whose layers attend to a window of {model.window} tokens",
+                         f"at most {model.window}: the kernels here attend to all of the cache")
     if batch * (model.heads // tp) > ROUND:
         raise ModelError(f"batch {batch} of {model.heads // tp} query heads a rank",
                          f"at most {ROUND} together, which is what attention_block_tkg takes")

@@ -19,11 +19,13 @@ REPLACEABLE = ("attention", "mlp")
 
 class Step:
     """What the parts share while a step is recorded: the library and its buffers (None without one),
-    cos and sin [head_dim / 2, batch, 1], mask [context, batch, heads, 1] and positions [batch, 1]."""
+    cos and sin [head_dim / 2, batch, 1], mask [context, batch, heads, 1] and positions [batch, 1]; layer: the
+    number of the layer that is being recorded."""
 
     def __init__(self, lib, buffers, cos, sin, mask, positions):
         self.library, self.buffers = lib, buffers
         self.cos, self.sin, self.mask, self.positions = cos, sin, mask, positions
+        self.layer = 0
 
 
 def _layer(share: Share, make):
@@ -81,7 +83,7 @@ def decode(share: Share, lib, replaced):
         mark("embedding")
         x = kernels.embedding(tokens, embedding, group)
         for number, weights in enumerate(layers):
-            w = SimpleNamespace(**weights)
+            w, shared.layer = SimpleNamespace(**weights), number
             for part, run in (("attention", attention), ("mlp", mlp)):
                 mark(part, number)
                 if lib is not None:

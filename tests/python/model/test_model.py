@@ -24,7 +24,7 @@ MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32
        "head_dim": 128, "moe_intermediate_size": 768, "intermediate_size": 6144, "num_experts": 128,
        "num_experts_per_tok": 8, "num_hidden_layers": 48, "vocab_size": 151936}
 SMALL = {**LLAMA, "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "head_dim": 64, "intermediate_size": 512, "num_hidden_layers": 32, "vocab_size": 1024}
+         "head_dim": 64, "intermediate_size": 512, "num_hidden_layers": 60, "vocab_size": 1024}
 
 
 # ---- configs ---------------------------------------------------------------------------------
@@ -88,6 +88,24 @@ def test_a_hidden_size_that_does_not_divide(hidden, heads, tp):
 def test_a_share_that_cannot_be(given, words):
     with pytest.raises(ModelError, match=words):
         share_of(of_config(LLAMA), **given)
+
+
+@pytest.mark.parametrize("change, window", [
+    ({"sliding_window": 4096}, 4096), ({"sliding_window": None}, 0),
+    ({"sliding_window": 4096, "use_sliding_window": False}, 0),
+    ({"sliding_window": 4096, "layer_types": ["full_attention"] * 32}, 0),
+    ({"sliding_window": 4096, "layer_types": ["full_attention", "sliding_attention"] * 16}, 4096)])
+def test_a_window_is_no_shorter_than_the_context(change, window):
+    model = of_config({**LLAMA, **change})
+    assert model.window == window
+    share_of(model, "trn2", 8, context=4096)
+    if window:
+        with pytest.raises(ModelError, match="a window of 4096"):
+            share_of(model, "trn2", 8, context=4352)
+
+
+def test_a_bias_that_the_config_says():
+    assert of_config({**LLAMA, "attention_bias": True}).qkv_bias and not of_config(LLAMA).qkv_bias
 
 
 # ---- kernels of its own ----------------------------------------------------------------------
@@ -208,7 +226,7 @@ def test_ranks_that_gather_other_rows_are_one(small, monkeypatch):
     monkeypatch.setattr(module, "run", lambda *a, **k: results.append(run(*a, **k)) or results[-1])
     share = share_of(of_config(SMALL), "trn2", 4, context=256)
     predict(share, None, {"attention": copied, "mlp": copied})
-    assert len(results) == 3 and all(r.timed_as == [0] * 4 for r in results)
+    assert len(results) == 1 and all(r.timed_as == [0] * 4 for r in results)
 
 
 def test_steady_state_is_the_whole_run(small):
@@ -217,8 +235,33 @@ def test_steady_state_is_the_whole_run(small):
     short, whole = predict(small, None, parts), predict(small, None, parts, exact=True)
     assert short.step_us == pytest.approx(whole.step_us, rel=0.002)
     assert short.instructions < whole.instructions / 2 and not whole.steady
+    assert len(short.layers_us) == 24 and len(whole.layers_us) == 60
+    assert 0 <= short.error < 0.002 and whole.error == 0
     for name in whole.parts:
         assert short.parts[name].us == pytest.approx(whole.parts[name].us, rel=0.02, abs=0.2)
+
+
+@pytest.mark.parametrize("layers", [23, 24, 25, 26, 27])
+def test_any_number_of_layers(layers):
+    """Also those that are no multiple of the groups of which the steady state is made."""
+    share = share_of(of_config({**SMALL, "num_hidden_layers": layers}), "trn2", 2, context=256)
+    parts = {"attention": copied, "mlp": reads}
+    short, whole = predict(share, None, parts), predict(share, None, parts, exact=True)
+    assert short.steady == (layers > 24)
+    assert short.step_us == pytest.approx(whole.step_us, rel=0.002)
+    assert {n: p.read_bytes for n, p in short.parts.items()} == {n: p.read_bytes for n, p in whole.parts.items()}
+
+
+def test_layers_that_differ_are_all_simulated(small):
+    """A kernel whose later layers take longer has no steady state, whose mean would be another."""
+    def growing(x, w, share, step):
+        for _ in range(step.layer):
+            x = copied(x, w, share, step)
+        return copied(x, w, share, step)
+
+    found = predict(small, None, {"attention": growing, "mlp": copied})
+    assert not found.steady and len(found.layers_us) == small.model.layers
+    assert found.layers_us[40] > 1.2 * found.layers_us[20]
 
 
 def test_a_kernel_that_reads_more_takes_longer(small):
