@@ -39,8 +39,7 @@ class Architecture:
 
     kind: the config's `model_type`. heads, kv_heads: of queries, of keys and values. inner: width of
     the (or of each expert's) MLP. experts, top_k: 0 for a dense MLP. tied: the head is the embedding.
-    window: the last tokens to which
-    some of the layers attend; 0: all attend to all.
+    window: the last tokens to which some of the layers attend; 0: all attend to all.
     """
 
     kind: str

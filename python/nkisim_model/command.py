@@ -73,6 +73,7 @@ def arguments(words):
     add("--tp", type=int, default=8, help="ranks that share the weights (default 8)")
     add("--batch", type=int, default=1, help="sequences (default 1)")
     add("--context", type=int, default=2048, help="tokens in the cache (default 2048)")
+    add("--prompt", type=int, metavar="N", help="also the time to the first token after a prompt of N tokens")
     add("--dtype", default="bfloat16", help="bfloat16 or float16")
     add("--layers", type=int, metavar="N", help="another number of layers than the model's")
     add("--exact", action="store_true", help="simulate every layer")
@@ -100,9 +101,9 @@ def shares(args):
 
 
 def predicted(args, replaced):
-    """The predictions of all configurations, and with functions of the user's those without them."""
+    """The predictions of all configurations; with functions of the user's those without them; of the prompts."""
     library = load(args.library) if args.library else None
-    found, without = [], []
+    found, without, prompts = [], [], []
     with Doing("reading the model") as doing:
         for each in shares(args):
             where = f"tp {each.tp}, batch {each.batch}, context {each.context}: "
@@ -111,21 +112,25 @@ def predicted(args, replaced):
             if replaced and library is not None:
                 without.append(one())
             found.append(one(replaced))
-    return found, without
+            if args.prompt is not None:
+                prompts.append(one(prompt=args.prompt))
+    return found, without, prompts
 
 
 def run(args):
     replaced = {part: function(path, name) for part, path, name in args.kernel}
-    found, without = predicted(args, replaced)
+    found, without, prompts = predicted(args, replaced)
     if args.plot:
         report.plot(found, args.plot)
     if args.json:
         out = [p.as_json() for p in found]
         for p, before in zip(out, without):
             p["without_kernel"] = before.as_json()
+        for p, prompt in zip(out, prompts):
+            p |= {"ttft_us": prompt.step_us, "prompt": prompt.as_json()}
         print(json.dumps(out if args.sweep else out[0], indent=1))
         return 0
-    print("\n".join(report.table(found) if args.sweep else report.lines(found[0])))
+    print("\n".join(report.table(found, prompts) if args.sweep else report.lines(found[0], *prompts)))
     for p, before in zip(found, without):
         print("\n".join(report.difference(before, p, replaced)))
     return 0

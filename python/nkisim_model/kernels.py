@@ -13,6 +13,7 @@ COLUMNS = 512   # of logits in a bank of PSUM
 TILE_BYTES = 32 * 1024  # of a tile of the head's weights
 TILES = 2       # of them in SBUF: one is on its way while the other is used
 SEARCHED = 16384  # elements in which max8 looks
+SUMMED = 4096   # columns of a tile of a residual sum
 
 
 def cores():
@@ -35,18 +36,19 @@ def total(x, group):
 
 
 def residual(x, delta):
-    """x + delta, element by element; the first core's work, as its collectives are."""
+    """x + delta, element by element: tile by tile, the cores in turn."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     core, count = cores()
-    if core == 0:
-        width = x.shape[0] * x.shape[1] * x.shape[2] // LANES
-        a = nl.ndarray((LANES, width), dtype=x.dtype, buffer=nl.sbuf)
-        b = nl.ndarray((LANES, width), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=a, src=x.reshape((LANES, width)))
-        nisa.dma_copy(dst=b, src=delta.reshape((LANES, width)))
-        both = nl.ndarray((LANES, width), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=both, data1=a, data2=b, op=nl.add)
-        nisa.dma_copy(dst=out.reshape((LANES, width)), src=both)
+    width = x.shape[0] * x.shape[1] * x.shape[2] // LANES
+    left, right, to = (t.reshape((LANES, width)) for t in (x, delta, out))
+    for n, at in enumerate(range(0, width, SUMMED)):
+        if n % count == core:
+            some = nl.ds(at, min(SUMMED, width - at))
+            a, b, both = (nl.ndarray((LANES, some.size), dtype=x.dtype, buffer=nl.sbuf) for _ in range(3))
+            nisa.dma_copy(dst=a, src=left[:, some])
+            nisa.dma_copy(dst=b, src=right[:, some])
+            nisa.tensor_tensor(dst=both, data1=a, data2=b, op=nl.add)
+            nisa.dma_copy(dst=to[:, some], src=both)
     meet(out, count)
     return out
 
@@ -60,13 +62,13 @@ def embedding(tokens, table, group):
     ranks = 1 if group is None else len(group.groups[0])
     own = nl.ndarray((batch, width), dtype=table.dtype, buffer=nl.shared_hbm)
     core, count = cores()
-    if core == 0:
-        ids = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=ids, src=tokens)
-        rows = nl.ndarray((batch, width), dtype=table.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=rows, src=table.ap([[width, batch], [1, width]], vector_offset=ids,
-                                             indirect_dim=0))
-        nisa.dma_copy(dst=own, src=rows)
+    tiles = [(n, nl.ds(at, min(LANES, batch - at))) for n, at in enumerate(range(0, batch, LANES))]
+    for rows in (rows for n, rows in tiles if n % count == core):
+        ids = nl.ndarray((rows.size, 1), dtype=nl.int32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=ids, src=tokens[rows, :])
+        found = nl.ndarray((rows.size, width), dtype=table.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=found, src=table.ap([[width, rows.size], [1, width]], vector_offset=ids, indirect_dim=0))
+        nisa.dma_copy(dst=own[rows, :], src=found)
     meet(own, count)
     if group is None:
         return own.reshape((batch, 1, width))
@@ -75,11 +77,39 @@ def embedding(tokens, table, group):
     if batch == 1:
         return parts.reshape((1, 1, ranks * width))
     whole = nl.ndarray((batch, 1, ranks * width), dtype=table.dtype, buffer=nl.shared_hbm)
-    if core == 0:
-        nisa.dma_copy(dst=whole.reshape((batch, ranks, width)),
-                      src=parts.ap([[width, batch], [batch * width, ranks], [1, width]]))
+    for rows in (rows for n, rows in tiles if n % count == core):
+        nisa.dma_copy(dst=whole.reshape((batch, ranks, width))[rows, :, :],
+                      src=parts.ap([[width, rows.size], [batch * width, ranks], [1, width]],
+                                   offset=rows.start * width))
     meet(whole, count)
     return whole
+
+
+def last_row(x):
+    """The last row of x [1, rows, hidden] as [1, 1, hidden]."""
+    out = nl.ndarray((1, 1, x.shape[2]), dtype=x.dtype, buffer=nl.shared_hbm)
+    core, count = cores()
+    if core == 0:
+        nisa.dma_copy(dst=out.reshape((1, x.shape[2])), src=x[0, nl.ds(x.shape[1] - 1, 1), :])
+    meet(out, count)
+    return out
+
+
+def keep(keys, values, key_cache, value_cache):
+    """Writes keys and values [tokens, d] of a prompt to the caches [d, context] and [context, d]: half a core each."""
+    tokens, d = keys.shape
+    core, count = cores()
+    for n, at in enumerate(range(0, tokens, COLUMNS)):
+        if n % count == core:
+            turned = nl.ndarray((d, COLUMNS), dtype=keys.dtype, buffer=nl.sbuf)
+            for t in range(0, COLUMNS, LANES):
+                rows = nl.ndarray((LANES, d), dtype=keys.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=rows, src=keys[nl.ds(at + t, LANES), :])
+                bank = nl.ndarray((d, LANES), dtype=keys.dtype, buffer=nl.psum)
+                nisa.nc_transpose(dst=bank, data=rows)
+                nisa.tensor_copy(dst=turned[:, nl.ds(t, LANES)], src=bank)
+            nisa.dma_copy(dst=key_cache[:, nl.ds(at, COLUMNS)], src=turned)
+            nisa.dma_copy(dst=value_cache[nl.ds(at, COLUMNS), :], src=values[nl.ds(at, COLUMNS), :])
 
 
 def _normalised(x, gamma, eps):

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+from . import kernels
 from .architecture import ModelError
 
 #: What the parts are made of; a checkout without one of these is another version.
@@ -21,9 +22,14 @@ NAMES = {
     "core.mlp.mlp_tkg.mlp_tkg": ("mlp_tkg",),
     "core.mlp.mlp_parameters": ("MLPParameters",),
     "core.moe_block.moe_block_tkg": ("moe_block_tkg",),
+    "core.qkv.qkv": ("qkv",),
+    "core.attention.attention_cte": ("attention_cte",),
+    "core.output_projection.output_projection_cte.output_projection_cte": ("output_projection_cte",),
+    "core.mlp.mlp_cte.mlp_cte": ("mlp_cte",),
     "core.utils.allocator": ("BufferManager",),
     "core.utils.common_types": ("NormType", "QuantizationType", "ActFnType", "RouterActFnType",
-                                "ExpertAffinityScaleMode"),
+                                "ExpertAffinityScaleMode",
+                                "QKVOutputLayout"),
     "core.utils.logging": ("Logger",),
 }
 SBUF_BYTES = 200 * 1024  # what the library's own transformer gives to its buffer manager
@@ -119,3 +125,33 @@ def experts(x, w, share, step):
         norm_topk_prob=m.normalised_top_k,
         expert_affinities_scaling_mode=lib.ExpertAffinityScaleMode.POST_SCALE,
         hidden_act_fn=lib.ActFnType.SiLU, skip_router_logits=False)[0]
+
+
+def attention_of_prompt(x, w, share, step):
+    """The same as attention(), of all tokens of a prompt: projection with norm and rotation, attention of each to
+    those before it, output projection; keys and values go to the cache."""
+    lib, m = step.library, share.model
+    heads = lib.qkv(x, w.qkv, output_layout=lib.QKVOutputLayout.NBSd, bias=w.qkv_bias,
+                    fused_norm_type=lib.NormType.RMS_NORM, gamma_norm_weights=w.norm1, norm_eps=m.eps, fused_rope=True,
+                    cos_cache=step.cos, sin_cache=step.sin, d_head=m.head_dim, num_q_heads=share.heads,
+                    num_kv_heads=share.kv_heads)
+    tokens = x.shape[1]
+    heads = heads.reshape((share.heads + 2 * share.kv_heads, tokens, m.head_dim))
+    queries, keys, values = (heads[a:b, :, :] for a, b in (
+        (0, share.heads), (share.heads, share.heads + 1), (share.heads + 1, share.heads + 2)))
+    kernels.meet(heads, kernels.cores()[1])
+    kernels.keep(heads[share.heads, :, :], heads[share.heads + 1, :, :], w.keys[0, 0, :, :], w.values[0, 0, :, :])
+    found = lib.attention_cte(queries, keys, values, scale=m.head_dim ** -0.5, tp_q=True, tp_k=True, tp_out=True)
+    kernels.meet(found, kernels.cores()[1])
+    return lib.output_projection_cte(found.reshape((1, share.heads, m.head_dim, tokens)), w.out)
+
+
+def mlp_of_prompt(x, w, share, step):
+    """The same as mlp(), of all tokens of a prompt."""
+    import nki.language as nl
+
+    lib = step.library
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    lib.mlp_cte(lib.MLPParameters(x, w.gate, w.up, w.down, w.norm2, eps=share.model.eps,
+                                  normalization_type=lib.NormType.RMS_NORM), out, None)
+    return out

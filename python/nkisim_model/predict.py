@@ -11,20 +11,35 @@ import tempfile
 import warnings
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 from nkisim.api.jit import jit
 from nkisim.run.compiling import Choices
 from nkisim.run.kernel import run
 from nkisim.run.options import Options
 from nkisim_profile.session import CAUSES, ENGINES, FS_PER_NS, Session
+from nkisim_profile.tables.engines import TRANSPOSE
 
+from . import prefill
 from .architecture import ModelError
 from .library import load
 from .share import Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 
-COLD, GROUP = 4, 10       # the first layers, which count as they are; then two groups of so many, which are compared
-SHORT = COLD + 2 * GROUP  # layers that are simulated for the steady state
+
+class Sample(NamedTuple):
+    """The layers that are simulated for the steady state: the first `cold` count as they are; then two groups of
+    `group`, which are compared."""
+
+    cold: int
+    group: int
+
+    @property
+    def layers(self) -> int:
+        return self.cold + 2 * self.group
+
+
+OF_STEP, OF_PROMPT = Sample(4, 10), Sample(2, 2)  # a prompt's layers are longer, and differ less
 SAME = 0.005              # the groups' times differ by at most this fraction, or it is not steady
 _REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
@@ -33,20 +48,28 @@ _REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 class Part:
     """What one part of a step takes, in microseconds: of all layers together.
 
-    us: its share of the critical path. read_us: its reads from HBM at the stack's full rate, the
-    least that it can take. read_bytes: by one rank. bounds: `us` by what the path went through there,
-    an engine at work or a cause of waiting (docs/profile.md).
+    us: its share of the critical path. read_us: its reads from HBM at the stack's full rate, flops_us: its products
+    at the Tensor engines' peak of BF16; the longer is the least that it can take. read_bytes, flops: of one rank, flops
+    without transposes. bounds: `us` by what the path went through there, an engine at work or a cause of waiting
+    (docs/profile.md).
     """
 
     us: float = 0.0
     read_us: float = 0.0
     read_bytes: int = 0
+    flops_us: float = 0.0
+    flops: int = 0
     bounds: dict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
+
+    @property
+    def roof_us(self) -> float:
+        """The least that it can take."""
+        return max(self.read_us, self.flops_us)
 
     @property
     def gain_us(self) -> float:
         """What a step would gain if the part ran at its roof."""
-        return max(0.0, self.us - self.read_us)
+        return max(0.0, self.us - self.roof_us)
 
     @property
     def bound(self) -> str:
@@ -54,16 +77,18 @@ class Part:
         return max(self.bounds, key=self.bounds.__getitem__) if self.us > 0 else ""
 
     def as_json(self) -> dict:
-        return {"us": self.us, "read_us": self.read_us, "read_bytes": self.read_bytes, "gain_us": self.gain_us,
+        return {"us": self.us, "read_us": self.read_us, "read_bytes": self.read_bytes, "flops_us": self.flops_us,
+                "flops": self.flops, "gain_us": self.gain_us,
                 "bounds": dict(sorted(self.bounds.items(), key=lambda item: -item[1]))}
 
 
 @dataclasses.dataclass
 class Prediction:
-    """A decode step of a model: microseconds per token, and by part.
+    """A decode step of a model, or a prompt's way through it: microseconds, and by part.
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
-    layers_us: each simulated layer's time. instructions: simulated, of one rank.
+    layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
+    prompt, 0 for a decode step.
     """
 
     share: Share
@@ -73,6 +98,11 @@ class Prediction:
     steady: bool
     instructions: int
     layers_us: list[float] = dataclasses.field(default_factory=list)
+    prompt: int = 0
+
+    @property
+    def sample(self) -> Sample:
+        return OF_PROMPT if self.prompt else OF_STEP
 
     @property
     def tokens_per_second(self) -> float:
@@ -81,7 +111,7 @@ class Prediction:
     @property
     def error(self) -> float:
         """The standard error of step_us, as a fraction of it: of layers that differ by chance, few were simulated."""
-        steady = self.layers_us[COLD:]
+        steady = self.layers_us[self.sample.cold:]
         if not self.steady:
             return 0.0
         more = self.share.model.layers - len(self.layers_us)
@@ -121,11 +151,11 @@ class _Run:
         return [found[n] for n in range(len(found))]
 
 
-def predict(share: Share, library, replaced=None, exact=False, config=None, said=None) -> Prediction:
-    """The Prediction of a decode step.
+def predict(share: Share, library, replaced=None, exact=False, config=None, said=None, prompt=None) -> Prediction:
+    """The Prediction of a decode step, or of a prompt of `prompt` tokens.
 
     library: a checkout of nki-library, what load() made of it, or None where every part is replaced.
-    replaced: functions by part (library.py says what they take).
+    replaced: functions by part of a decode step (library.py says what they take).
     exact: simulates all layers. config: a machine description instead of the target's. said: called
     with a line before each simulation.
     """
@@ -134,56 +164,62 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
         raise ModelError(f"part {unknown[0]!r}", f"one of {', '.join(REPLACEABLE)}", "--kernel")
     if library is None and len(replaced) < len(REPLACEABLE):
         raise ModelError("no checkout of nki-library", "one, or a function for every part", "--library")
+    if prompt is not None:
+        prefill.check(share, prompt)
+        if library is None:
+            raise ModelError("no checkout of nki-library", "one, whose kernels a prompt needs", "--library")
     lib = library if library is None or hasattr(library, "root") else load(library)
     total = share.model.layers
     said = said or (lambda line: None)
 
     def simulated(layers):
-        said(f"simulating {layers} of {total} layers")
-        return _simulate(share, layers, lib, replaced, config)
+        said(f"simulating {layers} of {total} layers" + (f", prompt of {prompt}" if prompt else ""))
+        kernel = prefill.prefill(share, lib) if prompt else decode(share, lib, replaced)
+        given = prefill.arguments(share, prompt, layers) if prompt else arguments(share, layers)
+        return _simulate(share, kernel, given, config)
 
-    if exact or total <= SHORT:
-        return _prediction(share, simulated(total), total)
-    few = simulated(SHORT)
-    before, after = (sum(few.layers_us()[n:n + GROUP]) for n in (COLD, COLD + GROUP))
+    sample = OF_PROMPT if prompt else OF_STEP
+    if exact or total <= sample.layers:
+        return _prediction(share, simulated(total), total, prompt)
+    few = simulated(sample.layers)
+    times = few.layers_us()[sample.cold:]
+    before, after = sum(times[:sample.group]), sum(times[sample.group:])
     if abs(after - before) > SAME * after:
-        return _prediction(share, simulated(total), total)
-    return _prediction(share, few, SHORT)
+        return _prediction(share, simulated(total), total, prompt)
+    return _prediction(share, few, sample.layers, prompt or 0)
 
 
-def _prediction(share, run, simulated):
+def _prediction(share, run, simulated, prompt):
     """Of a run of `simulated` layers; those that the model has more take the mean of the groups' layers."""
-    more = (share.model.layers - simulated) / (2 * GROUP)
-    read_bytes = defaultdict(float)
+    cold = (OF_PROMPT if prompt else OF_STEP).cold
+    more = (share.model.layers - simulated) / (simulated - cold) if share.model.layers > simulated else 0.0
     parts = {name: Part() for name in PARTS}
     for (layer, name), part in run.parts.items():
-        times = 1 + more if name in OF_A_LAYER and layer >= COLD and more else 1
+        times = 1 + more if name in OF_A_LAYER and layer >= cold and more else 1
         to = parts[name]
-        to.us += times * part.us
-        to.read_us += times * part.read_us
-        read_bytes[name] += times * part.read_bytes
+        for field in ("us", "read_us", "read_bytes", "flops_us", "flops"):
+            setattr(to, field, getattr(to, field) + times * getattr(part, field))
         for cause, us in part.bounds.items():
             to.bounds[cause] += times * us
-    for name, size in read_bytes.items():
-        parts[name].read_bytes = round(size)
+    for part in parts.values():
+        part.read_bytes, part.flops = round(part.read_bytes), round(part.flops)
     layers = run.layers_us()
-    steady = layers[COLD:] if more else layers
+    steady = layers[cold:] if more else layers
     ours = sum(steady) / len(steady)
     return Prediction(share, run.us + more * sum(steady) if more else run.us, ours, parts, bool(more), run.instructions,
-                      layers)
+                      layers, prompt)
 
 
-def _simulate(share, layers, lib, replaced, config):
-    """A _Run of so many layers."""
+def _simulate(share, kernel, given, config):
+    """A _Run of a kernel."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library's kernels have some of their own
         options = Options(share.target, timing="only", allow_unwritten=True, config=config,
                           compiler=Choices(), ranks=share.tp,
                           files={"session": str(Path(folder) / "{rank}.npz")} if share.tp > 1 else
                           {"session": str(Path(folder) / "0.npz")})
-        kernel = jit(decode(share, lib, replaced))
         with contextlib.redirect_stdout(io.StringIO()):  # where the library says how it uses SBUF
-            result = run(kernel, **arguments(share, layers), options=options, lnc=share.lnc,
+            result = run(jit(kernel), **given, options=options, lnc=share.lnc,
                          ranks=share.tp if share.tp > 1 else None)
         session = Session(str(Path(folder) / "0.npz"))
     executed = result[0].executed if share.tp > 1 else result.executed
@@ -209,16 +245,28 @@ def _parts(session):
         busy = CAUSES[cause] == "busy" and inst >= 0
         found[name].us += us
         found[name].bounds[f"{ENGINES[engines[inst]]} busy" if busy else CAUSES[cause]] += us
-    moved = session.transfers
-    read = defaultdict(int)
+    _roofs(session, regions, found)
+    return found
+
+
+def _roofs(session, regions, found):
+    """Adds to the parts what they read from HBM and multiply, and the time of it at full rate."""
+    machine, moved, first = session.machine, session.transfers, (0, PARTS[0])
+    read, products = defaultdict(int), defaultdict(int)
     for inst, size, src in zip(moved.inst.tolist(), moved.bytes.tolist(), moved.src.tolist()):
         if src == 0:  # HBM
-            read[regions.get(inst, (0, PARTS[0]))] += size
-    rate = float(session.machine["hbm_bytes_per_ns"])
+            read[regions.get(inst, first)] += size
     for name, size in read.items():
         found[name].read_bytes += size
-        found[name].read_us += size / rate / 1e3
-    return found
+        found[name].read_us += size / float(machine["hbm_bytes_per_ns"]) / 1e3
+    parts = session.parts
+    for inst, flops, features in zip(parts.inst.tolist(), parts.flops.tolist(), parts.features.tolist()):
+        if flops and not features & TRANSPOSE:
+            products[regions.get(inst, first)] += flops
+    rate = 2 * machine["pe_rows"] * machine["pe_columns"] * machine["clocks_ghz"]["tensor"] * machine["cores"]
+    for name, flops in products.items():
+        found[name].flops += flops
+        found[name].flops_us += flops / rate / 1e3
 
 
 def _regions(session):

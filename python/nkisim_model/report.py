@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
-from .predict import COLD, SHORT, Part, Prediction
+from .predict import Part, Prediction
 
 GIB = 2**30
 MOST_CAUSES = 3  # that a difference names
 
 
-def lines(p: Prediction) -> list[str]:
-    """What a person wants to know of one prediction."""
+def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
+    """What a person wants to know of one prediction, and of a prompt's."""
     s = p.share
     m = s.model
-    how = (f"mean of layers {COLD + 1} to {SHORT}; the other {m.layers - SHORT} like them, +- {p.error:.2%} of the step"
-           if p.steady else "every layer simulated")
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
            f"batch {s.batch}, context {s.context}, {s.dtype}",
            f"per token     {p.step_us / 1e3:.3f} ms, {p.tokens_per_second:.1f} tokens/s",
-           f"per layer     {p.layer_us:.2f} us ({how})",
+           f"per layer     {_layer(p)}",
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
-           f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}", "",
-           f"{'part':<22}{'us':>10}{'share':>8}{'HBM MiB':>10}{'roof us':>10}{'gain us':>10}  bound"]
+           f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}"]
+    if prompt is not None:
+        out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens, "
+                f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s",
+                f"its layers    {_layer(prompt)}"]
+    out += ["", *_parts(p)]
+    best = p.parts[p.next_kernel]
+    out += ["", f"next          {p.next_kernel}: {best.gain_us:.0f} us above its roof, at which there were "
+            f"{s.batch * 1e6 / (p.step_us - best.gain_us):.1f} tokens/s",
+            "not counted   the host, launches between kernels, sampling other than the largest logit"]
+    if prompt is not None:
+        out += ["", "of the prompt", *_parts(prompt)]
+    return out
+
+
+def _layer(p: Prediction) -> str:
+    """The time of a layer, and which were simulated."""
+    how = "every layer simulated"
+    if p.steady:
+        count = len(p.layers_us)
+        how = (f"mean of layers {p.sample.cold + 1} to {count}; the other {p.share.model.layers - count} like them, "
+               f"+- {p.error:.2%} of the step")
+    return f"{p.layer_us:.2f} us ({how})"
+
+
+def _parts(p: Prediction) -> list[str]:
+    """The table of the parts."""
+    out = [f"{'part':<22}{'us':>10}{'share':>8}{'HBM MiB':>10}{'roof us':>10}{'gain us':>10}  bound"]
     for name, part in p.parts.items():
         if part.us or part.read_bytes:
             out.append(f"{name:<22}{part.us:>10.1f}{part.us / p.step_us:>8.1%}{part.read_bytes / 2**20:>10.1f}"
-                       f"{part.read_us:>10.1f}{part.gain_us:>10.1f}  {_bound(part)}")
-    best = p.parts[p.next_kernel]
-    out += ["", f"next          {p.next_kernel}: {best.gain_us:.0f} us above the time of its reads from HBM; at that "
-            f"roof {s.batch * 1e6 / (p.step_us - best.gain_us):.1f} tokens/s",
-            "not counted   the host, launches between kernels, sampling other than the largest logit"]
+                       f"{part.roof_us:>10.1f}{part.gain_us:>10.1f}  {_bound(part)}")
     return out
 
 
@@ -53,13 +73,15 @@ def _bound(part: Part) -> str:
     return f"{part.bound} {part.bounds[part.bound] / part.us:.0%}" if part.bound else ""
 
 
-def table(found: list[Prediction]) -> list[str]:
+def table(found: list[Prediction], prompts: list[Prediction] = ()) -> list[str]:
     """One line for each configuration."""
-    out = [f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'GiB':>8}  next"]
-    for p in found:
+    out = [f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'GiB':>8}"
+           + f"{'ms first':>10}" * bool(prompts) + "  next"]
+    for n, p in enumerate(found):
         s = p.share
         out.append(f"{s.tp:>4}{s.batch:>7}{s.context:>9}{p.step_us / 1e3:>10.3f}{p.tokens_per_second:>10.1f}"
-                   f"{p.layer_us:>10.1f}{(s.weight_bytes + s.cache_bytes) / GIB:>8.2f}  {p.next_kernel}"
+                   f"{p.layer_us:>10.1f}{(s.weight_bytes + s.cache_bytes) / GIB:>8.2f}"
+                   + (f"{prompts[n].step_us / 1e3:>10.3f}" if prompts else "") + f"  {p.next_kernel}"
                    + ("" if s.fits else "  DOES NOT FIT"))
     return out
 

@@ -28,7 +28,7 @@ class Step:
         self.layer = 0
 
 
-def _layer(share: Share, make):
+def layer_shapes(share: Share, make):
     """One layer's weights and caches."""
     m, s = share.model, share
     columns = m.head_dim * (s.heads + 2 * s.kv_heads)
@@ -58,7 +58,7 @@ def arguments(share: Share, layers: int):
     half = (m.head_dim // 2, share.batch, 1)
     return {"tokens": Shape((share.batch, 1), "int32"),
             "embedding": make(m.vocabulary, m.hidden // share.tp),
-            "layers": [_layer(share, make) for _ in range(layers)],
+            "layers": [layer_shapes(share, make) for _ in range(layers)],
             "cos": make(*half), "sin": make(*half),
             "mask": Shape((share.context, share.batch, share.heads, 1), "uint8"),
             "positions": Shape((share.batch, 1), "uint32"),

@@ -4,6 +4,7 @@ what they say (NumPy)."""
 import importlib
 import json
 import sys
+from types import SimpleNamespace
 
 import ml_dtypes
 import nki
@@ -113,7 +114,7 @@ def normal(rng, *shape, scale=1.0):
     return (rng.standard_normal(shape) * scale).astype(ml_dtypes.bfloat16)
 
 
-@pytest.mark.parametrize("ranks, batch, lnc", [(1, 1, 1), (1, 3, 2), (4, 1, 2), (4, 3, 1)])
+@pytest.mark.parametrize("ranks, batch, lnc", [(1, 1, 1), (1, 3, 2), (4, 1, 2), (4, 3, 1), (1, 300, 2), (4, 300, 2)])
 def test_rows_of_the_embedding(ranks, batch, lnc):
     rng = np.random.default_rng(ranks + batch)
     table = normal(rng, 50, 256)
@@ -133,6 +134,32 @@ def test_rows_of_the_embedding(ranks, batch, lnc):
                         **({"ranks": ranks} if ranks > 1 else {}))
     for each in result.outputs if ranks > 1 else [result.outputs]:
         np.testing.assert_array_equal(np.asarray(each)[:, 0], table[tokens[:, 0]])
+
+
+@pytest.mark.parametrize("rows, lnc", [(1, 1), (1, 2), (2100, 2)])
+def test_residual_sums(rows, lnc):
+    """Of 2,100 rows in two tiles, each core's."""
+    rng = np.random.default_rng(rows)
+    x, delta = normal(rng, 1, rows, 256), normal(rng, 1, rows, 256)
+    found = nkisim.run(nki.jit(lambda x, delta: kernels.residual(x, delta)), x, delta, target="trn2", lnc=lnc).outputs
+    np.testing.assert_array_equal(np.asarray(found), (x.astype(np.float32) + delta).astype(ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize("lnc", [1, 2])
+def test_what_a_prompt_keeps(lnc):
+    rng = np.random.default_rng(lnc)
+    keys, values, x = normal(rng, 1024, 128), normal(rng, 1024, 128), normal(rng, 1, 700, 256)
+
+    @nki.jit
+    def kernel(keys, values, x):
+        to = (nl.ndarray((128, 1024), dtype=x.dtype, buffer=nl.shared_hbm),
+              nl.ndarray((1024, 128), dtype=x.dtype, buffer=nl.shared_hbm))
+        kernels.keep(keys, values, *to)
+        return *to, kernels.last_row(x)
+
+    found = nkisim.run(kernel, keys, values, x, target="trn2", lnc=lnc).outputs
+    for each, expected in zip(found, (keys.T, values, x[:, -1:])):
+        np.testing.assert_array_equal(np.asarray(each), expected)
 
 
 @pytest.mark.parametrize("ranks, batch, lnc, columns", [(1, 1, 1, 700), (1, 2, 2, 33000), (4, 2, 2, 512)])
@@ -324,6 +351,59 @@ def test_what_a_part_is_called(small):
         predict(small, None, {"attention": copied, "mlp": copied, "norm": copied})
     with pytest.raises(ModelError, match="a function for every part"):
         predict(small, None, {"mlp": copied})
+
+
+# ---- a prompt ------
+def twice(x, w, share, step):
+    """A part of a prompt: x + x."""
+    return kernels.residual(x, x)
+
+
+@pytest.fixture
+def prompted(monkeypatch):
+    """A share, and what stands for a library whose parts of a prompt are twice()."""
+    monkeypatch.setattr(library, "attention_of_prompt", twice)
+    monkeypatch.setattr(library, "mlp_of_prompt", twice)
+    model = of_config({**SMALL, "head_dim": 128, "num_hidden_layers": 12})
+    return share_of(model, "trn2", 2, context=4096), SimpleNamespace(root="none")
+
+
+def test_a_prompts_steady_state_is_the_whole_run(prompted):
+    short, whole = predict(*prompted, prompt=4096), predict(*prompted, prompt=4096, exact=True)
+    assert short.steady and len(short.layers_us) == 6 and short.prompt == 4096
+    assert short.step_us == pytest.approx(whole.step_us, rel=0.005)
+    assert sum(part.us for part in short.parts.values()) == pytest.approx(short.step_us, rel=1e-9)
+    # x and x again for the part, x and delta for the sum.
+    assert short.parts["mlp residual"].read_bytes == 12 * 2 * 4096 * 256 * 2
+    shorter = predict(*prompted, prompt=2048)
+    assert shorter.parts["mlp residual"].read_bytes == short.parts["mlp residual"].read_bytes / 2
+    assert shorter.step_us < short.step_us
+    text = "\n".join(report.lines(short, whole))
+    assert f"first token   {whole.step_us / 1e3:.3f} ms after a prompt of 4096 tokens" in text
+    assert "of the prompt" in text
+    assert f"{whole.step_us / 1e3:10.3f}  " in report.table([short], [whole])[1]
+
+
+@pytest.mark.parametrize("change, tokens, words", [
+    ({}, 1000, "a multiple of 512"), ({}, 0, "a multiple of 512"), ({}, 4608, "than the context has"),
+    ({"head_dim": 64}, 512, "heads of 64"), ({"model_type": "qwen3"}, 512, "a norm of queries"),
+    ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, 512, "experts, whose tokens")])
+def test_a_prompt_that_cannot_be(prompted, change, tokens, words):
+    share = share_of(of_config({**SMALL, "head_dim": 128, **change}), "trn2", 2, context=4096)
+    with pytest.raises(ModelError, match=words):
+        predict(share, prompted[1], prompt=tokens)
+    with pytest.raises(ModelError, match="whose kernels a prompt needs"):
+        predict(prompted[0], None, {"attention": copied, "mlp": copied}, prompt=512)
+
+
+def test_the_roof_is_of_reads_or_of_products(small):
+    """The head's products by hand: one row, the vocabulary's columns of a rank, two operations each."""
+    p = predict(small, None, {"attention": copied, "mlp": copied})
+    head = p.parts["head"]
+    assert head.flops == 2 * 256 * 512
+    assert head.flops_us == pytest.approx(head.flops / (2 * 2 * 128 * 128 * 2.4) / 1e3)  # two cores, 2.4 GHz
+    assert head.roof_us == max(head.read_us, head.flops_us) == head.read_us
+    assert p.parts["mlp"].flops == 0
 
 
 # ---- the command -----------------------------------------------------------------------------
