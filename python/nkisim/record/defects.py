@@ -49,8 +49,9 @@ def nested_loop(seen):
 
 
 def biased_copy(seen):
-    return seen.inst["i"] == "activation" and seen.inst.get("op") == "copy" and (
-        seen.inst.get("bias") not in (None, 0, 0.0))
+    """Seen on trn1 alone; AWS's library has it on later chips, where its tests hold values against NumPy's."""
+    return seen.target in ("trn1", "inf2") and seen.inst["i"] == "activation" and (
+        seen.inst.get("op") == "copy" and seen.inst.get("bias") not in (None, 0, 0.0))
 
 
 def dynamic_dma_on_chip(seen):

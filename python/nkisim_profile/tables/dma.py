@@ -22,10 +22,31 @@ def _tensor_names(s):
 
 
 def _variables(s):
-    """Per transfer: the names of the tensors it moves."""
+    """Per transfer: the tensor in HBM that it loads, else that it stores, as AWS's agent skills join it with
+    TensorInfo; the names of all that it moves if none of them is in HBM."""
     reads, writes = _tensor_names(s)
-    return [",".join(dict.fromkeys(reads.get(i, []) + writes.get(i, [])))
-            for i in s.transfers.inst.tolist()]
+    spaces = dict(zip(s.text(s.tensors.name), s.text(s.tensors.space)))
+    found = {}
+    for i in set(s.transfers.inst.tolist()):
+        in_hbm = [[n for n in names.get(i, []) if spaces[n] == "hbm"] for names in (reads, writes)]
+        found[i] = ",".join(dict.fromkeys(in_hbm[0] or in_hbm[1] or reads.get(i, []) + writes.get(i, [])))
+    return [found[i] for i in s.transfers.inst.tolist()]
+
+
+#: What AWS's agent skills call memory that a DMA reads and writes, of a tensor's role. VIRTUAL is what they
+#: call memory of a kernel's own that the compiler spills to; here any that is no argument and no result.
+_MEMORY = {"input": ("INPUT", "INPUT"), "output": ("OUTPUT", "OUTPUT"), "input_output": ("INPUT", "OUTPUT")}
+
+
+def _memories(s, write):
+    """Per transfer: what kind of memory it reads (`write` 0) or writes (1)."""
+    spaces, roles, of = s.text(s.tensors.space), s.text(s.tensors.role), {}
+    for inst, tensor, writes in zip(s.uses.inst.tolist(), s.uses.tensor.tolist(), s.uses.write.tolist()):
+        if bool(writes) == bool(write) and spaces[tensor] == "hbm":
+            of.setdefault(inst, _MEMORY.get(roles[tensor], ("VIRTUAL", "VIRTUAL"))[write])
+    side = s.transfers.dst if write else s.transfers.src
+    return [of.get(i, "VIRTUAL") if SPACES[x] == "HBM" else SPACES[x]
+            for x, i in zip(side.tolist(), s.transfers.inst.tolist())]
 
 
 def _partitions(s):
@@ -39,10 +60,7 @@ def _partitions(s):
 def dma_packet_aggregated(s):
     t = s.transfers
     start, end = ns(t.first_packet), ns(t.last_packet)
-    reads, writes = _tensor_names(s)
     n = len(t)
-    source = [SPACES[x] for x in t.src]
-    dest = [SPACES[x] for x in t.dst]
     empty, partitions = [""] * n, _partitions(s)
     names = [s.queue_names[(int(c), int(q))] for c, q in zip(t.core, t.queue)]
     return {
@@ -53,8 +71,8 @@ def dma_packet_aggregated(s):
         "variable": _variables(s),
         "read_bytes": t.bytes, "write_bytes": t.bytes, "transfer_bytes": t.bytes,
         "throughput": rate(t.bytes, (t.last_packet - t.first_packet) / FS_PER_NS),
-        "source": [f"[{a}] " + ",".join(reads.get(int(i), [])) for a, i in zip(source, t.inst)],
-        "dest": [f"[{a}] " + ",".join(writes.get(int(i), [])) for a, i in zip(dest, t.inst)],
+        "source": [f"[[{memory}]]" for memory in _memories(s, 0)],
+        "dest": [f"[{memory}]" for memory in _memories(s, 1)],
         "semaphore_id": ["-1"] * n, "read_sbuf_partitions": empty,
         "read_num_sbuf_partitions": partitions[0][t.inst], "read_shape": empty, "read_offset": empty,
         "read_steps": empty, "write_sbuf_partitions": empty, "write_num_sbuf_partitions": partitions[1][t.inst],

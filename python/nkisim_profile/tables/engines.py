@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..session import ENGINES, FS_PER_NS, UNITS
+from ..session import ENGINES, FS_PER_NS, SPACES, UNITS
 from .common import merged, ns, part_ids, transfer_ids
 
 TRANSPOSE, FP32, FP8, MX = 1 << 11, 1 << 9, 1 << 10, 1 << 13  # features of a part
@@ -22,10 +22,10 @@ def instruction(s):
     waits = sum(getattr(s.charged, c) for c in ("wait_engine", "wait_dma", "hbm", "dma_latency",
                                                 "dma_engines", "semaphore"))
     transpose = p.features & TRANSPOSE != 0
-    is_pe = p.unit == 1
     adjusted = (p.flops * _adjusted(s, p.features)).astype(np.int64)
     opcodes, zero = s.text(p.opcode), np.zeros(len(p), np.int64)
     texts, frames = _operands(s, opcodes), s.frames.of_inst
+    loaded, stored = _of_hbm(s)
     ops = np.array(s.text(s.insts.op), dtype=object)[p.inst]
     return {
         "start_ts": start, "end_ts": end, "duration_ns": end - start,
@@ -42,7 +42,7 @@ def instruction(s):
         "layer": [""] * len(p), **_triggered(s),
         "stack_frame_ids": [f"[{frames[i][0]}]" if frames[i][0] else None
                             for i in p.inst.tolist()],
-        "hbm_read_bytes": zero, "hbm_write_bytes": zero,
+        "hbm_read_bytes": loaded, "hbm_write_bytes": stored,
         "sbuf_read_bytes": p.sbuf_read, "sbuf_write_bytes": p.sbuf_write,
         "psum_read_bytes": p.psum_read, "psum_write_bytes": p.psum_write,
         "psum_read_sbuf_write_bytes": np.where(p.sbuf_write > 0, p.psum_read, 0),
@@ -51,13 +51,39 @@ def instruction(s):
                                  for o, t in zip(opcodes, texts)],
         "spill_save_bytes": zero, "spill_reload_bytes": zero,
         "performance_mode": [m or None for m in s.text(p.mode)],
-        "tensor_instruction_type": [None if not pe else "TRANSPOSE" if t else "REGULAR"
-                                    for pe, t in zip(is_pe, transpose)],
+        "tensor_instruction_type": _products(s, opcodes),
         "tensor_elements": p.elements, "raw_flops": p.flops, "adjusted_flops": adjusted,
         "tensor_elements_transpose": np.where(transpose, p.elements, 0),
         "flops_transpose": np.where(transpose, p.flops, 0),
         "adjusted_flops_transpose": np.where(transpose, adjusted, 0),
     }
+
+
+def _products(s, opcodes):
+    """REGULAR or TRANSPOSE of a product and of the loading of its weights, null for others."""
+    p = s.parts
+    key = (p.core << 44) + p.sequence
+    transposes = set(key[p.features & TRANSPOSE != 0].tolist())
+    return [None if unit != 1 and o != "LDWEIGHTS" else "TRANSPOSE" if k in transposes else "REGULAR"
+            for unit, o, k in zip(p.unit.tolist(), opcodes, key.tolist())]
+
+
+def _trigger_rows(s):
+    """(rows of the parts that triggered transfers, rows of these)."""
+    p, t = s.parts, s.transfers
+    row = {key: i for i, key in enumerate(zip(p.core.tolist(), p.inst.tolist(), p.start.tolist()))}
+    found = [row.get(key, -1) for key in zip(t.core.tolist(), t.inst.tolist(), t.trigger_start.tolist())]
+    of = np.array(found, np.int64)
+    return of[of >= 0], np.flatnonzero(of >= 0)
+
+
+def _of_hbm(s):
+    """Bytes that each part's transfers read from HBM, and write to it."""
+    t, (parts, transfers) = s.transfers, _trigger_rows(s)
+    moved = np.zeros((2, len(s.parts)), np.int64)
+    for side, memory in enumerate((t.src, t.dst)):
+        np.add.at(moved[side], parts, np.where(memory == SPACES.index("HBM"), t.bytes, 0)[transfers])
+    return moved
 
 
 def _function(operands):
@@ -79,8 +105,9 @@ def _triggered(s):
 
 
 def _operands(s, opcodes):
-    texts = s.text(s.parts.operands)
-    return [t[len(o) + 1:] if t.startswith(o + " ") else t for o, t in zip(opcodes, texts)]
+    """As the profiler writes them: without the opcode, and with a product's moving tensor as src."""
+    texts = [t[len(o) + 1:] if t.startswith(o + " ") else t for o, t in zip(opcodes, s.text(s.parts.operands))]
+    return [t.replace("moving=", "src=", 1) if o == "MATMUL" else t for o, t in zip(opcodes, texts)]
 
 
 def active_time(s):
@@ -164,9 +191,11 @@ def flow(s):
     ids = part_ids(s)
     dma = np.append(transfer_ids(t.core, t.sequence), -1)  # -1: none
     end = np.where(is_part, p.end[parts[rows]], np.append(t.last_packet, 0)[transfers[rows]])
-    return {"in_id": np.where(is_part, ids[parts[rows]], dma[transfers[rows]]),
-            "out_id": ids[rows],
-            "in_table": np.where(is_part, "Instruction", "DmaPacketAggregated").tolist(),
-            "out_table": ["Instruction"] * len(rows),
-            "dependency_type": ["FLOW_DEPENDENCE"] * len(rows),
-            "gap_time": ns(np.maximum(0, p.start[rows] - end))}
+    by, moved = _trigger_rows(s)
+    return {"in_id": np.append(np.where(is_part, ids[parts[rows]], dma[transfers[rows]]), ids[by]),
+            "out_id": np.append(ids[rows], dma[moved]),
+            "in_table": np.where(is_part, "Instruction", "DmaPacketAggregated").tolist() + ["Instruction"] * len(by),
+            "out_table": ["Instruction"] * len(rows) + ["DmaPacketAggregated"] * len(by),
+            "dependency_type": ["FLOW_DEPENDENCE"] * len(rows) + ["DGE_TRIGGER"] * len(by),
+            "gap_time": np.append(ns(np.maximum(0, p.start[rows] - end)),
+                                  ns(np.maximum(0, t.first_packet[moved] - p.end[by])))}

@@ -374,12 +374,13 @@ NOTES = "notes of SDK 2.33.1"
     (nested(), {"target": "trn2", "grid": 2}, "sdk#1388", []),
     (nested(), {"target": "trn1"}, "sdk#1388", []),
     (nested(), {"target": "trn1"}, "sdk#1346", SDKS[:4]),
-    (biased(nl.copy), {}, "sdk#1296", SDKS),
-    (biased(nl.relu), {}, "sdk#1296", []),
+    (biased(nl.copy), {"target": "trn1"}, "sdk#1296", SDKS),
+    (biased(nl.relu), {"target": "trn1"}, "sdk#1296", []),
+    (biased(nl.copy), {"target": "trn2"}, "sdk#1296", []),
     (far_from_chip, {}, "sdk#1373", ["2.31"]),
     (transposed(nisa.dge_mode.hwdge), {}, NOTES, ["2.33"]),
     (transposed(nisa.dge_mode.unknown), {}, NOTES, [])],
-    ids=["no grid", "a grid", "one core", "nested", "bias of copy", "bias of relu", "dynamic tile",
+    ids=["no grid", "a grid", "one core", "nested", "bias of copy", "bias of relu", "bias on trn2", "dynamic tile",
          "hardware descriptors", "others"])
 def test_known_defects_are_named_with_what_avoids_them(kernel, options, issue, releases, monkeypatch):
     for sdk in SDKS:

@@ -4,6 +4,7 @@ neuron-nki-profile-querying, neuron-explorer-profile-schema), byte for byte wher
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -150,6 +151,47 @@ def test_the_bounds_of_the_skills_come_out(ask):
     moved = ask("SELECT sum(transfer_bytes) FROM DmaPacket WHERE queue_type != 'instruction' AND transfer_bytes > 4")
     necessary = ask("SELECT sum(size) FROM TensorInfo WHERE type IN ('IN', 'OUT')")
     assert moved == necessary == 2 * 128 * 512 * 2 + 128 * 512 * 4
+
+
+OVERLAP = """
+    SELECT
+        CASE WHEN lw.end_ts <= mm.start_ts THEN 'lw_before'
+             WHEN lw.start_ts >= mm.end_ts THEN 'lw_after'
+             ELSE 'overlap' END as rel,
+        COUNT(*) as cnt
+    FROM Instruction mm
+    JOIN Instruction lw ON mm.bir_id = lw.bir_id
+    WHERE mm.opcode = 'MATMUL' AND lw.opcode = 'LDWEIGHTS'
+      AND mm.tensor_instruction_type = 'REGULAR'
+      AND lw.tensor_instruction_type = 'REGULAR'
+    GROUP BY rel
+"""
+
+
+def test_the_skills_overlap_of_weights_and_products(ask):
+    assert ask(f"SELECT sum(cnt) FROM ({OVERLAP})") == 1
+
+
+def test_the_skills_investigations_lead_from_bytes_to_lines(ask):
+    """investigations/*.md: joins over Flow from a line of the kernel to the tensor that it loads, worked out anew."""
+    joined = ("Flow JOIN Instruction i ON in_table = 'Instruction' AND in_id = i.id JOIN DmaPacketAggregated d "
+              "ON out_table = 'DmaPacketAggregated' AND out_id = d.id "
+              "JOIN TensorInfo t ON t.variable_name = d.variable")
+    loads = f"{joined} WHERE i.hbm_read_bytes > 0 AND source = '[[INPUT]]' AND dest = '[SB]'"
+    line = "split_part(bir_debug_info_source_location, '/', -1)"
+    first = KERNEL[:KERNEL.index("nisa.dma_copy(left")].count("\n") + 1
+    assert ask(f"SELECT list(({line}, variable, transfer_bytes / size, write_num_sbuf_partitions) ORDER BY variable) "
+               f"FROM {loads}") == [(f"my_kernel.py:{first}", "a", 1, 128), (f"my_kernel.py:{first + 1}", "b", 1, 128)]
+    assert ask(f"SELECT list((variable, i.hbm_write_bytes, read_num_sbuf_partitions)) FROM {joined} WHERE "
+               "source = '[[SB]]' AND dest = '[OUTPUT]' AND is_transpose_mode != true") == [("out", 128 * 512 * 4, 128)]
+    assert ask("SELECT count(*) FROM DmaPacketAggregated WHERE source LIKE '%VIRTUAL%' OR dest LIKE '%VIRTUAL%'") == 0
+
+
+def test_the_skills_read_a_products_sizes_from_its_operands(ask):
+    """te_inefficiency.md: "K*M as the trailing pair and N as the first element of the src stride"."""
+    text = ask("SELECT operands FROM Instruction WHERE opcode = 'MATMUL' AND tensor_instruction_type = 'REGULAR'")
+    assert re.search(r"(\d+)\*(\d+)\s*$", text).groups() == ("128", "128")
+    assert re.search(r"src=\S+\[[\d,\-]+\]\[(\d+),", text)[1] == "512"
 
 
 def test_the_version_and_the_schema_are_said(place):
