@@ -30,7 +30,9 @@ class ModelError(Error):
     """A model, or a way to run it, that cannot be predicted; the message says what it lacks."""
 
     def __init__(self, found, required, operand=""):
-        super().__init__(rule="model", operand=operand, found=found, required=required)
+        where = f"{operand}: " if operand else ""
+        super().__init__(f"{where}{found}; required: {required}", rule="model", operand=operand, found=found,
+                         required=required)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,9 +4,7 @@ The layers are nki-library's decode kernels (a checkout that you name), or your 
 residual sums, head and sampling are nkisim's. docs/models.md says what is modelled and what is not."""
 
 import argparse
-import functools
 import importlib.util
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -17,8 +15,7 @@ from nkisim_work import Doing
 from . import report
 from .architecture import ModelError, read
 from .library import load
-from .predict import predict
-from .share import share_of
+from .sweep import SWEPT, Sweep
 
 EPILOG = """examples:
   nkisim model llama-3-8b/config.json --library nki-library --tp 8
@@ -26,7 +23,6 @@ EPILOG = """examples:
   nkisim model config.json --library nki-library --tp 8 --kernel mlp=my.py:mlp
 
 Exit codes: 0 ok, 2 usage, 3 bad input, 130 interrupted."""
-SWEPT = ("tp", "batch", "context")
 
 
 def axis(text):
@@ -82,58 +78,44 @@ def arguments(words):
         help="your function as attention or mlp; the prediction without it is shown beside it")
     add("--sweep", nargs="+", default=[], type=axis, metavar="NAME=A,B,...",
         help="all combinations of tp, batch and context")
+    add("--jobs", type=int, metavar="N", help="processes of a sweep (default: the machine's cores)")
     add("--plot", metavar="FILE", help="time per token as a stack of parts: .png, .svg or .pdf")
     add("--json", action="store_true", help="print JSON instead of text")
     return parser.parse_args(words)
 
 
-def shares(args):
-    """A Share for each configuration."""
+def sweep(args):
+    """The Sweep that was asked for, be it of one point."""
     model = read(args.config)
     if args.layers is not None:
         if args.layers < 1:
             raise ModelError(f"--layers {args.layers}", "at least 1")
         model = type(model)(**{**vars(model), "layers": args.layers})
-    axes = dict(args.sweep)
-    values = [axes.get(name, [getattr(args, name)]) for name in SWEPT]
-    return [share_of(model, args.target, tp, batch, context, args.dtype)
-            for tp, batch, context in itertools.product(*values)]
-
-
-def predicted(args, replaced):
-    """The predictions of all configurations; with functions of the user's those without them; of the prompts."""
-    library = load(args.library) if args.library else None
-    found, without, prompts = [], [], []
-    with Doing("reading the model") as doing:
-        for each in shares(args):
-            where = f"tp {each.tp}, batch {each.batch}, context {each.context}: "
-            one = functools.partial(predict, each, library, exact=args.exact, config=args.machine,
-                                    said=lambda line, where=where: doing.say(where + line))
-            if replaced and library is not None:
-                without.append(one())
-            found.append(one(replaced))
-            if args.prompt is not None:
-                prompts.append(one(prompt=args.prompt))
-    return found, without, prompts
+    axes = {name: [getattr(args, name)] for name in SWEPT} | dict(args.sweep)
+    replaced = {part: function(path, name) for part, path, name in args.kernel}
+    return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
+                 args.exact, args.machine, args.prompt)
 
 
 def run(args):
-    replaced = {part: function(path, name) for part, path, name in args.kernel}
-    found, without, prompts = predicted(args, replaced)
-    if args.plot:
-        report.plot(found, args.plot)
+    asked = sweep(args)
+    if args.sweep:
+        points = asked.run(args.jobs)
+    else:
+        with Doing("reading the model") as doing:
+            points = [asked.predicted(asked.points()[0], doing.say)]
+    found = [p for p in points if p.found is not None]
+    if args.plot and found:
+        report.plot([p.found for p in found], args.plot)
     if args.json:
-        out = [p.as_json() for p in found]
-        for p, before in zip(out, without):
-            p["without_kernel"] = before.as_json()
-        for p, prompt in zip(out, prompts):
-            p |= {"ttft_us": prompt.step_us, "prompt": prompt.as_json()}
+        out = [p.as_json() for p in points]
         print(json.dumps(out if args.sweep else out[0], indent=1))
-        return 0
-    print("\n".join(report.table(found, prompts) if args.sweep else report.lines(found[0], *prompts)))
-    for p, before in zip(found, without):
-        print("\n".join(report.difference(before, p, replaced)))
-    return 0
+    else:
+        print("\n".join(report.table(points) if args.sweep else report.lines(points[0].found, points[0].prompt)))
+        for p in found:
+            if p.without is not None:
+                print("\n".join(report.difference(p.without, p.found, asked.replaced)))
+    return 0 if found else 3
 
 
 def main(words):

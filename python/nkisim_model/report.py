@@ -73,15 +73,20 @@ def _bound(part: Part) -> str:
     return f"{part.bound} {part.bounds[part.bound] / part.us:.0%}" if part.bound else ""
 
 
-def table(found: list[Prediction], prompts: list[Prediction] = ()) -> list[str]:
-    """One line for each configuration."""
+def table(points) -> list[str]:
+    """One line for each Point of a sweep."""
+    prompted = any(p.prompt for p in points)
     out = [f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'GiB':>8}"
-           + f"{'ms first':>10}" * bool(prompts) + "  next"]
-    for n, p in enumerate(found):
+           + f"{'ms first':>10}" * prompted + "  next"]
+    for point in points:
+        where, p = f"{point.tp:>4}{point.batch:>7}{point.context:>9}", point.found
+        if p is None:
+            out.append(f"{where}  {point.problem}")
+            continue
         s = p.share
-        out.append(f"{s.tp:>4}{s.batch:>7}{s.context:>9}{p.step_us / 1e3:>10.3f}{p.tokens_per_second:>10.1f}"
+        out.append(f"{where}{p.step_us / 1e3:>10.3f}{p.tokens_per_second:>10.1f}"
                    f"{p.layer_us:>10.1f}{(s.weight_bytes + s.cache_bytes) / GIB:>8.2f}"
-                   + (f"{prompts[n].step_us / 1e3:>10.3f}" if prompts else "") + f"  {p.next_kernel}"
+                   + (f"{point.prompt.step_us / 1e3:>10.3f}" if prompted else "") + f"  {p.next_kernel}"
                    + ("" if s.fits else "  DOES NOT FIT"))
     return out
 

@@ -3,6 +3,7 @@ what they say (NumPy)."""
 
 import importlib
 import json
+import os
 import sys
 from types import SimpleNamespace
 
@@ -17,7 +18,8 @@ from running import cli
 
 import nkisim
 from nkisim_model import ModelError, kernels, library, of_config, predict, read, report, share_of
-from nkisim_model.command import arguments, function, shares
+from nkisim_model.command import arguments, function, sweep
+from nkisim_model.sweep import Point, Sweep
 
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
          "intermediate_size": 14336, "num_hidden_layers": 32, "vocab_size": 128256, "rms_norm_eps": 1e-5}
@@ -49,8 +51,9 @@ def test_what_a_config_says():
     ({"quantization_config": {"bits": 4}}, "quantised ones are not modelled"),
 ])
 def test_a_config_that_cannot_be(change, words):
-    with pytest.raises(ModelError, match=words):
+    with pytest.raises(ModelError, match=words) as problem:
         of_config({**LLAMA, **change})
+    assert str(problem.value).startswith(("config: ", "config has"))
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", ""])
@@ -355,7 +358,7 @@ def test_what_a_part_is_called(small):
 
 # ---- a prompt ------
 def twice(x, w, share, step):
-    """A part of a prompt: x + x."""
+    """A part, of a prompt too: x + x."""
     return kernels.residual(x, x)
 
 
@@ -381,7 +384,7 @@ def test_a_prompts_steady_state_is_the_whole_run(prompted):
     text = "\n".join(report.lines(short, whole))
     assert f"first token   {whole.step_us / 1e3:.3f} ms after a prompt of 4096 tokens" in text
     assert "of the prompt" in text
-    assert f"{whole.step_us / 1e3:10.3f}  " in report.table([short], [whole])[1]
+    assert f"{whole.step_us / 1e3:10.3f}  " in report.table([Point(2, 1, 4096, short, None, whole)])[1]
 
 
 @pytest.mark.parametrize("change, tokens, words", [
@@ -404,6 +407,26 @@ def test_the_roof_is_of_reads_or_of_products(small):
     assert head.flops_us == pytest.approx(head.flops / (2 * 2 * 128 * 128 * 2.4) / 1e3)  # two cores, 2.4 GHz
     assert head.roof_us == max(head.read_us, head.flops_us) == head.read_us
     assert p.parts["mlp"].flops == 0
+
+
+# ---- a sweep ------
+@pytest.mark.process
+def test_a_sweep_says_what_cannot_be(small):
+    """In two processes what one says; a point that cannot be is a line of the table, and the others are predicted."""
+    parts = {"attention": twice, "mlp": twice}
+    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [1, 2, 3], "batch": [1, 2], "context": [256]}, replaced=parts)
+    points = asked.run(2)
+    assert [(p.tp, p.batch) for p in points] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
+    assert [bool(p.found) for p in points] == [False, False, True, True, False, False]
+    assert points[2].found.as_json() == predict(small, None, parts).as_json()
+    assert "at least 2 ranks" in points[0].problem and "a divisor" in points[4].problem
+    lines = report.table(points)
+    assert len(lines) == 7 and lines[1].startswith("   1      1      256  ") and points[0].problem in lines[1]
+    assert lines[3].split()[:4] == ["2", "1", "256", f"{points[2].found.step_us / 1e3:.3f}"]
+    ended = Sweep(small.model, "trn2", "bfloat16", {"tp": [2], "batch": [1], "context": [256]},
+                  replaced={**parts, "mlp": lambda *_: os._exit(1)}).run(1)
+    assert "before its time" in ended[0].problem
+    assert points[0].as_json() == {"tp": 1, "batch": 1, "context": 256, "error": points[0].problem}
 
 
 # ---- the command -----------------------------------------------------------------------------
@@ -434,6 +457,7 @@ def test_the_command(tmp_path):
     assert set(found["parts"]) >= {"attention", "mlp all-reduce", "head"}
     text = cli(*words, "--sweep", "context=256,512").stdout
     assert [line.split()[2] for line in text.splitlines()[1:3]] == ["256", "512"]
+    assert "a divisor" in cli(*words, "--sweep", "tp=3", "batch=1,2", code=3).stdout
 
 
 @pytest.mark.process
@@ -455,5 +479,7 @@ def test_what_the_options_say(tmp_path):
     config.write_text(json.dumps(SMALL))
     mine.write_text(MINE)
     args = arguments([str(config), "--sweep", "tp=2,4", "batch=1,2", "--context", "256", "--layers", "3"])
-    assert [(s.tp, s.batch, s.model.layers) for s in shares(args)] == [(2, 1, 3), (2, 2, 3), (4, 1, 3), (4, 2, 3)]
+    found = sweep(args)
+    assert [(p.tp, p.batch, p.context) for p in found.points()] == [(2, 1, 256), (2, 2, 256), (4, 1, 256), (4, 2, 256)]
+    assert found.model.layers == 3
     assert callable(function(str(mine), "part"))

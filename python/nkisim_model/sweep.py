@@ -1,0 +1,121 @@
+"""Predictions of one model in several configurations, in as many processes as there are cores."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from nkisim.values.errors import Error
+from nkisim_work import Doing
+
+from .architecture import Architecture
+from .predict import Prediction, predict
+from .share import share_of
+
+SWEPT = ("tp", "batch", "context")
+
+
+@dataclasses.dataclass
+class Point:
+    """One configuration. found: the prediction, None where there can be none, of which `problem` says why; without:
+    with no function of the user's; prompt: of the prompt."""
+
+    tp: int
+    batch: int
+    context: int
+    found: Prediction | None = None
+    without: Prediction | None = None
+    prompt: Prediction | None = None
+    problem: str = ""
+
+    def as_json(self) -> dict:
+        if self.found is None:
+            return {"tp": self.tp, "batch": self.batch, "context": self.context, "error": self.problem}
+        out = self.found.as_json()
+        if self.without is not None:
+            out["without_kernel"] = self.without.as_json()
+        if self.prompt is not None:
+            out |= {"ttft_us": self.prompt.step_us, "prompt": self.prompt.as_json()}
+        return out
+
+
+@dataclasses.dataclass
+class Sweep:
+    """What is predicted: a model, the values of each of SWEPT, and what all points have alike."""
+
+    model: Architecture
+    target: str
+    dtype: str
+    axes: dict[str, list[int]]
+    library: object = None
+    replaced: dict[str, Callable] = dataclasses.field(default_factory=dict)
+    exact: bool = False
+    machine: str | None = None
+    prompt: int | None = None
+
+    def points(self) -> list[Point]:
+        """Those to be predicted, in the order of SWEPT."""
+        return [Point(*values) for values in itertools.product(*(self.axes[name] for name in SWEPT))]
+
+    def predicted(self, point: Point, said: Callable[[str], None] | None = None) -> Point:
+        """The point with its predictions. Raises Error, or the library's AssertionError."""
+        share = share_of(self.model, self.target, point.tp, point.batch, point.context, self.dtype)
+        one = functools.partial(predict, share, self.library, exact=self.exact, config=self.machine, said=said)
+        point.found = one(self.replaced)
+        if self.replaced and self.library is not None:
+            point.without = one()
+        if self.prompt is not None:
+            point.prompt = one(prompt=self.prompt)
+        return point
+
+    def tried(self, point: Point) -> Point:
+        """The point with its predictions, or with the problem that it has."""
+        try:
+            return self.predicted(point)
+        except (Error, AssertionError) as problem:  # an AssertionError is how the library refuses
+            return Point(point.tp, point.batch, point.context, problem=str(problem).splitlines()[0])
+
+    def run(self, jobs: int | None = None) -> list[Point]:
+        """All points. Workers are forked from this process, which has read the library already."""
+        points = self.points()
+        jobs = max(1, min(jobs or os.cpu_count() or 1, len(points)))
+        done: list[Point] = []
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _begin, (self,)) as pool:
+            coming = [pool.submit(_tried, point) for point in points]
+            try:
+                with Doing("simulating") as doing:  # whose thread begins when all are forked
+                    for point, future in zip(points, coming):
+                        done.append(_of(future, point))
+                        doing.say(f"simulating: {len(done)} of {len(points)} configurations")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return done
+
+
+def _of(future, point):
+    """A point's result, whatever became of its process."""
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        point.problem = "its process has ended before its time: too little memory?"
+        return point
+
+
+_SWEEP: list[Sweep] = []  # a worker's, as functions of the user's cannot be sent
+
+
+def _begin(sweep):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends us
+    _SWEEP.append(sweep)
+
+
+def _tried(point):
+    return _SWEEP[0].tried(point)
