@@ -7,6 +7,7 @@ traced, so that all of Python is allowed; NKI_COMPILER_FRONTEND=custom keeps the
 
 import ast
 import inspect
+import math
 import os
 import sysconfig
 import textwrap
@@ -117,6 +118,11 @@ def _class(node):
                      "(documented)")
 
 
+def _is_none(node):
+    """The pages refuse `is` without exception; AWS's library of SDK 2.29 has `is None` in most kernels."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def _traced():
     """Whether the release runs kernels as Python, so that the language is all of it."""
     return sdk() >= 33 and not parser_frontend()
@@ -135,7 +141,8 @@ def problems(tree):
         elif isinstance(node, ast.FunctionDef):
             yield from _signature(node.args, f"{node.name}'s signature")
         elif isinstance(node, ast.Compare):
-            if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            if any(isinstance(op, (ast.Is, ast.IsNot)) and not _is_none(to)
+                   for op, to in zip(node.ops, node.comparators)):
                 yield node, "`is` and `is not` are not supported (documented); use == and !="
         elif isinstance(node, ast.Dict):
             for key in node.keys:
@@ -226,6 +233,16 @@ def tell_names(function):
     for current, tree, file, before in _sources(function):
         for node, message in names.problems(tree, current, sdk()):
             warnings.warn_explicit(message, UserWarning, file, before + node.lineno)
+
+
+def check_grid(function, grid):
+    """Warns of a launch grid that is no LNC degree of a chip, which the compiler compares since SDK 2.33."""
+    sizes = [n for n in (grid if isinstance(grid, (tuple, list)) else (grid,)) if isinstance(n, int)]
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if sdk() >= 33 and code and math.prod(sizes) > 2:
+        warnings.warn_explicit(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what "
+                               "is not its LNC degree (documented); 1 or 2 is required", SyntaxWarning,
+                               code.co_filename, code.co_firstlineno)
 
 
 def check_arguments(function, args, kwargs):

@@ -264,6 +264,18 @@ def test_the_old_loops_are_refused_by_the_tracer(kernel, monkeypatch):
     assert said(monkeypatch, kernel, "2.33") == []
 
 
+@pytest.mark.parametrize("grid, found", [(3, 1), ((2, 2), 1), (2, 0), ((2,), 0), (None, 0)])
+def test_a_grid_is_an_lnc_degree(grid, found, monkeypatch):
+    """SDK 2.33's migration guide: the compiler now compares a kernel's LNC degree with its own."""
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    for sdk, times in (("2.33", found), ("2.32", 0)):
+        monkeypatch.setenv("NKISIM_SDK", sdk)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            nkisim.run(copied, X, grid=grid, timing=False, allow_races=True)
+        assert sum("a launch grid of" in str(w.message) for w in caught) == times
+
+
 # ---- the table -----------------------------------------------------------------------------------
 def test_the_table_says_what_the_pages_list():
     assert names.lacks("nki.language", "tiles", 33) is None

@@ -39,7 +39,7 @@ def clean(x, scale=1.0):
     if scale == 1.0 and len(sizes) == 2:
         for _ in range(2):
             pass
-    assert x.shape[0] <= 128, f"{x.shape}"
+    assert x.shape[0] <= 128 and scale is not None, f"{x.shape}"
     return copied(x)
 
 
@@ -57,7 +57,7 @@ def flagged_lambda(x):
 
 
 def flagged_is(x, flag=None):
-    if flag is None:  # FLAG
+    if flag is not None and flag is nl.add:  # FLAG
         flag = 1
     return copied(x)
 
