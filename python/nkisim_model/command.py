@@ -12,7 +12,7 @@ from pathlib import Path
 from nkisim.values.errors import Error
 from nkisim_work import Doing
 
-from . import report
+from . import page, report
 from .architecture import ModelError, read
 from .library import load
 from .sweep import SWEPT, Sweep
@@ -80,6 +80,7 @@ def arguments(words):
         help="all combinations of tp, batch and context")
     add("--jobs", type=int, metavar="N", help="processes of a sweep (default: the machine's cores)")
     add("--plot", metavar="FILE", help="time per token as a stack of parts: .png, .svg or .pdf")
+    add("--html", metavar="FILE", help="one page: time by part, a layer's timeline, roofline, sweep")
     add("--json", action="store_true", help="print JSON instead of text")
     return parser.parse_args(words)
 
@@ -107,6 +108,8 @@ def run(args):
     found = [p for p in points if p.found is not None]
     if args.plot and found:
         report.plot([p.found for p in found], args.plot)
+    if args.html and found:
+        page.write(points, args.html)
     if args.json:
         out = [p.as_json() for p in points]
         print(json.dumps(out if args.sweep else out[0], indent=1))

@@ -40,6 +40,7 @@ class Sample(NamedTuple):
 
 
 OF_STEP, OF_PROMPT = Sample(4, 10), Sample(2, 2)  # a prompt's layers are longer, and differ less
+GAP_US = 0.05             # between slices of a timeline that are drawn as one
 SAME = 0.005              # the groups' times differ by at most this fraction, or it is not steady
 _REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
@@ -82,13 +83,22 @@ class Part:
                 "bounds": dict(sorted(self.bounds.items(), key=lambda item: -item[1]))}
 
 
+class Slice(NamedTuple):
+    """What an engine, the transfers or the collectives are at in one layer, in microseconds of the run."""
+
+    row: str
+    begin: float
+    end: float
+    part: str
+
+
 @dataclasses.dataclass
 class Prediction:
     """A decode step of a model, or a prompt's way through it: microseconds, and by part.
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
     layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
-    prompt, 0 for a decode step.
+    prompt, 0 for a decode step. timeline: of one layer.
     """
 
     share: Share
@@ -99,6 +109,7 @@ class Prediction:
     instructions: int
     layers_us: list[float] = dataclasses.field(default_factory=list)
     prompt: int = 0
+    timeline: list[Slice] = dataclasses.field(default_factory=list)
 
     @property
     def sample(self) -> Sample:
@@ -141,6 +152,7 @@ class _Run:
     us: float
     parts: dict[tuple[int, str], Part]
     instructions: int
+    timeline: list[Slice]
 
     def layers_us(self) -> list[float]:
         """The critical path's time in each layer."""
@@ -186,7 +198,7 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
     before, after = sum(times[:sample.group]), sum(times[sample.group:])
     if abs(after - before) > SAME * after:
         return _prediction(share, simulated(total), total, prompt)
-    return _prediction(share, few, sample.layers, prompt or 0)
+    return _prediction(share, few, sample.layers, prompt)
 
 
 def _prediction(share, run, simulated, prompt):
@@ -207,7 +219,7 @@ def _prediction(share, run, simulated, prompt):
     steady = layers[cold:] if more else layers
     ours = sum(steady) / len(steady)
     return Prediction(share, run.us + more * sum(steady) if more else run.us, ours, parts, bool(more), run.instructions,
-                      layers, prompt)
+                      layers, prompt or 0, run.timeline)
 
 
 def _simulate(share, kernel, given, config):
@@ -223,13 +235,13 @@ def _simulate(share, kernel, given, config):
                          ranks=share.tp if share.tp > 1 else None)
         session = Session(str(Path(folder) / "0.npz"))
     executed = result[0].executed if share.tp > 1 else result.executed
-    return _Run(result.latency_us, _parts(session), executed)
+    regions = _regions(session)
+    return _Run(result.latency_us, _parts(session, regions), executed, _timeline(session, regions))
 
 
-def _parts(session):
+def _parts(session, regions):
     """The parts of a rank's critical path by layer and name. It has one path for each core, of which the one that
     ends last is taken; a wait that belongs to no instruction is its successor's."""
-    regions = _regions(session)
     path = session.path
     ends = {core: path.to[path.core == core].max() for core in set(path.core.tolist())}
     core = max(ends, key=ends.get)
@@ -267,6 +279,32 @@ def _roofs(session, regions, found):
     for name, flops in products.items():
         found[name].flops += flops
         found[name].flops_us += flops / rate / 1e3
+
+
+def _timeline(session, regions):
+    """Slices of the layer in the middle, of the first core: those of one part that follow each other within GAP_US
+    are one."""
+    layer = max((n for n, _ in regions.values()), default=0) // 2
+    moved, parts, met = session.transfers, session.parts, session.collectives
+    kinds = [(parts.core, parts.inst, parts.start, parts.end, [ENGINES[e] for e in parts.engine.tolist()])]
+    kinds += [(t.core, t.inst, begin, end, [row] * len(t)) for t, begin, end, row in (
+        (moved, moved.first_packet, moved.last_packet, "transfers"), (met, met.start, met.end, "collectives"))]
+    rows = defaultdict(list)
+    for kind in kinds:
+        for core, inst, begin, end, row in zip(*(c if isinstance(c, list) else c.tolist() for c in kind)):
+            found = regions.get(inst)
+            if core == 0 and found and found[0] == layer and found[1] in OF_A_LAYER and end > begin:
+                rows[row].append((begin / FS_PER_NS / 1e3, end / FS_PER_NS / 1e3, found[1]))
+    out = []
+    for row in [r for r in (*ENGINES, "transfers", "collectives") if r in rows]:
+        last = None
+        for begin, end, part in sorted(rows[row]):
+            if last and last.part == part and begin <= last.end + GAP_US:
+                last = out[-1] = last._replace(end=max(end, last.end))
+            else:
+                last = Slice(row, begin, end, part)
+                out.append(last)
+    return out
 
 
 def _regions(session):

@@ -49,7 +49,7 @@ def _parts(p: Prediction) -> list[str]:
     for name, part in p.parts.items():
         if part.us or part.read_bytes:
             out.append(f"{name:<22}{part.us:>10.1f}{part.us / p.step_us:>8.1%}{part.read_bytes / 2**20:>10.1f}"
-                       f"{part.roof_us:>10.1f}{part.gain_us:>10.1f}  {_bound(part)}")
+                       f"{part.roof_us:>10.1f}{part.gain_us:>10.1f}  {bound(part)}")
     return out
 
 
@@ -68,7 +68,7 @@ def difference(before: Prediction, after: Prediction, names) -> list[str]:
     return out
 
 
-def _bound(part: Part) -> str:
+def bound(part: Part) -> str:
     """What most of a part's time is, and how much: dma_latency 41 %."""
     return f"{part.bound} {part.bounds[part.bound] / part.us:.0%}" if part.bound else ""
 

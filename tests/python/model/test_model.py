@@ -3,9 +3,7 @@ what they say (NumPy)."""
 
 import importlib
 import json
-import os
 import sys
-from types import SimpleNamespace
 
 import ml_dtypes
 import nki
@@ -15,20 +13,15 @@ import nki.language as nl
 import numpy as np
 import pytest
 from running import cli
+from small_model import LLAMA, SMALL, copied, reads
 
 import nkisim
 from nkisim_model import ModelError, kernels, library, of_config, predict, read, report, share_of
 from nkisim_model.command import arguments, function, sweep
-from nkisim_model.sweep import Point, Sweep
 
-LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
-         "intermediate_size": 14336, "num_hidden_layers": 32, "vocab_size": 128256, "rms_norm_eps": 1e-5}
 MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4,
        "head_dim": 128, "moe_intermediate_size": 768, "intermediate_size": 6144, "num_experts": 128,
        "num_experts_per_tok": 8, "num_hidden_layers": 48, "vocab_size": 151936}
-SMALL = {**LLAMA, "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "head_dim": 64, "intermediate_size": 512, "num_hidden_layers": 60, "vocab_size": 1024}
-
 
 # ---- configs ---------------------------------------------------------------------------------
 def test_what_a_config_says():
@@ -196,34 +189,6 @@ def test_the_first_of_equal_logits():
 
 
 # ---- a step ----------------------------------------------------------------------------------
-def copied(x, w, share, step):
-    """A part that reads its first weights whole, and gives x."""
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    rows = nl.ndarray((128, x.shape[2] // 128), dtype=x.dtype, buffer=nl.sbuf)
-    core, _ = kernels.cores()
-    if core == 0:
-        nisa.dma_copy(dst=rows, src=x.reshape(rows.shape))
-        nisa.dma_copy(dst=out.reshape(rows.shape), src=rows)
-    return out
-
-
-def reads(x, w, share, step):
-    """The same with a part of the down projection added, all of which it reads."""
-    whole = copied(x, w, share, step)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    core, _ = kernels.cores()
-    if core == 0:
-        width = x.shape[2] // 128
-        tile = nl.ndarray((128, share.inner // 128, x.shape[2]), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=w.down.reshape((share.inner // 128, 128, x.shape[2])).permute((1, 0, 2)))
-        rows = nl.ndarray((128, width), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=rows, src=whole.reshape(rows.shape))
-        both = nl.ndarray(rows.shape, dtype=x.dtype, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=both, data1=rows, data2=tile[:, 0, nl.ds(0, width)], op=nl.add)
-        nisa.dma_copy(dst=out.reshape(rows.shape), src=both)
-    return out
-
-
 @pytest.fixture(scope="module")
 def small():
     return share_of(of_config(SMALL), "trn2", 2, context=256)
@@ -356,49 +321,6 @@ def test_what_a_part_is_called(small):
         predict(small, None, {"mlp": copied})
 
 
-# ---- a prompt ------
-def twice(x, w, share, step):
-    """A part, of a prompt too: x + x."""
-    return kernels.residual(x, x)
-
-
-@pytest.fixture
-def prompted(monkeypatch):
-    """A share, and what stands for a library whose parts of a prompt are twice()."""
-    monkeypatch.setattr(library, "attention_of_prompt", twice)
-    monkeypatch.setattr(library, "mlp_of_prompt", twice)
-    model = of_config({**SMALL, "head_dim": 128, "num_hidden_layers": 12})
-    return share_of(model, "trn2", 2, context=4096), SimpleNamespace(root="none")
-
-
-def test_a_prompts_steady_state_is_the_whole_run(prompted):
-    short, whole = predict(*prompted, prompt=4096), predict(*prompted, prompt=4096, exact=True)
-    assert short.steady and len(short.layers_us) == 6 and short.prompt == 4096
-    assert short.step_us == pytest.approx(whole.step_us, rel=0.005)
-    assert sum(part.us for part in short.parts.values()) == pytest.approx(short.step_us, rel=1e-9)
-    # x and x again for the part, x and delta for the sum.
-    assert short.parts["mlp residual"].read_bytes == 12 * 2 * 4096 * 256 * 2
-    shorter = predict(*prompted, prompt=2048)
-    assert shorter.parts["mlp residual"].read_bytes == short.parts["mlp residual"].read_bytes / 2
-    assert shorter.step_us < short.step_us
-    text = "\n".join(report.lines(short, whole))
-    assert f"first token   {whole.step_us / 1e3:.3f} ms after a prompt of 4096 tokens" in text
-    assert "of the prompt" in text
-    assert f"{whole.step_us / 1e3:10.3f}  " in report.table([Point(2, 1, 4096, short, None, whole)])[1]
-
-
-@pytest.mark.parametrize("change, tokens, words", [
-    ({}, 1000, "a multiple of 512"), ({}, 0, "a multiple of 512"), ({}, 4608, "than the context has"),
-    ({"head_dim": 64}, 512, "heads of 64"), ({"model_type": "qwen3"}, 512, "a norm of queries"),
-    ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, 512, "experts, whose tokens")])
-def test_a_prompt_that_cannot_be(prompted, change, tokens, words):
-    share = share_of(of_config({**SMALL, "head_dim": 128, **change}), "trn2", 2, context=4096)
-    with pytest.raises(ModelError, match=words):
-        predict(share, prompted[1], prompt=tokens)
-    with pytest.raises(ModelError, match="whose kernels a prompt needs"):
-        predict(prompted[0], None, {"attention": copied, "mlp": copied}, prompt=512)
-
-
 def test_the_roof_is_of_reads_or_of_products(small):
     """The head's products by hand: one row, the vocabulary's columns of a rank, two operations each."""
     p = predict(small, None, {"attention": copied, "mlp": copied})
@@ -407,26 +329,6 @@ def test_the_roof_is_of_reads_or_of_products(small):
     assert head.flops_us == pytest.approx(head.flops / (2 * 2 * 128 * 128 * 2.4) / 1e3)  # two cores, 2.4 GHz
     assert head.roof_us == max(head.read_us, head.flops_us) == head.read_us
     assert p.parts["mlp"].flops == 0
-
-
-# ---- a sweep ------
-@pytest.mark.process
-def test_a_sweep_says_what_cannot_be(small):
-    """In two processes what one says; a point that cannot be is a line of the table, and the others are predicted."""
-    parts = {"attention": twice, "mlp": twice}
-    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [1, 2, 3], "batch": [1, 2], "context": [256]}, replaced=parts)
-    points = asked.run(2)
-    assert [(p.tp, p.batch) for p in points] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
-    assert [bool(p.found) for p in points] == [False, False, True, True, False, False]
-    assert points[2].found.as_json() == predict(small, None, parts).as_json()
-    assert "at least 2 ranks" in points[0].problem and "a divisor" in points[4].problem
-    lines = report.table(points)
-    assert len(lines) == 7 and lines[1].startswith("   1      1      256  ") and points[0].problem in lines[1]
-    assert lines[3].split()[:4] == ["2", "1", "256", f"{points[2].found.step_us / 1e3:.3f}"]
-    ended = Sweep(small.model, "trn2", "bfloat16", {"tp": [2], "batch": [1], "context": [256]},
-                  replaced={**parts, "mlp": lambda *_: os._exit(1)}).run(1)
-    assert "before its time" in ended[0].problem
-    assert points[0].as_json() == {"tp": 1, "batch": 1, "context": 256, "error": points[0].problem}
 
 
 # ---- the command -----------------------------------------------------------------------------
@@ -455,7 +357,8 @@ def test_the_command(tmp_path):
     found = json.loads(cli(*words, "--json").stdout)
     assert found["steady"] and found["tokens_per_second"] == pytest.approx(1e6 / found["tpot_us"])
     assert set(found["parts"]) >= {"attention", "mlp all-reduce", "head"}
-    text = cli(*words, "--sweep", "context=256,512").stdout
+    text = cli(*words, "--sweep", "context=256,512", "--html", tmp_path / "p.html").stdout
+    assert "tp 2, batch 1, context 512" in (tmp_path / "p.html").read_text()
     assert [line.split()[2] for line in text.splitlines()[1:3]] == ["256", "512"]
     assert "a divisor" in cli(*words, "--sweep", "tp=3", "batch=1,2", code=3).stdout
 

@@ -1,0 +1,132 @@
+"""`nkisim model`: the time to the first token, sweeps, and the page."""
+
+import html.parser
+import os
+from types import SimpleNamespace
+
+import pytest
+from small_model import SMALL, copied, reads, twice
+
+from nkisim_model import ModelError, library, of_config, page, predict, report, share_of
+from nkisim_model.step import PARTS
+from nkisim_model.sweep import Point, Sweep
+
+
+@pytest.fixture(scope="module")
+def small():
+    return share_of(of_config(SMALL), "trn2", 2, context=256)
+
+
+# ---- a prompt ------
+@pytest.fixture
+def prompted(monkeypatch):
+    """A share, and what stands for a library whose parts of a prompt are twice()."""
+    monkeypatch.setattr(library, "attention_of_prompt", twice)
+    monkeypatch.setattr(library, "mlp_of_prompt", twice)
+    model = of_config({**SMALL, "head_dim": 128, "num_hidden_layers": 12})
+    return share_of(model, "trn2", 2, context=4096), SimpleNamespace(root="none")
+
+
+def test_a_prompts_steady_state_is_the_whole_run(prompted):
+    short, whole = predict(*prompted, prompt=4096), predict(*prompted, prompt=4096, exact=True)
+    assert short.steady and len(short.layers_us) == 6 and short.prompt == 4096
+    assert short.step_us == pytest.approx(whole.step_us, rel=0.005)
+    assert sum(part.us for part in short.parts.values()) == pytest.approx(short.step_us, rel=1e-9)
+    # x and x again for the part, x and delta for the sum.
+    assert short.parts["mlp residual"].read_bytes == 12 * 2 * 4096 * 256 * 2
+    shorter = predict(*prompted, prompt=2048)
+    assert shorter.parts["mlp residual"].read_bytes == short.parts["mlp residual"].read_bytes / 2
+    assert shorter.step_us < short.step_us
+    text = "\n".join(report.lines(short, whole))
+    assert f"first token   {whole.step_us / 1e3:.3f} ms after a prompt of 4096 tokens" in text
+    assert "of the prompt" in text
+    assert f"{whole.step_us / 1e3:10.3f}  " in report.table([Point(2, 1, 4096, short, None, whole)])[1]
+
+
+@pytest.mark.parametrize("change, tokens, words", [
+    ({}, 1000, "a multiple of 512"), ({}, 0, "a multiple of 512"), ({}, 4608, "than the context has"),
+    ({"head_dim": 64}, 512, "heads of 64"), ({"model_type": "qwen3"}, 512, "a norm of queries"),
+    ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, 512, "experts, whose tokens")])
+def test_a_prompt_that_cannot_be(prompted, change, tokens, words):
+    share = share_of(of_config({**SMALL, "head_dim": 128, **change}), "trn2", 2, context=4096)
+    with pytest.raises(ModelError, match=words):
+        predict(share, prompted[1], prompt=tokens)
+    with pytest.raises(ModelError, match="whose kernels a prompt needs"):
+        predict(prompted[0], None, {"attention": copied, "mlp": copied}, prompt=512)
+
+
+# ---- a sweep ------
+@pytest.mark.process
+def test_a_sweep_says_what_cannot_be(small):
+    """In two processes what one says; a point that cannot be is a line of the table, and the others are predicted."""
+    parts = {"attention": twice, "mlp": twice}
+    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [1, 2, 3], "batch": [1, 2], "context": [256]}, replaced=parts)
+    points = asked.run(2)
+    assert [(p.tp, p.batch) for p in points] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
+    assert [bool(p.found) for p in points] == [False, False, True, True, False, False]
+    assert points[2].found.as_json() == predict(small, None, parts).as_json()
+    assert "at least 2 ranks" in points[0].problem and "a divisor" in points[4].problem
+    lines = report.table(points)
+    assert len(lines) == 7 and lines[1].startswith("   1      1      256  ") and points[0].problem in lines[1]
+    assert lines[3].split()[:4] == ["2", "1", "256", f"{points[2].found.step_us / 1e3:.3f}"]
+    ended = Sweep(small.model, "trn2", "bfloat16", {"tp": [2], "batch": [1], "context": [256]},
+                  replaced={**parts, "mlp": lambda *_: os._exit(1)}).run(1)
+    assert "before its time" in ended[0].problem
+    assert points[0].as_json() == {"tp": 1, "batch": 1, "context": 256, "error": points[0].problem}
+
+
+# ---- the page ------
+def test_a_timeline_is_one_layers(small):
+    p = predict(small, None, {"attention": copied, "mlp": reads})
+    begin, end = min(s.begin for s in p.timeline), max(s.end for s in p.timeline)
+    assert end - begin == pytest.approx(p.layer_us, rel=0.2)
+    assert {s.part for s in p.timeline} == set(PARTS[1:7])
+    rows = {row: [s for s in p.timeline if s.row == row] for row in {s.row for s in p.timeline}}
+    assert rows.keys() >= {"Vector", "transfers", "collectives"}
+    assert [s.part for s in rows["collectives"]] == ["attention all-reduce", "mlp all-reduce"]
+    for slices in rows.values():
+        assert all(a.begin < a.end for a in slices)
+        assert all(a.begin <= b.begin and (a.part != b.part or b.begin > a.end) for a, b in zip(slices, slices[1:]))
+
+
+class Tags(html.parser.HTMLParser):
+    """The rectangles of each picture, and whether every tag is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.pictures, self.text = [], {}, ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "svg":
+            self.picture = self.pictures.setdefault(dict(attrs)["aria-label"], [])
+        if tag == "rect":
+            self.picture.append(dict(attrs))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_of_a_sweep(small, tmp_path):
+    one = predict(small, None, {"attention": copied, "mlp": copied})
+    two = predict(small, None, {"attention": copied, "mlp": reads})
+    points = [Point(2, 1, 256, one), Point(3, 1, 256, problem="no <divisor>"), Point(2, 2, 256, two)]
+    page.write(points, tmp_path / "p.html")
+    seen = Tags((tmp_path / "p.html").read_text())
+    stacks = [float(box["width"]) for box in seen.pictures["time by part"]]
+    parts = [part.us for p in (one, two) for part in p.parts.values()]
+    longest = max(one.step_us, two.step_us)
+    assert stacks == pytest.approx([max(us * 600 / longest, 0.4) for us in parts], abs=0.01)
+    assert len(seen.pictures["timeline of one layer"]) == len(one.timeline)
+    assert "no <divisor>" in seen.text and f"{two.step_us / 1e3:.2f} ms" in seen.text and "GFLOP/s" in seen.text
+    page.write([Point(2, 1, 256, two, None, one)], tmp_path / "p.html")
+    assert "A prompt of" in Tags((tmp_path / "p.html").read_text()).text
