@@ -72,6 +72,9 @@ def arguments(words):
     add("--prompt", type=int, metavar="N", help="also the time to the first token after a prompt of N tokens")
     add("--dtype", default="bfloat16", help="bfloat16 or float16")
     add("--layers", type=int, metavar="N", help="another number of layers than the model's")
+    add("--boundaries", type=int, default=0, metavar="N",
+        help="kernels of a layer that a graph starts one after another (default 0: the step is one kernel)")
+    add("--host", type=float, default=0.0, metavar="US", help="the host's time per token, in microseconds (default 0)")
     add("--exact", action="store_true", help="simulate every layer")
     add("--machine", metavar="FILE.json", help="a machine description instead of the target's")
     add("--kernel", action="append", default=[], type=kernel, metavar="PART=FILE.py:FUNCTION",
@@ -95,7 +98,7 @@ def sweep(args):
     axes = {name: [getattr(args, name)] for name in SWEPT} | dict(args.sweep)
     replaced = {part: function(path, name) for part, path, name in args.kernel}
     return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
-                 args.exact, args.machine, args.prompt)
+                 args.exact, args.machine, args.prompt, args.boundaries, args.host)
 
 
 def run(args):

@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 
 from . import report
+from .between import PARTS_BETWEEN
 from .predict import Prediction
 from .step import PARTS
 
-COLOURS = dict(zip(PARTS, ("#8c8c8c", "#3b78c2", "#84b3e6", "#b9d2ee", "#d9752b", "#efae7c", "#f6d4b8", "#4f9d5d")))
+COLOURS = dict(zip((*PARTS, *PARTS_BETWEEN), (
+    "#8c8c8c", "#3b78c2", "#84b3e6", "#b9d2ee", "#d9752b", "#efae7c", "#f6d4b8", "#4f9d5d", "#a8539b", "#c9b13c")))
 WIDTH, ROW, LABEL = 960, 26, 150  # of a picture in pixels: its width, a row's height, the column of names
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --ink: #1d2430; --soft: #596273; --line: #d5dae2; }

@@ -130,8 +130,8 @@ class Prediction:
 
     @property
     def next_kernel(self) -> str:
-        """The part whose roof would gain most."""
-        return max(self.parts, key=lambda name: self.parts[name].gain_us)
+        """The part with a kernel whose roof would gain most."""
+        return max(PARTS, key=lambda name: self.parts[name].gain_us)
 
     def as_json(self) -> dict:
         s = self.share

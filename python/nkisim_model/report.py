@@ -27,10 +27,17 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     best = p.parts[p.next_kernel]
     out += ["", f"next          {p.next_kernel}: {best.gain_us:.0f} us above its roof, at which there were "
             f"{s.batch * 1e6 / (p.step_us - best.gain_us):.1f} tokens/s",
-            "not counted   the host, launches between kernels, sampling other than the largest logit"]
+            f"not counted   {_not_counted(p)}"]
     if prompt is not None:
         out += ["", "of the prompt", *_parts(prompt)]
     return out
+
+
+def _not_counted(p: Prediction) -> str:
+    """What is no part of the prediction."""
+    between = [said for name, said in (("host", "the host"), ("boundaries", "launches between kernels"))
+               if name not in p.parts]
+    return ", ".join([*between, "sampling other than the largest logit"])
 
 
 def _layer(p: Prediction) -> str:

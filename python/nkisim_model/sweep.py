@@ -16,6 +16,7 @@ from nkisim.values.errors import Error
 from nkisim_work import Doing
 
 from .architecture import Architecture
+from .between import with_between
 from .predict import Prediction, predict
 from .share import share_of
 
@@ -59,6 +60,8 @@ class Sweep:
     exact: bool = False
     machine: str | None = None
     prompt: int | None = None
+    boundaries: int = 0
+    host_us: float = 0.0
 
     def points(self) -> list[Point]:
         """Those to be predicted, in the order of SWEPT."""
@@ -67,7 +70,11 @@ class Sweep:
     def predicted(self, point: Point, said: Callable[[str], None] | None = None) -> Point:
         """The point with its predictions. Raises Error, or the library's AssertionError."""
         share = share_of(self.model, self.target, point.tp, point.batch, point.context, self.dtype)
-        one = functools.partial(predict, share, self.library, exact=self.exact, config=self.machine, said=said)
+        alone = functools.partial(predict, share, self.library, exact=self.exact, config=self.machine, said=said)
+
+        def one(*replaced, **options):
+            return with_between(alone(*replaced, **options), self.boundaries, self.host_us)
+
         point.found = one(self.replaced)
         if self.replaced and self.library is not None:
             point.without = one()

@@ -8,6 +8,7 @@ import pytest
 from small_model import SMALL, copied, reads, twice
 
 from nkisim_model import ModelError, library, of_config, page, predict, report, share_of
+from nkisim_model.between import with_between
 from nkisim_model.step import PARTS
 from nkisim_model.sweep import Point, Sweep
 
@@ -53,6 +54,28 @@ def test_a_prompt_that_cannot_be(prompted, change, tokens, words):
         predict(share, prompted[1], prompt=tokens)
     with pytest.raises(ModelError, match="whose kernels a prompt needs"):
         predict(prompted[0], None, {"attention": copied, "mlp": copied}, prompt=512)
+
+
+# ---- between kernels ------
+def test_what_lies_between_kernels(small):
+    """By hand: 98 boundaries a layer are 34 us, in 60 layers; without them the step is as it was."""
+    parts = {"attention": copied, "mlp": copied}
+    alone = predict(small, None, parts)
+    assert with_between(alone) == alone
+    p = with_between(alone, 98, 1500.0)
+    assert p.parts["boundaries"].us == pytest.approx(60 * 34) and p.parts["host"].us == 1500
+    assert p.step_us == pytest.approx(alone.step_us + 60 * 34 + 1500)
+    assert p.layer_us == pytest.approx(alone.layer_us + 34) and p.next_kernel == alone.next_kernel
+    assert p.tokens_per_second == pytest.approx(1e6 / p.step_us)
+    text = "\n".join(report.lines(p))
+    assert "boundaries 100%" in text and "not counted   sampling" in text
+    assert "not counted   the host, launches between kernels" in "\n".join(report.lines(alone))
+    for wrong in ((-1, 0.0), (0, -1.0), (0, float("nan"))):
+        with pytest.raises(ModelError, match="at least 0"):
+            with_between(alone, *wrong)
+    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [2], "batch": [1], "context": [256]}, replaced=parts,
+                  boundaries=98, host_us=1500.0)
+    assert asked.predicted(asked.points()[0]).found.as_json() == p.as_json()
 
 
 # ---- a sweep ------
