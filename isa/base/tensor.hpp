@@ -37,6 +37,8 @@ struct Tensor {
   std::uint32_t file = 0, line = 0;  // where the kernel allocated it (as in SourceLoc)
   std::uint32_t born = 0;            // instructions recorded before the kernel allocated it
   [[nodiscard]] std::int64_t elements() const;
+  /// Stands for the bytes of a core's SBUF or PSUM, whichever tensor wrote them ($sbuf0).
+  [[nodiscard]] bool is_raw() const { return !name.empty() && name.front() == '$'; }
   /// Bytes per partition on chip, total bytes in HBM.
   [[nodiscard]] std::int64_t extent_bytes() const;
 };

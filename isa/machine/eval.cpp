@@ -175,7 +175,7 @@ void EvalContext::undefine(const TensorRef& ref, const Parcel& parcel, std::int6
           element >= 0 && element < static_cast<std::int64_t>(parcel.undefined.size());
       if (!given || parcel.undefined[static_cast<std::size_t>(element)] == 0) continue;
       const std::int64_t byte = run.data + i * run.step_bytes - place.region->data();
-      place.bits->undefine(place.bit(byte, run.row), size, origin);
+      memory_.undefine(ref.tensor, place.bit(byte, run.row), size, origin);
     }
   });
 }

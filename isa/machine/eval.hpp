@@ -213,7 +213,6 @@ class EvalContext {
   Engine engine_ = Engine::kVector;  // the running instruction's
   std::vector<bool> skipped_;
   struct Repeated {  // bytes written twice by the running instruction
-    Definedness* bits;
     std::int64_t bit, size;
     Origin origin;
   };

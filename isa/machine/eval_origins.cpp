@@ -103,8 +103,7 @@ void EvalContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>&
       continue;
     }
     const std::int64_t byte = places[i] - place.region->data();
-    repeated_.push_back({place.bits,
-                         place.bit(byte, static_cast<std::int64_t>(i) / columns),
+    repeated_.push_back({place.bit(byte, static_cast<std::int64_t>(i) / columns),
                          static_cast<std::int64_t>(size),
                          {.kind = Origin::Kind::kWrittenTwice,
                           .tensor = ref.tensor,
@@ -170,8 +169,7 @@ void EvalContext::undefine_overlap(const TensorRef& dst, const TensorRef& src,
           becomes.empty() ? hit->second : static_cast<std::size_t>(becomes[hit->second]);
       if (j == i || to[j] == nullptr) continue;
       const std::int64_t byte = to[j] - place.region->data();
-      repeated_.push_back({place.bits,
-                           place.bit(byte, static_cast<std::int64_t>(j) / columns),
+      repeated_.push_back({place.bit(byte, static_cast<std::int64_t>(j) / columns),
                            written,
                            {.kind = Origin::Kind::kReadAndWritten,
                             .tensor = dst.tensor,
@@ -183,7 +181,7 @@ void EvalContext::undefine_overlap(const TensorRef& dst, const TensorRef& src,
 
 void EvalContext::mark_repeated() {
   for (const Repeated& r : repeated_) {
-    r.bits->undefine(r.bit, r.size, memory_.origins().root(r.origin));
+    memory_.undefine(r.origin.tensor, r.bit, r.size, memory_.origins().root(r.origin));
   }
   repeated_.clear();
 }

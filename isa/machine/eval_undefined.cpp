@@ -322,7 +322,7 @@ void EvalContext::Replay::mark(EvalContext& context, std::uint32_t cause) {
       const std::int64_t bytes = (end - i) * p.size;
       if (kept != Kept::kUntouched) context.mark_written(*p.ref, p.place, p.row, byte, bytes);
       if (kept == Kept::kUndefined) {
-        p.place.bits->undefine(p.place.bit(byte, p.row), bytes, cause);
+        context.memory_.undefine(p.ref->tensor, p.place.bit(byte, p.row), bytes, cause);
       }
       i = end;
     }
@@ -355,9 +355,7 @@ void EvalContext::mark_written(const TensorRef& ref, const Placement& place, std
     place.region->mark_foreign(first, count, engine_ != Engine::kTensor);
   }
   if (!memory_.any_sharing() || !ref.on_chip() || unwritten_ == Unwritten::kAllow) return;
-  const std::int64_t extent = program_.tensor(ref).extent_bytes();
-  memory_.overwrite_sharing(ref.tensor, ref.partition + static_cast<int>(row), bit % extent, count,
-                            *inst_);
+  memory_.overwrite_sharing(ref.tensor, bit, count, *inst_);
 }
 
 }  // namespace nkisim::isa

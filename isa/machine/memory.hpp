@@ -103,10 +103,12 @@ class Memory {
     return sharing_.empty() ? kNone : sharing_.at(tensor);
   }
   [[nodiscard]] bool any_sharing() const { return !sharing_.empty(); }
-  /// A write through `ref`'s tensor to `count` bytes from `byte` of its row on physical `partition`
-  /// undefines them for the tensors that share the address.
-  void overwrite_sharing(std::uint32_t tensor, int partition, std::int64_t byte, std::int64_t count,
+  /// A write to `count` bytes of a row of `tensor`, from `bit` of its bits, undefines them for the
+  /// tensors that share the address; raw memory has what any tensor wrote, and they what it wrote.
+  void overwrite_sharing(std::uint32_t tensor, std::int64_t bit, std::int64_t count,
                          const Inst& writer);
+  /// Those bytes are undefined, for `tensor` and in raw memory, or for all if it is that.
+  void undefine(std::uint32_t tensor, std::int64_t bit, std::int64_t count, std::uint32_t origin);
   /// `inst` has been evaluated.
   void done(const Inst& inst) {
     if (!uses_left_.empty()) count_uses(inst);
@@ -117,6 +119,8 @@ class Memory {
  private:
   static const std::vector<std::uint32_t> kNone;
   void count_uses(const Inst& inst);
+  template <typename Fn>
+  void each_sharing(std::uint32_t tensor, std::int64_t bit, std::int64_t count, Fn&& fn);
   Region& tensor_region(std::uint32_t tensor);
   void require_size(std::uint32_t tensor, std::int64_t bytes) const;
   const Program& program_;

@@ -86,7 +86,12 @@ void Memory::begin_run() {
     bits += t.shape[0] * t.extent_bytes() / 8;
   }
   if (order.size() < 2) return;
-  const std::vector<Use> uses = uses_of(program_);
+  std::vector<Use> uses = uses_of(program_);
+  for (const std::uint32_t id : order) {  // raw memory has what was written before and after
+    if (!program_.tensor(id).is_raw() || !uses[id].any()) continue;
+    uses[id].first = 0;
+    uses[id].last = std::numeric_limits<std::size_t>::max();
+  }
   if (placed && bits > kKeep) {
     uses_left_.resize(uses.size());
     for (const std::uint32_t id : order) {
@@ -109,23 +114,52 @@ void Memory::begin_run() {
   }
 }
 
-void Memory::overwrite_sharing(std::uint32_t tensor, int partition, std::int64_t byte,
-                               std::int64_t count, const Inst& writer) {
-  const std::int64_t address = program_.tensor(tensor).address + byte;
+// fn(other, its row, its first byte in the row, bytes) for each tensor that shares some of them.
+template <typename Fn>
+void Memory::each_sharing(std::uint32_t tensor, std::int64_t bit, std::int64_t count, Fn&& fn) {
+  const Tensor& own = program_.tensor(tensor);
+  const std::int64_t address = own.address + bit % own.extent_bytes();
+  const std::int64_t partition = own.partition + bit / own.extent_bytes();
   for (const std::uint32_t id : sharing(tensor)) {
     const Tensor& t = program_.tensor(id);
-    const std::int64_t row = partition - t.partition, extent = t.extent_bytes();
+    const std::int64_t row = partition - t.partition;
     const std::int64_t first = std::max<std::int64_t>(address - t.address, 0);
-    const std::int64_t last = std::min(address + count - t.address, extent);
-    if (row < 0 || row >= t.shape[0] || first >= last) continue;
-    const std::uint32_t origin = origins_.root({.kind = Origin::Kind::kOverwritten,
-                                                .tensor = id,
-                                                .other = tensor,
-                                                .inst = &writer,
-                                                .byte = first,
-                                                .partition = partition});
-    bits(id).undefine(row * extent + first, last - first, origin);
+    const std::int64_t last = std::min(address + count - t.address, t.extent_bytes());
+    if (row >= 0 && row < t.shape[0] && first < last) fn(id, row, first, last - first);
   }
+}
+
+void Memory::overwrite_sharing(std::uint32_t tensor, std::int64_t bit, std::int64_t count,
+                               const Inst& writer) {
+  each_sharing(tensor, bit, count,
+               [&](std::uint32_t id, std::int64_t row, std::int64_t first, std::int64_t bytes) {
+                 const Tensor& t = program_.tensor(id);
+                 const std::int64_t at = row * t.extent_bytes() + first;
+                 if (t.is_raw() || program_.tensor(tensor).is_raw()) {
+                   bits(id).define(at, bytes);
+                   return;
+                 }
+                 const std::uint32_t origin =
+                     origins_.root({.kind = Origin::Kind::kOverwritten,
+                                    .tensor = id,
+                                    .other = tensor,
+                                    .inst = &writer,
+                                    .byte = first,
+                                    .partition = t.partition + static_cast<int>(row)});
+                 bits(id).undefine(at, bytes, origin);
+               });
+}
+
+void Memory::undefine(std::uint32_t tensor, std::int64_t bit, std::int64_t count,
+                      std::uint32_t origin) {
+  bits(tensor).undefine(bit, count, origin);
+  if (program_.tensor(tensor).space == Space::kHbm) return;
+  each_sharing(tensor, bit, count,
+               [&](std::uint32_t id, std::int64_t row, std::int64_t first, std::int64_t bytes) {
+                 const Tensor& t = program_.tensor(id);
+                 if (!t.is_raw() && !program_.tensor(tensor).is_raw()) return;
+                 bits(id).undefine(row * t.extent_bytes() + first, bytes, origin);
+               });
 }
 
 // A tensor all of whose uses are done leaves its bits; its address may have another tenant by now.

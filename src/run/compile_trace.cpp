@@ -12,7 +12,7 @@ compiler::Compiled compile_trace(TraceFile& trace, const compiler::CompilerOptio
   isa::Program& program = *trace.program;
   if (place) {
     for (const isa::Tensor& t : program.tensors()) {
-      if (!is_raw_tensor(t)) continue;
+      if (!t.is_raw()) continue;
       isa::Error e(isa::Rule::open_raw_memory,
                    "an operand is raw memory; tensors are required where the compiler chooses "
                    "addresses");

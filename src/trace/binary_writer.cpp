@@ -44,7 +44,7 @@ class Writer {
     out_ += binary::kVersion;
     text_record(binary::kHeader, format_header(trace_));
     for (std::uint32_t id = 0; id < program_.tensors().size(); ++id) {
-      const bool raw = is_raw_tensor(program_.tensor(id));
+      const bool raw = program_.tensor(id).is_raw();
       tensor_ids_.push_back(declared_);
       if (raw) continue;
       ++declared_;
@@ -105,7 +105,7 @@ class Writer {
   const std::string& encode(const isa::TensorRef& ref) {
     const isa::Tensor& tensor = program_.tensor(ref);
     std::string fields;
-    if (is_raw_tensor(tensor)) {
+    if (tensor.is_raw()) {
       const bool sbuf = tensor.space == isa::Space::kSbuf;
       put_varint(fields, sbuf ? binary::kRawSbuf : binary::kRawPsum);
       put_varint(fields, tensor.core);

@@ -126,10 +126,6 @@ std::uint32_t raw_tensor(isa::Program& program, isa::Space space, int core) {
   return program.add_tensor(std::move(t));
 }
 
-bool is_raw_tensor(const isa::Tensor& tensor) {
-  return !tensor.name.empty() && tensor.name.front() == '$';
-}
-
 std::int64_t int_member(std::string_view what, Json object, std::string_view key, std::int64_t low,
                         std::int64_t high, std::optional<std::int64_t> fallback) {
   const auto value = object.find(key);

@@ -16,7 +16,6 @@ namespace nkisim {
 [[nodiscard]] std::string raw_tensor_name(isa::Space space, int core);
 /// That tensor's id; it is added on first use.
 [[nodiscard]] std::uint32_t raw_tensor(isa::Program& program, isa::Space space, int core);
-[[nodiscard]] bool is_raw_tensor(const isa::Tensor& tensor);
 /// An operand at a tensor's first byte, over all its partitions and without a pattern yet.
 [[nodiscard]] isa::TensorRef tensor_start(const isa::Tensor& tensor, std::uint32_t id);
 

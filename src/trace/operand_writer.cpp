@@ -112,7 +112,7 @@ class SliceWriter {
 };
 
 void append_explicit(std::string& out, const isa::Tensor& tensor, const TensorRef& ref) {
-  if (is_raw_tensor(tensor)) {
+  if (tensor.is_raw()) {
     out += "{\"space\":\"";
     out += isa::name(tensor.space);
     out += '"';
@@ -149,7 +149,7 @@ void append_explicit(std::string& out, const isa::Tensor& tensor, const TensorRe
 void append_operand(std::string& out, const isa::Program& program, const TensorRef& ref) {
   const isa::Tensor& tensor = program.tensor(ref);
   std::string text;
-  const bool as_slice = !is_raw_tensor(tensor) && SliceWriter(tensor, ref).write(text);
+  const bool as_slice = !tensor.is_raw() && SliceWriter(tensor, ref).write(text);
   if (as_slice && ref.dynamic == nullptr) {
     append_json_string(out, text);
     return;

@@ -134,7 +134,7 @@ void write_text(const TraceFile& trace, const std::filesystem::path& folder, con
   std::string out = format_header(trace) + "\n";
   const isa::Program& program = *trace.program;
   for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
-    if (is_raw_tensor(program.tensor(id))) continue;
+    if (program.tensor(id).is_raw()) continue;
     out += format_tensor(trace, id, folder) + "\n";
   }
   for (isa::Inst inst : program.insts()) {

@@ -3,6 +3,7 @@ and that it says nothing of the correct counterparts."""
 
 
 import lost
+import numpy as np
 import pytest
 
 from running import cli
@@ -40,6 +41,14 @@ def test_case(build, words, tmp_path):
     assert code == 3 or "warning: " in text
     path.write_text(build(True).text())
     assert said(path, *words) == (0, "")
+
+
+@pytest.mark.parametrize("build", [unwritten.raw_memory_read, unwritten.raw_memory_written])
+def test_raw_memory_has_the_values_of_tensors(build, tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.arange(128 * 512, dtype=np.float32).reshape(128, 512))
+    np.savez(tmp_path / "expected.npz", y=np.arange(128 * 512, dtype=np.float32).reshape(128, 512))
+    (tmp_path / "k.jsonl").write_text(build(True).text())
+    cli("run", tmp_path / "k.jsonl", "-q", "--inputs", tmp_path / "in.npz", "--expect", tmp_path / "expected.npz")
 
 
 def test_on_trn3_groups_may_share_a_bank(tmp_path):

@@ -139,6 +139,44 @@ def shared_address(right):
     return t
 
 
+def _raw(partitions=128, first=0):
+    return {"space": "sbuf", "address": 0, "partition": first, "partitions": partitions, "ap": [[1, 512]],
+            "dtype": "float32"}
+
+
+def raw_memory_read(right):
+    t = _base()
+    t.dma("t" + _part(right, part="[0:64]"), "x" + _part(right, part="[0:64]"))
+    t.dma("y", _raw())
+    return t
+
+
+def raw_memory_written(right):
+    t = _base()
+    t.dma(_raw(128 if right else 96), "x" + _part(right, part="[0:96]"))
+    t.dma("y", "t")
+    return t
+
+
+def undefined_by_raw_memory(right):
+    t = _base(tiles="tw")
+    t.fill("t")
+    if right:
+        t.fill("w")
+    t.copy(_raw(), "w")  # over t, with what w has
+    t.dma("y", "t")
+    return t
+
+
+def undefined_in_raw_memory(right):
+    t = _base(tiles="tw")
+    if right:
+        t.fill("w")
+    t.copy("t", "w")
+    t.dma("y", _raw())
+    return t
+
+
 def shared_bank(right):
     t = _product()
     t.chip("q", space="psum", address=2048 if right else 0)
@@ -398,6 +436,7 @@ CASES = {
     rows_loaded: NEVER, columns_loaded: NEVER, rows_stored: NEVER, columns_stored: NEVER,
     columns_of_a_product: NEVER, product_onto_nothing: NEVER, bias: NEVER, scalar_operand: NEVER,
     sum_of_a_row: NEVER, spilled_rows: NEVER, shared_address: "at the same address overwrote",
+    raw_memory_read: NEVER, raw_memory_written: NEVER, undefined_by_raw_memory: NEVER, undefined_in_raw_memory: NEVER,
     shared_bank: "at the same address overwrote", predicate: NEVER, indices: NEVER,
     index_out_of_bounds: "an address within its", index_twice: TWICE,
     negative_index: "an index of 0 or more", added_twice: "unique", skipped_rows: NEVER,
