@@ -22,6 +22,7 @@ EPILOG = """examples:
 
 #: How many changes are named that cost most.
 WORST = 3
+_LABEL = 44  # characters beside a bar
 TABLES = ("by_engine", "by_opcode", "by_line")
 METRICS = ("total_time", "total_active_time_percent", "tensor_engine_active_time_percent",
            "vector_engine_active_time_percent", "scalar_engine_active_time_percent",
@@ -193,6 +194,12 @@ def shown(row):
     return f"{file}:{number} {text}" if number and separator else row["what"]
 
 
+def _label(text):
+    """A text that a chart of mermaid takes within quotes."""
+    text = " ".join(re.sub(r'["`\\;#&<>]', " ", text).split())
+    return text if len(text) <= _LABEL else text[:_LABEL - 3] + "..."
+
+
 def print_markdown(result):
     """For the summary of a pull request: what it comes to, a picture, and what cost most."""
     before, after = (result["summary"][0][side] * 1e6 for side in ("a", "b"))
@@ -200,7 +207,7 @@ def print_markdown(result):
     print(f"### {before:.3f} us -> {after:.3f} us{change}\n")
     rows = [r for r in result["by_line"] if r["change_ns"]][:8]
     if rows:
-        names = ", ".join('"' + re.sub(r"[^\w.: -]", " ", shown(r))[:24].strip() + '"' for r in rows)
+        names = ", ".join(f'"{_label(shown(r))}"' for r in rows)
         values = ", ".join(f"{r['change_ns'] / 1e3:.3f}" for r in rows)
         print("```mermaid\nxychart-beta horizontal\n  title \"Time of a line, us more or less\"\n"
               f"  x-axis [{names}]\n  y-axis \"us\"\n"

@@ -35,11 +35,27 @@ std::vector<fs::path> folders_of(const fs::path& trace, const SourceRules& rules
   return folders;
 }
 
+// The names by which a file is looked for: a kernel's place is where it was recorded, another
+// folder or machine, so that an absolute name counts by as many of its last parts as are found.
+std::vector<fs::path> tails_of(const fs::path& name) {
+  if (!name.is_absolute()) return {name};
+  std::vector<fs::path> names;
+  const fs::path inside = name.relative_path();
+  for (auto from = inside.begin(); from != inside.end(); ++from) {
+    fs::path rest;
+    for (auto part = from; part != inside.end(); ++part) rest /= *part;
+    names.push_back(std::move(rest));
+  }
+  return names;
+}
+
 std::optional<fs::path> find(const std::string& name, const std::vector<fs::path>& folders,
                              const Reach& reach) {
-  for (const fs::path& folder : folders) {
-    auto file = reach.find_visible(folder, name);
-    if (file && is_source(*file)) return file;
+  for (const fs::path& tried : tails_of(name)) {
+    for (const fs::path& folder : folders) {
+      auto file = reach.find_visible(folder, tried);
+      if (file && is_source(*file)) return file;
+    }
   }
   return std::nullopt;
 }

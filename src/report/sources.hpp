@@ -18,8 +18,8 @@ struct SourceRules {
 
 /// Text by name. A trace's `loc` is a name somebody wrote: only regular files with the ending of a
 /// source file, of at most 4 MiB each, below the trace's folder or a root are taken; names are
-/// relative without ".." and hidden files are none. A name counts from the trace's folder, the two
-/// above it, the working folder or a root.
+/// without ".." and hidden files are none. A name counts from the trace's folder, the two above it,
+/// the working folder or a root; of an absolute one as many of its last parts as are found there.
 [[nodiscard]] std::map<std::string, std::string> read_sources(const std::vector<std::string>& names,
                                                               const std::filesystem::path& trace,
                                                               const SourceRules& rules);

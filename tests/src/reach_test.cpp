@@ -54,9 +54,15 @@ TEST_CASE("a trace's sources are source files below its folder") {
   const std::vector<std::string> names = {
       "k.py",         "own.py", "link.py",
       ".env.py",      "k.txt",  ".git/config.py",
-      "../secret.py", "..",     (folder.path / "in/k.py").string()};
+      "../secret.py", "..",     (folder.path / "secret.py").string(),
+      "/etc/passwd"};
   const auto texts = read_sources(names, folder.path / "in" / "k.jsonl", {});
   CHECK(texts == std::map<std::string, std::string>{{"k.py", "in/k.py"}, {"own.py", "in/k.py"}});
+  // Where it was recorded is no place to read from: k.py beside the trace stands for it.
+  for (const std::string name :
+       {(folder.path / "in/k.py").string(), std::string("/home/me/k.py")}) {
+    CHECK(read_sources({name}, folder.path / "in/k.jsonl", {}).at(name) == "in/k.py");
+  }
   const auto more = read_sources({"secret.py"}, folder.path / "in/k.jsonl",
                                  {.own_kernel = false, .roots = {folder.path}});
   CHECK(more == std::map<std::string, std::string>{{"secret.py", "secret.py"}});

@@ -168,6 +168,24 @@ def test_what_changed_since_the_base(runner, tmp_path, base):
     assert re.search(r"### [\d.]+ us -> [\d.]+ us \(\+", summary) and "| `Vector TENSOR_TENSOR` |" in summary
 
 
+def test_a_line_that_moved_is_still_itself(runner, tmp_path):
+    kernel = TEST.split("def test_")[0]
+    (tmp_path / "k.py").write_text(kernel)
+    record = ("kernel", "k.py:double", "--arg", "x=f32[128,512]:normal", "--save", "k.jsonl")
+    cli(*record, cwd=tmp_path)
+    run("git", "init", "-q", tmp_path)
+    run("git", "-C", tmp_path, "add", "k.py", "k.jsonl", "k.npz")
+    run("git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "base")
+    (tmp_path / "k.py").write_text(kernel.replace("    nl.store", "    # A line more.\n    nl.store(out, nl.load(x))\n"
+                                                  "    nl.store"))
+    cli(*record, cwd=tmp_path, env={**os.environ, "NKISIM_SUPPRESS": "result_lost"})
+    done = runner(traces="k.jsonl", base="HEAD").run("Simulate traces")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (tmp_path / "STEP_SUMMARY").read_text().split("| line: what cost most |")[1]
+    assert "`k.py:11 nl.store(out, nl.load(x))` | 0.000 |" in lines, lines
+    assert re.search(r"`k.py:12 nl.store.out, nl.multiply.*` \| [1-9]", lines), lines  # 10 before
+
+
 @needs_budgets
 def test_traces_within_their_budgets(runner, tmp_path):
     made = runner(traces=f"{ROOT}/traces/softmax.jsonl\n{ROOT}/traces/tensor_*.jsonl\n",
