@@ -9,10 +9,12 @@ import nki  # noqa: E402
 from nkisim.frameworks.torch_calls import nki_op  # noqa: E402
 from nkisim.frameworks.torch_device import register  # noqa: E402
 from nkisim.frameworks.torch_legacy import nki_jit, unsupported  # noqa: E402
+from nkisim.tools.install import stand_ins  # noqa: E402
 
 from . import nki_hop, xla_impl  # noqa: E402
 from .nki_hop import wrap_nki  # noqa: E402
 
 register()
+stand_ins()
 __all__ = ["nki", "nki_jit", "nki_op", "nki_hop", "wrap_nki", "xla_impl"]
 __getattr__ = unsupported(__name__)

@@ -19,8 +19,8 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e4m3fn, float8_e4m3fn_x4, float8_e5m2, float8_e5m2_x4,
                              float8_e8m0fnu, float16, float32, int8, int16, int32, int64, tfloat32, uint8,
                              uint16, uint32)
-from ..values.errors import (KernelTypeError, KernelValueError, fail, fail_on, hint, kernel_frame,
-                             of_tracer, strict)
+from ..values.errors import (KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint,
+                             kernel_frame, of_tracer, strict)
 from ..values.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, blocks, tiles
 from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject
@@ -154,6 +154,8 @@ def ndarray(shape, dtype=float32, buffer=sbuf, name="", address=None, **_ignored
     `address` is (partition, byte); without one the compiler places the tensor. `buffer` may be a
     nl.Region: then the tensor is a view of its bytes.
     """
+    if _ignored:
+        check_spelling(_ignored)
     if isinstance(buffer, Region):
         return buffer.view(dtype, _shape(shape), name)
     return current().ndarray(_shape(shape), dtypes.resolve(dtype), buffer or sbuf, name or "",
@@ -169,6 +171,8 @@ def full(shape, fill_value, dtype=float32, buffer=sbuf, name=""):
 
 def zeros(shape, dtype=float32, buffer=sbuf, name="", **_ignored):
     """A tensor of zeros."""
+    if _ignored:
+        check_spelling(_ignored)
     return full(shape, 0, dtype, buffer, name)
 
 
@@ -313,16 +317,22 @@ def _bound(value):
 
 def affine_range(start, stop=None, step=1, **_ignored):
     """A loop without dependences between iterations; iterations are recorded one after the other."""
+    if _ignored:
+        check_spelling(_ignored)
     return _range(start, stop, step)
 
 
 def sequential_range(start, stop=None, step=1, **_ignored):
     """A loop whose iterations depend on each other."""
+    if _ignored:
+        check_spelling(_ignored)
     return _range(start, stop, step)
 
 
 def static_range(start, stop=None, step=1, **_ignored):
     """A loop that is unrolled: its index is a Python integer."""
+    if _ignored:
+        check_spelling(_ignored)
     return _range(start, stop, step)
 
 

@@ -9,23 +9,29 @@ from ..api import language
 from ..record.traced import TracedRange
 from ..record.recorder import current
 from ..values.dtypes import bool_
-from ..values.errors import fail
+from ..values.errors import check_spelling, fail
 from ..values.optokens import ACT, ALU, TOKENS, NlOp
 from ..values.storage import product
 
 
 def load(src, mask=None, dtype=None, **_ignored):
     """A tile in SBUF with the values of `src`, where `mask` holds."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.load(src, dtype, mask)
 
 
 def load_transpose2d(src, mask=None, dtype=None, **_ignored):
     """A tile in SBUF with the transpose of a two-dimensional `src`."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.load_transpose2d(src, dtype, mask)
 
 
 def copy(src, mask=None, dtype=None, **_ignored):
     """A copy of a tile, converted to `dtype`."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.copy(src, dtype, mask)
 
 
@@ -45,6 +51,8 @@ def _traced(name):
     function = getattr(language, name)
 
     def loop(start, stop=None, step=1, **_ignored):
+        if _ignored:
+            check_spelling(_ignored)
         values = function(start, stop, step)
         return TracedRange(values) if isinstance(values, range) else values
 
@@ -56,6 +64,8 @@ def _reduction(name):
     function = getattr(lowering, name)
 
     def reduce(x, axis, dtype=None, mask=None, keepdims=False, **_ignored):
+        if _ignored:
+            check_spelling(_ignored)
         return function(x, axis, dtype, keepdims, mask)
 
     return reduce
@@ -63,26 +73,36 @@ def _reduction(name):
 
 def var(x, axis, dtype=None, mask=None, keepdims=False, **_ignored):
     """Variance along free axes."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.var(x, axis, dtype, keepdims, mask)
 
 
 def all(x, axis, dtype=bool_, mask=None, **_ignored):
     """Whether all elements along free axes are true."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.all(x, axis, dtype, mask)
 
 
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None, **_ignored):
     """x / sqrt(mean(x^2) + epsilon) * w along an axis of n elements."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.rms_norm(x, w, axis, n, epsilon, dtype, compute_dtype, mask)
 
 
 def softmax(x, axis, dtype=None, compute_dtype=None, mask=None, **_ignored):
     """exp(x - max) / sum(exp(x - max)) along a free axis."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.softmax(x, axis, dtype, mask, compute_dtype)
 
 
 def logical_not(x, dtype=bool_, mask=None, **_ignored):
     """1 where an element is zero, else 0."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.FUNCTIONS["logical_not"](x, dtype=dtype, mask=mask)
 
 
@@ -90,6 +110,8 @@ def _compare(name):
     function = lowering.FUNCTIONS[name]
 
     def compare(x, y, dtype=bool_, mask=None, **_ignored):
+        if _ignored:
+            check_spelling(_ignored)
         return function(x, y, dtype=dtype, mask=mask)
 
     return compare

@@ -10,7 +10,8 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import dtypes
 from ..values.dtypes import float32, resolve, uint8
-from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on, kernel_frame
+from ..values.errors import (KernelIndexError, KernelTypeError, KernelValueError, check_spelling,
+                             fail, fail_on, kernel_frame)
 from ..values.index import Expr, MGrid
 from ..values.storage import HBM, product, buffer_of, sbuf
 from ..values.tensor import NkiTensor, ds
@@ -153,6 +154,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
 
     Dimensions before that one are blocks: tiles of their own.
     """
+    if _ignored:
+        check_spelling(_ignored)
     recorder = current()
     if isinstance(shape, int):
         shape = (shape,)
@@ -177,6 +180,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
 
 def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
     """A tensor with every element `fill_value`."""
+    if _ignored:
+        check_spelling(_ignored)
     out = ndarray(shape, dtype, buffer=buffer, name=name)
     for tile in out.tiles if isinstance(out, BlockTensor) else [out]:
         lowering.fill(tile, fill_value)
@@ -185,11 +190,15 @@ def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
 
 def zeros(shape, dtype=float32, buffer=None, name="", **_ignored):
     """A tensor of zeros."""
+    if _ignored:
+        check_spelling(_ignored)
     return full(shape, 0, dtype, buffer=buffer, name=name)
 
 
 def ones(shape, dtype=float32, buffer=None, name="", **_ignored):
     """A tensor of ones."""
+    if _ignored:
+        check_spelling(_ignored)
     return full(shape, 1, dtype, buffer=buffer, name=name)
 
 
@@ -201,26 +210,36 @@ def _like(a):
 
 def zeros_like(a, dtype=None, buffer=None, name="", **_ignored):
     """Zeros with the shape of `a`, and its dtype and buffer unless others are given."""
+    if _ignored:
+        check_spelling(_ignored)
     return full(_like(a), 0, dtype or a.dtype, buffer=buffer or a.buffer, name=name)
 
 
 def empty_like(a, dtype=None, buffer=None, name="", **_ignored):
     """An unwritten tensor with the shape of `a`, and its dtype and buffer unless others are given."""
+    if _ignored:
+        check_spelling(_ignored)
     return ndarray(_like(a), dtype or a.dtype, buffer=buffer or a.buffer, name=name)
 
 
 def broadcast_to(src, shape, **_ignored):
     """`src` repeated along dimensions of size 1 up to `shape`."""
+    if _ignored:
+        check_spelling(_ignored)
     return lowering.broadcast_to(src, shape)
 
 
 def shared_identity_matrix(n, dtype=uint8, **_ignored):
     """The n x n identity matrix in HBM."""
+    if _ignored:
+        check_spelling(_ignored)
     return language.shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))
 
 
 def device_print(prefix, x, mask=None, **_ignored):
     """Prints a tensor, where `mask` holds, when the simulated program comes to this place."""
+    if _ignored:
+        check_spelling(_ignored)
     if mask is not None:
         current().flush()
         x = lowering.cut([x], mask, x.shape)
@@ -237,12 +256,16 @@ def expand_dims(data, axis):
 
 def random_seed(seed, mask=None, **_ignored):
     """Seeds the generators behind rand and dropout."""
+    if _ignored:
+        check_spelling(_ignored)
     language.random_seed(seed)
 
 
 def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
                asynchronous=False, **_ignored):
     """A reduction over SPMD programs, which run one after the other here: an error."""
+    if _ignored:
+        check_spelling(_ignored)
     fail("unsupported_call",
          "a reduction over SPMD programs is not simulated (in AWS's documents until SDK 2.26); let "
          "each program store its part, and add the parts in another kernel", "all_reduce")
@@ -250,6 +273,8 @@ def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
 
 def rand(shape, dtype=float32, **_ignored):
     """A tile of uniform random numbers in [0, 1)."""
+    if _ignored:
+        check_spelling(_ignored)
     return language.rand(tuple(int(s) for s in shape), dtype)
 
 
@@ -263,6 +288,8 @@ def finfo(dtype):
 
 def atomic_rmw(dst, value, op, mask=None, **_ignored):
     """dst = op(value, dst) in HBM, as one transfer."""
+    if _ignored:
+        check_spelling(_ignored)
     recorder = current()
     recorder.flush()
     if mask is not None:
@@ -293,6 +320,8 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
 
     Assigned to a name instead of a tile, the result of one iteration is the next one's dst.
     """
+    if _ignored:
+        check_spelling(_ignored)
     recorder = current()
     recorder.flush()
     indices = (loop_indices,) if isinstance(loop_indices, int) else loop_indices

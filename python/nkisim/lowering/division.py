@@ -5,6 +5,7 @@ import numpy as np
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values.dtypes import float32
+from ..values.errors import check_spelling
 from ..values.storage import sbuf
 from ..values.tensor import NkiTensor
 from .elementwise import FUNCTIONS, all_numbers, binary
@@ -44,6 +45,8 @@ def _remainder(name):
     function = binary(f"language_{name}")
 
     def remainder(x, y, dtype=None, mask=None, **_ignored):
+        if _ignored:
+            check_spelling(_ignored)
         if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
             return getattr(np, name)(x, y)
         return function(x, y, dtype=_result_dtype(x, y, dtype), mask=mask)

@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, hint
+from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint
 from ..values.optokens import ACT
 from ..values.storage import PSUM, product, sbuf
 from ..values.tensor import NkiTensor, require_tensor
@@ -166,6 +166,8 @@ def _tile_scalar(name, x, scalar, reverse, dtype, mask, kind):
 
 def _unary(name):
     def function(x, dtype=None, mask=None, **_ignored):
+        if _ignored:
+            check_spelling(_ignored)
         if not isinstance(x, NkiTensor):
             if all_numbers(x) and hasattr(np, name):
                 return getattr(np, name)(x)
@@ -201,6 +203,8 @@ def _wrapped(name, x, mask):
 
 
 def sin(x, dtype=None, mask=None, **_ignored):
+    if _ignored:
+        check_spelling(_ignored)
     if all_numbers(x):
         return np.sin(x)
     angle = _wrapped("sin", x, mask)
@@ -212,6 +216,8 @@ _HALF_PI = float(np.float32(np.pi / 2))
 
 
 def cos(x, dtype=None, mask=None, **_ignored):
+    if _ignored:
+        check_spelling(_ignored)
     if all_numbers(x):
         return np.cos(x)
     # cos(x) = sin(pi/2 - |x|) keeps the argument within sin's valid range. pi/2 comes in two parts,
@@ -232,6 +238,8 @@ def cos(x, dtype=None, mask=None, **_ignored):
 
 
 def tan(x, dtype=None, mask=None, **_ignored):
+    if _ignored:
+        check_spelling(_ignored)
     if all_numbers(x):
         return np.tan(x)
     x = on_chip(x)

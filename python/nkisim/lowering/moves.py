@@ -9,7 +9,7 @@ from ..record.lent import seen
 from ..record.recorder import current
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
+from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on
 from ..values.storage import PSUM, SBUF, sbuf
 from ..values.tensor import NkiTensor, require_tensor
 from .tiles import cut, operand, produce, spread_hbm
@@ -130,6 +130,9 @@ def store(dst, value, mask=None, dtype=None):
         value = tile
     if not isinstance(value, NkiTensor):
         require_tensor(value, "value", "store")
+    if dst.st.on_chip and not value.st.on_chip:
+        fail_on("operand_memory", "dst", "on chip and value in HBM", "a tile as value and a tensor in HBM as dst "
+                "(the other way it is load(src))", "store", KernelValueError)
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:
@@ -192,6 +195,8 @@ def broadcast_to(x, shape, dtype=None):
 
 def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **_ignored):
     """Elements of each partition of `data`, taken as a row, at `indices`."""
+    if _ignored:
+        check_spelling(_ignored)
     require_tensor(data, "data", "gather_flattened")
     require_tensor(indices, "indices", "gather_flattened")
     out = data.dtype if dtype is None else resolve(dtype)

@@ -8,7 +8,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index
 from ..values.dtypes import float32, resolve
-from ..values.errors import KernelValueError, fail, fail_on, is_ours, is_strict, strict
+from ..values.errors import KernelValueError, check_spelling, fail, fail_on, is_ours, is_strict, strict
 from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.subscripts import OutOfBounds, apply_mask
@@ -105,6 +105,8 @@ def transpose_into(dst, data, engine=isa.unknown_engine, name=None):
 
 def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     """x @ y, or x.T @ y with transpose_x: products of at most 128x128 by 128x512 in PSUM."""
+    if _ignored:
+        check_spelling(_ignored)
     recorder = current()
     recorder.flush()
     x, y = in_sbuf(x), in_sbuf(y)

@@ -4,6 +4,7 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index, subscripts
 from ..values.dtypes import float32, resolve
+from ..values.errors import check_spelling
 from ..values.storage import product, sbuf
 from .elementwise import FUNCTIONS
 from .moves import in_sbuf, on_chip
@@ -59,6 +60,8 @@ def _partition_build(op, tile, x, axes, mask):
 
 def _reduce(op):
     def function(x, axis, dtype=None, keepdims=False, mask=None, negate=False, **_ignored):
+        if _ignored:
+            check_spelling(_ignored)
         x = on_chip(x)
         axes = isa.normalise_axes(axis, x.ndim, op)
         out = x.dtype if dtype is None else resolve(dtype)

@@ -84,6 +84,9 @@ def spread(view, shape):
         return view
     if view.ndim != len(shape):
         return view
+    if any(n not in (1, m) for n, m in zip(view.shape[1:], shape[1:])):
+        fail("broadcast", f"{view!r} does not broadcast to {tuple(shape)}; {tuple(shape)} is required, such as a slice "
+             "of it", kind=KernelValueError)
     strides = tuple(0 if n == 1 and m != 1 else s
                     for n, m, s in zip(view.shape, shape, view.strides))
     out = NkiTensor(view.st, view.part, view.off, (view.shape[0],) + tuple(shape[1:]), strides,

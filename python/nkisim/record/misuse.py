@@ -55,13 +55,13 @@ def _operands(frame):
 
 
 _CALLS = (
-    (re.compile(r"(?:\w+\.)*(\w+)\(\) missing \d+ required [\w-]+ arguments?: (.*)"), "argument_missing",
+    (re.compile(r"(?:[\w<>]+\.)*(\w+)\(\) missing \d+ required [\w-]+ arguments?: (.*)"), "argument_missing",
      "{} is missing"),
-    (re.compile(r"(?:\w+\.)*(\w+)\(\) got an unexpected keyword argument '(\w+)'"), "argument_count",
+    (re.compile(r"(?:[\w<>]+\.)*(\w+)\(\) got an unexpected keyword argument '(\w+)'"), "argument_count",
      "{} is none of its arguments"),
-    (re.compile(r"(?:\w+\.)*(\w+)\(\) got multiple values for argument '(\w+)'"), "argument_count",
+    (re.compile(r"(?:[\w<>]+\.)*(\w+)\(\) got multiple values for argument '(\w+)'"), "argument_count",
      "{} is given twice, by its place and by its name"),
-    (re.compile(r"(?:\w+\.)*(\w+)\(\) takes .* positional arguments? but (\d+)"), "argument_count",
+    (re.compile(r"(?:[\w<>]+\.)*(\w+)\(\) takes .* positional arguments? but (\d+)"), "argument_count",
      "{} arguments are given"))
 
 
@@ -73,19 +73,25 @@ def _misspelt(problem):
         tb = tb.tb_next
     if tb is None or type(problem) is not TypeError or is_ours(tb.tb_frame.f_code):
         return None
+    return _unfitting(problem, tb, lambda name, needed: (name, _function(tb, name, needed)))
+
+
+def _unfitting(problem, tb, called):
+    """An Error at `tb`'s line for arguments that do not fit; called(name, needed) gives the function's name and itself,
+    None for none. None for any other exception."""
     for pattern, rule, said in _CALLS:
         found = pattern.match(str(problem))
         if found is None:
             continue
         needed = re.findall(r"'(\w+)'", found[2]) if rule == "argument_missing" else ()
-        function = _function(tb, found[1], needed)
+        name, function = called(found[1], needed)
         if function:
             names = [n for n in inspect.signature(function).parameters if not n.startswith("_")]
             given = found[2].replace("'", "")
-            text = f"{said.format(given)}; {found[1]}({', '.join(names)}) is required"
+            text = f"{said.format(given)}; {name}({', '.join(names)}) is required"
             if names[0] == "dst":
                 text += " (it writes dst, a tile such as nl.ndarray(shape, dtype, buffer=nl.sbuf), and gives none back)"
-            return KernelTypeError(text, rule=rule, instruction=found[1],
+            return KernelTypeError(text, rule=rule, instruction=name,
                                    kernel_file=tb.tb_frame.f_code.co_filename,
                                    kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
     return None
@@ -123,6 +129,11 @@ def as_error(problem, location=None):
     op = called.f_locals.get("self")
     if name == "__call__" and hasattr(op, "name"):  # nl.exp and its like
         name = op.name
+        found = problem.__traceback__
+        while found.tb_next is not None:
+            found = found.tb_next
+        if found.tb_frame is called and (error := _unfitting(problem, kernel, lambda *_: (op.name, op.function))):
+            return error
     found = kind(f"{problem} (called with {_operands(called)})", rule="python_exception",
                  instruction=name,
                  kernel_file=kernel.tb_frame.f_code.co_filename, kernel_line=kernel.tb_lineno)

@@ -6,7 +6,7 @@ process finds them there in one of two ways:
 * `import nkisim` lets `nki`, `neuronxcc` and what kernels import beside them be found where nothing else of
   that name is installed; never a framework's package.
 * `install()` (so `python -m nkisim`, NKI_SIMULATOR=1 and the pytest plugin) puts all of them before
-  whatever else is installed, and `torch_xla` where there is no other.
+  whatever else is installed, and `torch_xla` where there is no other, as does an import of this torch_neuronx.
 """
 
 import importlib.machinery
@@ -55,6 +55,12 @@ class _StandIns:
 sys.meta_path.append(_Kernels)
 
 
+def stand_ins() -> None:
+    """Lets packages that are not installed and have a stand-in be found: torch_xla."""
+    if _StandIns not in sys.meta_path:
+        sys.meta_path.append(_StandIns)
+
+
 def install(devices: bool = False) -> bool:
     """Puts nkisim's packages before any other `nki`. Returns True if it changed anything.
 
@@ -65,7 +71,7 @@ def install(devices: bool = False) -> bool:
     if _Finder in sys.meta_path:
         return False
     sys.meta_path.insert(0, _Finder)
-    sys.meta_path.append(_StandIns)
+    stand_ins()
     for name in [m for m in sys.modules if m.split(".")[0] in _OURS]:
         file = getattr(sys.modules[name], "__file__", None) or ""
         if not os.path.abspath(file).startswith(_ROOT + os.sep):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import linecache
 import os
 import sys
@@ -139,6 +140,18 @@ def fail_on(rule: str, operand: Any, found: Any, required: Any, instruction: str
     """The same with the message "OPERAND is FOUND; REQUIRED is required"."""
     fail(rule, "", instruction, kind, operand=str(operand), found=str(found), required=str(required),
          verb=verb)
+
+
+def check_spelling(ignored):
+    """Called by a function with the keywords that it ignores, as AWS's does: one that is nearly the name of a
+    parameter is an Error."""
+    code = sys._getframe(1).f_code
+    own = [n for n in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if not n.startswith("_")]
+    for name in ignored:
+        meant = difflib.get_close_matches(name, own, 1, 0.75)
+        if meant:
+            fail("argument_count", f"{name} is none of its arguments; {meant[0]} is required",
+                 "" if code.co_name == "function" else code.co_name, KernelTypeError)
 
 
 def hint(message):

@@ -6,6 +6,29 @@ from .errors import KernelAttributeError, KernelTypeError, fail
 from .hooks import above
 
 
+#: Other names for functions of nki.language, and for what is done by slices of one tile.
+_OWN = {"absolute": "abs", "true_divide": "divide", "amax": "max", "amin": "min", "matmul": "matmul", "mm": "matmul",
+        "dot": "matmul"}
+_JOINED = ("concatenate", "concat", "cat", "stack", "hstack", "vstack")
+_PACKAGES = {"np": "NumPy", "torch": "torch", "jnp": "JAX"}
+
+
+def _foreign(package, name, tensor):
+    """Another package's function is called with a tensor: an Error that names ours."""
+    own = _OWN.get(name, name)
+    required = "a function of nki.language"
+    if name in _JOINED:
+        required = "a tile of the whole shape, of which each part is written as a slice (nisa.tensor_copy),"
+    elif name in ("array", "asarray"):
+        required = "an output of the kernel"
+    elif own in above.functions:
+        required = f"nl.{own}(...)"
+    elif own in _ELSEWHERE:
+        required = _ELSEWHERE[own]
+    fail("tensor_required", f"{f'{package}.{name}' if name else f'a function of {package}'} is called with {tensor!r}; "
+         f"{_PACKAGES[package]} has no values of the device: {required} is required", kind=KernelTypeError)
+
+
 class Operators:
     """The operators of NkiTensor."""
 
@@ -18,17 +41,28 @@ class Operators:
         numbers = [x for x in inputs if isinstance(x, np.generic) or isinstance(x, np.ndarray) and x.ndim == 0]
         if method == "__call__" and name is not None and numbers:
             return above.functions[name](*[x[()] if isinstance(x, np.ndarray) else x for x in inputs])
-        own = {"absolute": "abs", "true_divide": "divide"}.get(ufunc.__name__, ufunc.__name__)
-        own = f"nl.{own}(...)" if own in above.functions else "a function of nki.language"
-        fail("tensor_required", f"np.{ufunc.__name__} is called with {self!r}; NumPy has no values of the device: "
-             f"{own} is required", kind=KernelTypeError)
+        _foreign("np", ufunc.__name__, self)
+
+    def __array_function__(self, function, types, args, kwargs):
+        name = function.__name__
+        if name in _JOINED or name in _ELSEWHERE or name in above.functions:
+            _foreign("np", name, self)
+        return function._implementation(*args, **kwargs)  # of the values, for who looks at them
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        _foreign("torch", getattr(function, "__name__", "function"), next(
+            (a for a in args if isinstance(a, Operators)), cls))
+
+    def __jax_array__(self):
+        _foreign("jnp", "", self)
 
     def __float__(self):
         fail("values_while_recording",
              f"{self!r} is used as a Python number; its values exist only on the device, where a tile of one "
              "element per partition is an operand (nl.multiply(x, tile), operand0=tile)", kind=KernelTypeError)
 
-    __int__ = __float__
+    __int__ = __index__ = __float__
 
     def __matmul__(self, other):
         fail("unsupported_call", f"@ of tensors; {_ELSEWHERE['matmul']} is required", kind=KernelTypeError)

@@ -93,6 +93,8 @@ class Views:
         if order not in (None, "C"):
             fail_on("view_argument", "order", repr(order), "C (row-major)", "reshape",
                     KernelValueError)
+        if shape is None:
+            fail("argument_missing", "shape is missing; reshape(shape) is required", "reshape", KernelTypeError)
         if isinstance(shape, int):
             shape = (shape,)
         if len(shape) == 1 and not isinstance(shape[0], int):

@@ -179,3 +179,37 @@ def test_an_installation_that_is_asked_has_the_stand_in(device):
             f"print(torch.ones(2).to({device!r}))")
     run = python("-c", code, code=None, env={**os.environ, "NKI_SIMULATOR": "1"})
     assert run.stdout == f"tensor([1., 1.], device='{device}:0')\n", run.stderr
+
+
+def test_a_function_of_torch_in_a_kernel_names_ours(device):
+    @nki.jit
+    def kernel(x):
+        return torch.exp(nl.load(x))
+
+    with pytest.raises(TypeError, match=r"torch.exp is called with .*nl.exp\(...\) is required") as caught:
+        kernel(torch.ones(4, 3, device=device))
+    assert caught.value.rule == "tensor_required" and caught.value.kernel_file == __file__
+
+
+@pytest.mark.process
+def test_torch_neuronx_brings_the_stand_in_and_its_modes(device):
+    if not OURS:
+        pytest.skip("torch_xla is installed")
+    run = python("-c", """\
+import torch_neuronx
+import torch_xla
+import torch_xla.debug.profiler
+from torch_xla.experimental.eager import eager_mode_context, is_eager_mode
+
+torch_xla.experimental.eager_mode(True)
+with eager_mode_context(False) as before:
+    print(before, is_eager_mode())
+
+@torch_xla.compile(full_graph=True)
+def twice(x):
+    return 2 * x
+
+with torch_xla.compile():
+    print(is_eager_mode(), twice(1), torch_xla.compile(abs)(-3), torch_xla.experimental.compile(abs)(-4))
+""", code=None)
+    assert run.stdout == "True False\nTrue 2 3 4\n", run.stderr

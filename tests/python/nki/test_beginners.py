@@ -62,6 +62,77 @@ def keyword_of_torch(x):
     return out
 
 
+@mistake("argument_count", "bufer is none of its arguments; buffer is required")
+def keyword_misspelt(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, bufer=nl.shared_hbm)  # wrong
+    nl.store(out, nl.load(x))
+    return out
+
+
+@mistake("argument_missing", "y is missing; add(x, y, dtype, mask) is required")
+def sum_of_one(x):
+    out = hbm(x.shape)
+    nl.store(out, nl.add(nl.load(x)))  # wrong
+    return out
+
+
+@mistake("argument_missing", "axis is missing; sum(x, axis, dtype, keepdims, mask, negate) is required")
+def sum_of_no_axis(x):
+    out = hbm((128, 1))
+    nl.store(out, nl.sum(nl.load(x)))  # wrong
+    return out
+
+
+@mistake("argument_missing", "shape is missing; reshape(shape) is required")
+def reshape_to_nothing(x):
+    y = x.reshape()  # wrong
+    return y
+
+
+@mistake("operand_memory", "dst is on chip and value in HBM", "the other way it is load(src)")
+def store_the_other_way(x):
+    out, t = hbm(x.shape), nl.load(x)
+    nl.store(t, out)  # wrong
+    return out
+
+
+@mistake("broadcast", "sbuf[128 x 512] float32> does not broadcast to (128, 256)", "a slice of it")
+def store_of_too_much(x):
+    out = hbm((128, 256))
+    nl.store(out, nl.load(x))  # wrong
+    return out
+
+
+@mistake("tensor_required", "np.concatenate is called with", "each part is written as a slice (nisa.tensor_copy)")
+def tiles_joined_by_numpy(x):
+    out, t = hbm((128, 1024)), nl.load(x)
+    nl.store(out, np.concatenate([t, t], 1))  # wrong
+    return out
+
+
+@mistake("tensor_required", "np.sum is called with", "nl.sum(tile, axis=1) is required")
+def sum_by_numpy(x):
+    out, t = hbm((128, 1)), nl.load(x)
+    nl.store(out, np.sum(t, axis=1))  # wrong
+    return out
+
+
+@mistake("values_while_recording", "is used as a Python number")
+def list_at_a_tile(x):
+    out, t = hbm(x.shape), nl.load(x)
+    nl.store(out, nl.multiply(t, [1.0, 2.0][t[0, 0]]))  # wrong
+    return out
+
+
+@mistake("values_while_recording", "is used as a Python number")
+def turns_of_a_tile(x):
+    out, t = hbm(x.shape), nl.load(x)
+    for _ in range(t[0, 0]):  # wrong
+        t = nl.add(t, 1.0)
+    nl.store(out, t)
+    return out
+
+
 @mistake("argument_count", "data is given twice")
 def positions_and_names(x):
     out, t = hbm(x.shape), nl.load(x)

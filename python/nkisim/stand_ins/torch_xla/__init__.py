@@ -9,10 +9,11 @@ from nkisim.frameworks.torch_legacy import unsupported  # noqa: E402
 
 enable_xla()
 
-from . import core  # noqa: E402
+from . import core, experimental  # noqa: E402
 from .core.xla_model import _device as device, _devices as devices, _sync as sync  # noqa: E402
 from .core.xla_model import _step as step  # noqa: E402
+from .experimental.eager import compile  # noqa: E402
 
 __version__ = "2.9.0+nkisim"
-__all__ = ["device", "devices", "sync", "step", "core"]
+__all__ = ["device", "devices", "sync", "step", "core", "compile", "experimental"]
 __getattr__ = unsupported(__name__)
