@@ -81,17 +81,34 @@ def _kept(program, line, loads):
     first = {t.source: t for t in reversed(loads)}
     each = free_bytes(program.tensors[loads[0].tile])
     room = sum(free_bytes(program.tensors[t.tile]) for t in first.values())
+    at_once = _at_once(program, loads)
     moved = sum(program.bytes_of(t.hbm) for t in loads)
     once = sum(program.bytes_of(t.hbm) for t in first.values())
     said = (f"{count(len(loads), 'DMA')} load {count(len(different), 'different tile')} of {size(each)} per "
             "partition: ")
-    yield Edit("keep", line, "dma_copy", said + f"load each once, before the loop, and keep them in SBUF "
-               f"({size(room)} per partition): {size(once)} instead of {size(moved)}",
+    where = (f"before the loop, and keep them in SBUF ({size(room)} per partition)" if at_once == room else
+             f"before the inner loop, and keep it in SBUF until its last use ({size(at_once)} per partition at a time)")
+    yield Edit("keep", line, "dma_copy", said + f"load each once, {where}: {size(once)} instead of {size(moved)}",
                _keep(line, None), f"keep {line}")
     for share in (96, 48):
-        if room > share * 1024:
+        if at_once > share * 1024:
             yield Edit("keep", line, "dma_copy", said + f"keep those used last in SBUF ({share} KiB per partition)",
                        _keep(line, share * 1024), f"keep {line}")
+
+
+def _at_once(program, loads):
+    """The most bytes per partition that kept tiles take together, each from its first load to its last use."""
+    spans = {}
+    for t in loads:
+        uses = [u[0] for u in program.uses()[1][t.tile]]
+        begin, end, _ = spans.get(t.source, (t.index, t.index, 0))
+        spans[t.source] = min(begin, t.index), max(end, t.index, *uses), free_bytes(program.tensors[t.tile])
+    changes = sorted(c for begin, end, taken in spans.values() for c in ((begin, taken), (end + 1, -taken)))
+    now = most = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return most
 
 
 def _keep(line, room):
