@@ -289,14 +289,15 @@ def test_kernels_of_neuronxcc(sdk, monkeypatch):
         old.store(out, old.load(x))
         return out
 
-    monkeypatch.setattr("nkisim.record.strict._scanned", set())  # said once of each kernel
-    monkeypatch.setenv("NKISIM_STRICT", "1")
-    monkeypatch.setenv("NKISIM_SDK", sdk)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        legacy.jit(kernel)(X)
-    said = [str(w.message) for w in caught if w.category is SyntaxWarning]
-    assert bool(said) == (sdk in SDKS[2:]), said
+    for on, kind in (("1", SyntaxWarning), ("0", UserWarning)):  # told where a release was asked for
+        monkeypatch.setattr("nkisim.record.strict._scanned", set())  # said once of each kernel
+        monkeypatch.setenv("NKISIM_STRICT", on)
+        monkeypatch.setenv("NKISIM_SDK", sdk)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            legacy.jit(kernel)(X)
+        said = [w.category for w in caught if "inside a kernel is a compilation error" in str(w.message)]
+        assert said == ([kind] if sdk in SDKS[2:] else []), said
 
 
 def test_without_strict_nothing_is_said(monkeypatch):
