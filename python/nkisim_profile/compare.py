@@ -200,18 +200,25 @@ def _label(text):
     return text if len(text) <= _LABEL else text[:_LABEL - 3] + "..."
 
 
+def _chart(title, names, values):
+    """Bars as GitHub draws them: from 0, each as high as a line of text or two."""
+    settings = {"xyChart": {"width": 900, "height": 140 + 40 * len(names)},
+                "themeVariables": {"xyChart": {"plotColorPalette": "#8250df"}}}
+    return (f"```mermaid\n%%{{init: {json.dumps(settings)}}}%%\nxychart-beta horizontal\n  title \"{title}\"\n"
+            f"  x-axis [{', '.join(map(json.dumps, names))}]\n  y-axis 0 --> {1.1 * max(values):.3f}\n"
+            f"  bar [{', '.join(f'{v:.3f}' for v in values)}]\n```\n")
+
+
 def print_markdown(result):
     """For the summary of a pull request: what it comes to, a picture, and what cost most."""
     before, after = (result["summary"][0][side] * 1e6 for side in ("a", "b"))
     change = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
     print(f"### {before:.3f} us -> {after:.3f} us{change}\n")
-    rows = [r for r in result["by_line"] if r["change_ns"]][:8]
+    sign = 1 if after >= before else -1
+    rows = [r for r in result["by_line"] if sign * r["change_ns"] > 0][:8]
     if rows:
-        names = ", ".join(f'"{_label(shown(r))}"' for r in rows)
-        values = ", ".join(f"{r['change_ns'] / 1e3:.3f}" for r in rows)
-        print("```mermaid\nxychart-beta horizontal\n  title \"Time of a line, us more or less\"\n"
-              f"  x-axis [{names}]\n  y-axis \"us\"\n"
-              f"  bar [{values}]\n```\n")
+        print(_chart("Lines that take more, us" if sign > 0 else "Lines that take less, us",
+                     [_label(shown(r)) for r in rows], [abs(r["change_ns"]) / 1e3 for r in rows]))
     for title in TABLES:
         for n, row in enumerate(result["cost_most"][title]):
             if n == 0:

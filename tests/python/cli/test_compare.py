@@ -134,3 +134,6 @@ def test_lines_are_matched_by_their_text(tmp_path):
     assert "what cost most in B" in compare(tmp_path / "a.npz", tmp_path / "b.npz")
     said = compare(tmp_path / "a.npz", tmp_path / "b.npz", "--markdown")
     assert "xychart-beta" in said and f"| `k.py:13 {more.strip()}` | 0.000 |" in said
+    assert '"Lines that take more, us"' in said and f'["k.py:13 {more.strip()[:33]}..."]' in said
+    back = compare(tmp_path / "b.npz", tmp_path / "a.npz", "--markdown")
+    assert '"Lines that take less, us"' in back and "bar [-" not in back
