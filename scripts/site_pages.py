@@ -38,7 +38,8 @@ Written from the docstrings. `import nkisim` has what stands under "nkisim"; [py
 DOCUMENTED = {
     "nkisim": ("nkisim.run.kernel.run", "nkisim.run.result.Result", "nkisim.run.options.Options",
                "nkisim.run.kernel.Kernel", "nkisim.run.shapes.shapes", "nkisim.run.shapes.Recording",
-               "nkisim.values.shape.Shape", "nkisim.run.world.per_rank", "nkisim.run.worldresult.WorldResult",
+               "nkisim.values.shape.Shape", "nkisim.run.world.per_rank", "nkisim.run.layers.per_layer",
+               "nkisim.run.layers.LayersResult", "nkisim.run.worldresult.WorldResult",
                "nkisim.run.worldresult.RankResult", "nkisim.tools.timeline.Timeline", "nkisim.tools.install.install",
                "nkisim.values.errors.Error"),
     "evaluate": ("nkisim_evaluate.api.evaluate", "nkisim_evaluate.api.evaluate_async", "nkisim_evaluate.tuning.tune",

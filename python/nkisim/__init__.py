@@ -12,6 +12,7 @@ import importlib
 
 from . import frameworks  # noqa: F401 - kernels called while torch or JAX traces
 from .run.kernel import Kernel, run
+from .run.layers import LayersResult, per_layer
 from .run.options import Options
 from .run.result import Result
 from .run.world import per_rank
@@ -22,8 +23,8 @@ from .tools.timeline import Timeline
 from .values.errors import Error, KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError
 from .values.shape import Shape
 
-__all__ = ["run", "per_rank", "WorldResult", "RankResult", "shapes", "install", "Result", "Recording", "Shape",
-           "Timeline", "Options", "Kernel",
+__all__ = ["run", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankResult", "shapes", "install", "Result",
+           "Recording", "Shape", "Timeline", "Options", "Kernel",
            "Error", "KernelAttributeError", "KernelIndexError", "KernelTypeError", "KernelValueError"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
 from ..values.errors import Error, kernel_frame
 from .compiling import Choices
+from .layers import LayersResult, asked, run_layers
 from .options import Options
 from .recording import kernel_frames
 from .result import Result
@@ -29,6 +30,11 @@ CALLS: list[Callable[[Kernel, tuple, dict], Any]] = []
 
 #: Every kernel, at its `number`, by which torch's graphs know it.
 KERNELS: list[Kernel] = []
+
+
+@overload
+def run(function: Callable[..., Any], *args: Any, layers: int, timing: Literal["only"],
+        **kwargs: Any) -> LayersResult: ...
 
 
 @overload
@@ -55,9 +61,8 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         rank_inputs: Any = None, ring_order: str = "group", fold: bool = True,
         any_world: bool = False, processes: int | None = None, client: Any = None,
         confidence: Literal["quick", "full"] | None = None, rules: Mapping[str, Any] | None = None,
-        **kwargs: Any) -> Result | WorldResult:
+        **kwargs: Any) -> Result | WorldResult | LayersResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
-
     allow_races: accesses of two cores that nothing orders are a warning instead of an error.
     timing: False gives values only, "only" the latency without values (outputs is None); arguments may be
     an nkisim.Shape then, which takes no memory.
@@ -75,6 +80,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     processes: spreads the ranks over so many processes of this machine, or with client=, a
     dask.distributed.Client, over so many of its workers (all, without processes). Values, times and errors
     are those of one process.
+    layers: with timing="only", how many the kernel's loop has; few are run for a LayersResult (docs/python.md).
     """
     if options is None:
         options = Options(target, over_capacity, allow_unwritten, timing, config, overrides,
@@ -97,15 +103,25 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         grid = function.grid if grid is None else grid
         dialect = function.dialect
         function = function.func
-    if ranks is not None or rank_inputs is not None:
-        if not dialect.collectives:
-            raise Error(f"{dialect.package} has no collectives; several ranks run kernels of nki",
-                        rule="legacy_ranks", code="usage")
-        return run_world(function, args, kwargs, grid, options, rank_inputs)
-    if processes is not None or client is not None:
+    world = ranks is not None or rank_inputs is not None
+    _check_world(world, dialect, processes, client)
+
+    def one(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result | WorldResult:
+        return (run_world(function, args, kwargs, grid, options, rank_inputs) if world else
+                run_function(function, args, kwargs, grid, options, dialect))
+
+    few = asked(function, kwargs, options.timing == "only")
+    return run_layers(one, function, args, kwargs) if few else one(args, kwargs)
+
+
+def _check_world(world, dialect, processes, client):
+    """Whether a world was asked for as it can be."""
+    if world and not dialect.collectives:
+        raise Error(f"{dialect.package} has no collectives; several ranks run kernels of nki",
+                    rule="legacy_ranks", code="usage")
+    if not world and (processes is not None or client is not None):
         raise Error("processes= and client= spread the ranks of a world; ranks= is required",
                     rule="options_exclude", code="usage")
-    return run_function(function, args, kwargs, grid, options, dialect)
 
 
 class Kernel:
@@ -169,7 +185,7 @@ class Kernel:
                        undefined=self.settings.get("undefined", "warn" if simulated else "partly"),
                        compiler=Choices(_flags(self)))
 
-    def run(self, *args: Any, **kwargs: Any) -> Result | WorldResult:
+    def run(self, *args: Any, **kwargs: Any) -> Result | WorldResult | LayersResult:
         """Like a call, but returns the Result."""
         return run(self, *args, **kwargs)
 
