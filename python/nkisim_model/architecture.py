@@ -17,12 +17,8 @@ KINDS = {
     "qwen3": {"qk_norm": True},
     "qwen3_moe": {"qk_norm": True, "experts": ("num_experts", "moe_intermediate_size")},
     "mixtral": {"experts": ("num_local_experts", "intermediate_size")},
-}
-
-#: Kinds that are asked for and not modelled, and what the parts here lack for them.
-LACKING = {
-    "gpt_oss": "every other layer attends to a window of the cache, attention has sinks and biases, experts have "
-               "biases, a clamped SwiGLU and MXFP4 weights, and the hidden size is no multiple of 128",
+    "gpt_oss": {"experts": ("num_local_experts", "intermediate_size"), "qkv_bias": True, "sinks": True,
+                "quantised": "mxfp4", "window_every": 2},
 }
 
 
@@ -41,7 +37,10 @@ class Architecture:
 
     kind: the config's `model_type`. heads, kv_heads: of queries, of keys and values. inner: width of
     the (or of each expert's) MLP. experts, top_k: 0 for a dense MLP. tied: the head is the embedding.
-    window: the last tokens to which some of the layers attend; 0: all attend to all.
+    window: the last tokens to which the layers of `windowed` attend (one entry for each, again from the front where
+    there are more layers); 0: all attend to all. sinks: GPT-OSS's layers, whose attention has a sink for each head,
+    whose projections, router and experts have biases, and whose SwiGLU is clamped at `clamp`. quantised: the format
+    that the config has for weights of experts, "" for none; they are modelled as bfloat16.
     """
 
     kind: str
@@ -60,17 +59,25 @@ class Architecture:
     normalised_top_k: bool = True
     tied: bool = False
     window: int = 0
+    windowed: tuple[bool, ...] = ()
+    sinks: bool = False
+    clamp: float = 0.0
+    quantised: str = ""
+
+    def has_window(self, layer: int) -> bool:
+        """Whether a layer attends to the window alone."""
+        return bool(self.window) and self.windowed[layer % len(self.windowed)]
 
     @property
     def weights(self) -> dict[str, int]:
         """Elements of the weights by part: attention and MLP of all layers, head, embedding."""
-        return self.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary)
+        return self.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden)
 
-    def weights_of(self, heads: int, kv_heads: int, inner: int, vocabulary: int) -> dict[str, int]:
-        """The same of whoever has so many heads, so much of the MLP's width and of the vocabulary."""
-        attention = self.hidden * self.head_dim * (2 * heads + 2 * kv_heads)
-        mlp = 3 * self.hidden * inner * max(1, self.experts) + self.hidden * self.experts
-        table = vocabulary * self.hidden
+    def weights_of(self, heads: int, kv_heads: int, inner: int, vocabulary: int, hidden: int) -> dict[str, int]:
+        """The same of whoever has so many heads, so much of the MLP's width, of the vocabulary and of each token."""
+        attention = hidden * self.head_dim * (2 * heads + 2 * kv_heads)
+        mlp = 3 * hidden * inner * max(1, self.experts) + hidden * self.experts
+        table = vocabulary * hidden
         return {"attention": self.layers * attention, "mlp": self.layers * mlp, "head": table,
                 "embedding": 0 if self.tied else table}
 
@@ -91,12 +98,11 @@ def of_config(config: dict, name: str = "config") -> Architecture:
     if not isinstance(config, dict):
         raise ModelError(f"{name} holds a {type(config).__name__}", "an object")
     kind = config.get("model_type")
-    if kind in LACKING:
-        raise ModelError(f"model_type {kind!r}, whose parts are not written here: {LACKING[kind]}",
-                         f"one of {', '.join(KINDS)}", name)
     if kind not in KINDS:
         raise ModelError(f"model_type {kind!r}", f"one of {', '.join(KINDS)}", name)
-    if config.get("quantization_config"):
+    facts = KINDS[kind]
+    quantised = _format(config)
+    if quantised not in ("", facts.get("quantised")):
         raise ModelError(f"{name} has a quantization_config",
                          "weights of bfloat16 (quantised ones are not modelled)")
 
@@ -106,7 +112,6 @@ def of_config(config: dict, name: str = "config") -> Architecture:
             raise ModelError(f"{key} is {value!r}", f"an integer of at least {least}", name)
         return value
 
-    facts = KINDS[kind]
     hidden, heads = number("hidden_size"), number("num_attention_heads")
     experts, inner = facts.get("experts", (None, "intermediate_size"))
     head_dim = config.get("head_dim") or hidden // heads
@@ -117,7 +122,8 @@ def of_config(config: dict, name: str = "config") -> Architecture:
         number("num_experts_per_tok") if experts else 0, float(config.get("rms_norm_eps", 1e-6)),
         facts.get("qk_norm", False), facts.get("qkv_bias", False) or bool(config.get("attention_bias")),
         bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", False)),
-        number("sliding_window") if _slides(config) else 0)
+        number("sliding_window") if any(windowed := _windowed(config, facts)) else 0, windowed,
+        facts.get("sinks", False), float(config.get("swiglu_limit", 7.0)) if facts.get("sinks") else 0.0, quantised)
     if found.heads % found.kv_heads:
         raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values",
                          "a multiple", name)
@@ -126,8 +132,16 @@ def of_config(config: dict, name: str = "config") -> Architecture:
     return found
 
 
-def _slides(config):
-    """Whether some layers attend to a window alone: `layer_types` says so, else what the kinds have."""
+def _format(config):
+    """The format of quantised weights that a config names, "" for none."""
+    found = config.get("quantization_config")
+    return str(found.get("quant_method", "?") if isinstance(found, dict) else found) if found else ""
+
+
+def _windowed(config, facts):
+    """Which layers attend to a window alone: `layer_types` says so, else what the kinds have."""
     if not config.get("sliding_window") or config.get("use_sliding_window") is False:
-        return False
-    return "sliding_attention" in config.get("layer_types", ["sliding_attention"])
+        return (False,)
+    if "layer_types" in config:
+        return tuple(kind == "sliding_attention" for kind in config["layer_types"]) or (False,)
+    return (True, *[False] * (facts.get("window_every", 1) - 1))

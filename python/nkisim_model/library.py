@@ -94,9 +94,10 @@ def attention(x, w, share, step):
         cos=step.cos, sin=step.sin, rope_contiguous_layout=True, rmsnorm_QK_post_rope_enabled=False,
         rmsnorm_QK_post_rope_eps=m.eps, rmsnorm_QK_post_rope_W_Q=None, rmsnorm_QK_post_rope_W_K=None,
         K_cache_transposed=True, active_blocks_table=None, K_cache=w.keys, V_cache=w.values,
-        attention_mask=step.mask, sink=None, update_cache=True, kv_cache_update_idx=step.positions,
-        W_out=w.out, bias_out=None, quantization_type_out=none, weight_dequant_scale_out=None,
-        input_dequant_scale_out=None, transposed_out=False, out_in_sb=False, sbm=step.buffers)[0]
+        attention_mask=step.mask, sink=w.sink if m.sinks else None, update_cache=True,
+        kv_cache_update_idx=step.positions, W_out=w.out, bias_out=w.out_bias if m.sinks else None,
+        quantization_type_out=none, weight_dequant_scale_out=None, input_dequant_scale_out=None,
+        transposed_out=False, out_in_sb=False, sbm=step.buffers)[0]
     while step.buffers.heap:
         step.buffers.pop_heap()
     return out
@@ -118,13 +119,19 @@ def mlp(x, w, share, step):
 def experts(x, w, share, step):
     """RMSNorm, router, the chosen experts of every token."""
     lib, m = step.library, share.model
+    act = lib.ActFnType.SiLU
+    more = {}
+    if m.sinks:  # top-k before the softmax, and SiLU with a factor of 1.702 within
+        act = lib.ActFnType.Swish
+        more = {"router_bias": w.router_bias, "expert_gate_up_bias": w.gate_up_bias, "expert_down_bias": w.down_bias,
+                "gate_clamp_upper_limit": m.clamp, "up_clamp_upper_limit": m.clamp, "up_clamp_lower_limit": -m.clamp}
     return lib.moe_block_tkg(
         inp=x, gamma=w.norm2, router_weights=w.router, expert_gate_up_weights=w.gate_up,
         expert_down_weights=w.down, eps=m.eps, top_k=m.top_k,
-        router_act_fn=lib.RouterActFnType.SOFTMAX, router_pre_norm=True,
+        router_act_fn=lib.RouterActFnType.SOFTMAX, router_pre_norm=not m.sinks, hidden_actual=m.hidden,
         norm_topk_prob=m.normalised_top_k,
         expert_affinities_scaling_mode=lib.ExpertAffinityScaleMode.POST_SCALE,
-        hidden_act_fn=lib.ActFnType.SiLU, skip_router_logits=False)[0]
+        hidden_act_fn=act, skip_router_logits=False, **more)[0]
 
 
 def attention_of_prompt(x, w, share, step):

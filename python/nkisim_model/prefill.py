@@ -24,6 +24,9 @@ def check(share: Share, tokens: int) -> None:
     if tokens > share.context:
         raise ModelError(f"a prompt of {tokens} tokens and a context of {share.context}",
                          "no more tokens than the context has")
+    if m.window and tokens > m.window:
+        raise ModelError(f"a prompt of {tokens} tokens for layers that attend to a window of {m.window}",
+                         f"at most {m.window}: the kernels here attend to all tokens before one")
     lacking = ("experts, whose tokens it wants sorted by the chosen ones" if m.experts else
                "a norm of queries and keys" if m.qk_norm else
                f"heads of {m.head_dim} elements" if m.head_dim != HEAD_DIM else "")
@@ -40,10 +43,10 @@ def arguments(share: Share, tokens: int, layers: int):
     def make(*shape):
         return Shape(shape, share.dtype)
 
-    return {"tokens": Shape((tokens, 1), "int32"), "embedding": make(m.vocabulary, m.hidden // share.tp),
-            "layers": [layer_shapes(share, make) for _ in range(layers)],
+    return {"tokens": Shape((tokens, 1), "int32"), "embedding": make(m.vocabulary, share.hidden // share.tp),
+            "layers": [layer_shapes(share, make, n) for n in range(layers)],
             "cos": make(1, tokens, m.head_dim), "sin": make(1, tokens, m.head_dim),
-            "norm": make(1, m.hidden), "head": make(m.hidden, share.vocabulary),
+            "norm": make(1, share.hidden), "head": make(share.hidden, share.vocabulary),
             "rank_offset": Shape((1, 1), "float32")}
 
 
@@ -60,7 +63,7 @@ def prefill(share: Share, lib):
         step = SimpleNamespace(library=lib, cos=cos, sin=sin)
         _, count = kernels.cores()
         mark("embedding")
-        x = kernels.embedding(tokens, embedding, group).reshape((1, tokens.shape[0], share.model.hidden))
+        x = kernels.embedding(tokens, embedding, group).reshape((1, tokens.shape[0], share.hidden))
         for number, weights in enumerate(layers):
             w = SimpleNamespace(**weights)
             for part, run in (("attention", library.attention_of_prompt), ("mlp", library.mlp_of_prompt)):

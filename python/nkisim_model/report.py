@@ -14,7 +14,7 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     m = s.model
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
-           f"batch {s.batch}, context {s.context}, {s.dtype}",
+           f"batch {s.batch}, context {s.context}, {s.dtype}" + (f" (not {m.quantised})" if m.quantised else ""),
            f"per token     {p.step_us / 1e3:.3f} ms, {p.tokens_per_second:.1f} tokens/s",
            f"per layer     {_layer(p)}",
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "

@@ -15,7 +15,10 @@ ROUND = 128  # the kernels' tiles have so many partitions
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary."""
+    """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary.
+
+    hidden: elements of a token, padded to whole tiles where the kernels take the model's own number beside it.
+    """
 
     model: Architecture
     target: str
@@ -28,18 +31,24 @@ class Share:
     kv_heads: int
     inner: int
     vocabulary: int
+    hidden: int
+
+    def cached(self, layer: int) -> int:
+        """Tokens in a layer's cache: the context, or the window in whole tiles, which is then written in turn."""
+        tile = ROUND * self.lnc
+        return min(self.context, -(-self.model.window // tile) * tile) if self.model.has_window(layer) else self.context
 
     @property
     def weight_bytes(self) -> int:
         """Of all layers, head and embedding."""
-        parts = self.model.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary)
+        parts = self.model.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden)
         return sum(parts.values()) * DTYPE_BYTES[self.dtype]
 
     @property
     def cache_bytes(self) -> int:
         """Keys and values of all layers."""
-        per_layer = 2 * self.batch * self.kv_heads * self.context * self.model.head_dim
-        return self.model.layers * per_layer * DTYPE_BYTES[self.dtype]
+        tokens = sum(self.cached(layer) for layer in range(self.model.layers))
+        return 2 * self.batch * self.kv_heads * tokens * self.model.head_dim * DTYPE_BYTES[self.dtype]
 
     @property
     def memory_bytes(self) -> int:
@@ -60,7 +69,9 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
         raise ModelError(f"dtype {dtype!r}", f"one of {', '.join(DTYPE_BYTES)}")
     if tp < 1 or model.heads % tp:
         raise ModelError(f"tp {tp}", f"a divisor of the model's {model.heads} query heads")
-    if model.hidden % ROUND or model.hidden % tp:
+    # Of nki-library's kernels, those of attention and experts leave padding out of their norms.
+    hidden = -(-model.hidden // (ROUND * lnc)) * ROUND * lnc if model.experts else model.hidden
+    if hidden % ROUND or hidden % tp:
         raise ModelError(f"hidden_size {model.hidden}", f"a multiple of {ROUND} and of tp, which is {tp}")
     kv_heads = max(1, model.kv_heads // tp)
     if kv_heads > 1:
@@ -70,9 +81,6 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
     if batch < 1 or context < ROUND * lnc or context % (ROUND * lnc):
         raise ModelError(f"batch {batch} and context {context}",
                          f"a batch of at least 1 and a context that is a multiple of {ROUND * lnc}")
-    if model.window and context > model.window:
-        raise ModelError(f"context {context} of a model whose layers attend to a window of {model.window} tokens",
-                         f"at most {model.window}: the kernels here attend to all of the cache")
     if batch * (model.heads // tp) > ROUND:
         raise ModelError(f"batch {batch} of {model.heads // tp} query heads a rank",
                          f"at most {ROUND} together, which is what attention_block_tkg takes")
@@ -81,4 +89,4 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
         inner = -(-inner // ROUND) * ROUND
     vocabulary = -(-model.vocabulary // (tp * lnc)) * lnc
     return Share(model, target, tp, lnc, batch, context, dtype, model.heads // tp, kv_heads, inner,
-                 vocabulary)
+                 vocabulary, hidden)

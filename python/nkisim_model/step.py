@@ -19,8 +19,8 @@ REPLACEABLE = ("attention", "mlp")
 
 class Step:
     """What the parts share while a step is recorded: the library and its buffers (None without one),
-    cos and sin [head_dim / 2, batch, 1], mask [context, batch, heads, 1] and positions [batch, 1]; layer: the
-    number of the layer that is being recorded."""
+    cos and sin [head_dim / 2, batch, 1], mask [tokens in the layer's cache, batch, heads, 1] and
+    positions [batch, 1] to write there; layer: the number of the layer that is being recorded."""
 
     def __init__(self, lib, buffers, cos, sin, mask, positions):
         self.library, self.buffers = lib, buffers
@@ -28,41 +28,52 @@ class Step:
         self.layer = 0
 
 
-def layer_shapes(share: Share, make):
-    """One layer's weights and caches."""
+def layer_shapes(share: Share, make, layer: int):
+    """A layer's weights and caches."""
     m, s = share.model, share
+    cached = s.cached(layer)
     columns = m.head_dim * (s.heads + 2 * s.kv_heads)
-    w = {"qkv": make(m.hidden, columns), "out": make(s.heads * m.head_dim, m.hidden),
-         "norm1": make(1, m.hidden), "norm2": make(1, m.hidden),
+    w = {"qkv": make(s.hidden, columns), "out": make(s.heads * m.head_dim, s.hidden),
+         "norm1": make(1, s.hidden), "norm2": make(1, s.hidden),
          "qkv_bias": make(1, columns) if m.qkv_bias else None,
          "q_norm": make(1, m.head_dim) if m.qk_norm else None,
          "k_norm": make(1, m.head_dim) if m.qk_norm else None,
-         "keys": make(s.batch, s.kv_heads, m.head_dim, s.context),
-         "values": make(s.batch, s.kv_heads, s.context, m.head_dim)}
+         "keys": make(s.batch, s.kv_heads, m.head_dim, cached),
+         "values": make(s.batch, s.kv_heads, cached, m.head_dim)}
+    if m.sinks:
+        w |= {"sink": make(s.heads, 1), "out_bias": make(1, s.hidden), "router_bias": make(1, m.experts),
+              "gate_up_bias": make(m.experts, 2, s.inner), "down_bias": make(m.experts, s.hidden)}
     if m.experts:
-        w |= {"router": make(m.hidden, m.experts), "gate_up": make(m.experts, m.hidden, 2, s.inner),
-              "down": make(m.experts, s.inner, m.hidden)}
+        w |= {"router": make(s.hidden, m.experts), "gate_up": make(m.experts, s.hidden, 2, s.inner),
+              "down": make(m.experts, s.inner, s.hidden)}
     else:
-        w |= {"gate": make(m.hidden, s.inner), "up": make(m.hidden, s.inner),
-              "down": make(s.inner, m.hidden)}
+        w |= {"gate": make(s.hidden, s.inner), "up": make(s.hidden, s.inner),
+              "down": make(s.inner, s.hidden)}
     return w
 
 
 def arguments(share: Share, layers: int):
     """What the kernel of `layers` layers is called with: shapes, as time alone is asked."""
-    m = share.model
+    m, s = share.model, share
 
     def make(*shape):
         return Shape(shape, share.dtype)
 
+    def mask(tokens):
+        return Shape((tokens, share.batch, share.heads, 1), "uint8")
+
+    def positions():
+        return Shape((share.batch, 1), "uint32")
+
+    windowed = next((n for n in range(layers) if m.has_window(n)), None)
     half = (m.head_dim // 2, share.batch, 1)
     return {"tokens": Shape((share.batch, 1), "int32"),
-            "embedding": make(m.vocabulary, m.hidden // share.tp),
-            "layers": [layer_shapes(share, make) for _ in range(layers)],
+            "embedding": make(m.vocabulary, s.hidden // share.tp),
+            "layers": [layer_shapes(share, make, n) for n in range(layers)],
             "cos": make(*half), "sin": make(*half),
-            "mask": Shape((share.context, share.batch, share.heads, 1), "uint8"),
-            "positions": Shape((share.batch, 1), "uint32"),
-            "norm": make(1, m.hidden), "head": make(m.hidden, share.vocabulary),
+            "mask": mask(share.context), "positions": positions(),
+            "window": None if windowed is None else (mask(share.cached(windowed)), positions()),
+            "norm": make(1, s.hidden), "head": make(s.hidden, share.vocabulary),
             "rank_offset": Shape((1, 1), "float32")}
 
 
@@ -74,7 +85,7 @@ def decode(share: Share, lib, replaced):
     attention = replaced.get("attention", library.attention)
     mlp = replaced.get("mlp", library.experts if share.model.experts else library.mlp)
 
-    def step(tokens, embedding, layers, cos, sin, mask, positions, norm, head, rank_offset):
+    def step(tokens, embedding, layers, cos, sin, mask, positions, window, norm, head, rank_offset):
         def mark(part, layer=0):
             state.recorder.region = f"{layer} {part}"
 
@@ -84,6 +95,7 @@ def decode(share: Share, lib, replaced):
         x = kernels.embedding(tokens, embedding, group)
         for number, weights in enumerate(layers):
             w, shared.layer = SimpleNamespace(**weights), number
+            shared.mask, shared.positions = window if share.model.has_window(number) else (mask, positions)
             for part, run in (("attention", attention), ("mlp", mlp)):
                 mark(part, number)
                 if lib is not None:

@@ -16,7 +16,7 @@ from running import cli
 from small_model import LLAMA, SMALL, copied, reads
 
 import nkisim
-from nkisim_model import ModelError, kernels, library, of_config, predict, read, report, share_of
+from nkisim_model import ModelError, kernels, library, of_config, predict, read, report, share_of, step
 from nkisim_model.command import arguments, function, sweep
 
 MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4,
@@ -36,7 +36,8 @@ def test_what_a_config_says():
 
 @pytest.mark.parametrize("change, words", [
     ({"model_type": "mamba"}, "one of llama, mistral"),
-    ({"model_type": "gpt_oss"}, "sinks and biases.*one of llama"),
+    ({"model_type": "gpt_oss", "num_local_experts": 4, "num_experts_per_tok": 1,
+      "quantization_config": {"quant_method": "awq"}}, "quantised ones are not modelled"),
     ({"hidden_size": "4096"}, "hidden_size is '4096'"),
     ({"num_hidden_layers": True}, "num_hidden_layers is True"),
     ({"vocab_size": 0}, "vocab_size is 0"),
@@ -92,13 +93,49 @@ def test_a_share_that_cannot_be(given, words):
     ({"sliding_window": 4096, "use_sliding_window": False}, 0),
     ({"sliding_window": 4096, "layer_types": ["full_attention"] * 32}, 0),
     ({"sliding_window": 4096, "layer_types": ["full_attention", "sliding_attention"] * 16}, 4096)])
-def test_a_window_is_no_shorter_than_the_context(change, window):
+def test_a_windows_cache(change, window):
     model = of_config({**LLAMA, **change})
     assert model.window == window
-    share_of(model, "trn2", 8, context=4096)
-    if window:
-        with pytest.raises(ModelError, match="a window of 4096"):
-            share_of(model, "trn2", 8, context=4352)
+    share = share_of(model, "trn2", 8, context=8192)
+    kinds = change.get("layer_types", ["sliding_attention"]) if window else ["full_attention"]
+    tokens = [4096 if kinds[n % len(kinds)] == "sliding_attention" else 8192 for n in range(32)]
+    assert [share.cached(n) for n in range(32)] == tokens and share.cache_bytes == 2 * 2 * 128 * sum(tokens)
+    assert share_of(model, "trn2", 8, context=2048).cached(0) == 2048
+
+
+GPT_OSS = {"model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880, "head_dim": 64,
+           "num_attention_heads": 64, "num_key_value_heads": 8, "num_hidden_layers": 24, "num_local_experts": 32,
+           "num_experts_per_tok": 4, "sliding_window": 128, "attention_bias": True, "vocab_size": 201088,
+           "quantization_config": {"quant_method": "mxfp4"}}
+
+
+def test_what_gpt_oss_has():
+    model = of_config(GPT_OSS)
+    assert (model.experts, model.top_k, model.window, model.clamp, model.quantised) == (32, 4, 128, 7.0, "mxfp4")
+    assert [model.has_window(n) for n in range(4)] == [True, False, True, False]
+    assert model.sinks and model.qkv_bias and not of_config(LLAMA).sinks
+    assert sum(model.weights.values()) == pytest.approx(20.9e9, rel=0.01)  # the card: 20.9 billion
+    share = share_of(model, "trn3", 8, context=1024)
+    assert (share.hidden, share.inner, share.heads) == (3072, 360, 8)  # 3072 is what nki-library's tests pad it to
+    assert [share.cached(n) for n in range(2)] == [256, 1024]
+    shapes = step.arguments(share, 2)
+    assert [w["keys"].shape for w in shapes["layers"]] == [(1, 1, 64, 256), (1, 1, 64, 1024)]
+    assert shapes["window"][0].shape == (256, 1, 8, 1) and shapes["mask"].shape == (1024, 1, 8, 1)
+    assert shapes["layers"][0]["gate_up_bias"].shape == (32, 2, 360)
+
+
+def test_parts_of_a_window_get_its_mask():
+    """Of layers that alternate, each part has the mask and the places of its own cache."""
+    model = of_config({**SMALL, "num_hidden_layers": 4, "sliding_window": 256,
+                       "layer_types": ["sliding_attention", "full_attention"]})
+    seen = []
+
+    def noted(x, w, share, step):
+        seen.append((step.layer, step.mask.shape[0], w.keys.shape[3]))
+        return copied(x, w, share, step)
+
+    predict(share_of(model, "trn2", 2, context=512), None, {"attention": noted, "mlp": copied})
+    assert set(seen) == {(0, 256, 256), (1, 512, 512), (2, 256, 256), (3, 512, 512)}
 
 
 def test_a_bias_that_the_config_says():
