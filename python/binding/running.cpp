@@ -12,7 +12,6 @@
 #include "python/binding/bind.hpp"
 #include "src/config/config.hpp"
 #include "src/report/report.hpp"
-#include "src/run/run.hpp"
 
 namespace nkisim::python {
 
@@ -53,6 +52,22 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
   return options;
 }
 
+nkisim::Given given(Recorder& r, Memory* memory, const InterpretOptions& services,
+                    const py::dict& files) {
+  nkisim::Given rank{.input = {.program = &r.program, .memory = memory},
+                     .reports = report_files(files),
+                     .origin = r.origin};
+  nkisim::SimOptions& options = rank.input.options;
+  options.unwritten = services.unwritten;
+  options.undefined_output = services.undefined_output;
+  options.print = services.print;
+  options.stochastic_rounding = services.stochastic_rounding;
+  options.progress = [ask = services.progress](std::uint64_t n, nkisim::models::Fs) {
+    return ask(n);
+  };
+  return rank;
+}
+
 nkisim::ReportFiles report_files(const py::dict& files) {
   const auto text = [&](const char* key) {
     return files.contains(key) ? files[key].cast<std::string>() : std::string();
@@ -67,36 +82,69 @@ nkisim::ReportFiles report_files(const py::dict& files) {
           .sources = {.own_kernel = true}};
 }
 
+namespace {
+
 // Ctrl-C stops the run; with keep_partial what is done so far is the result, else
 // KeyboardInterrupt is raised.
-bool interrupted(bool keep_partial) {
-  if (PyErr_Occurred() == nullptr) return false;
+void interrupted(bool keep_partial) {
+  if (PyErr_Occurred() == nullptr) return;
   if (!keep_partial || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0) {
     throw py::error_already_set();
   }
   PyErr_Clear();
-  return true;
 }
 
-py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result) {
+}  // namespace
+
+py::dict result_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
+                   bool timed) {
+  const nkisim::SimResult& result = done.result().ranks[rank];
+  py::dict out;
+  out["instructions"] = result.instructions;
+  out["partial"] = result.partial;
+  if (!timed) return out;
+  const nkisim::Summary& summary = ran.ranks[rank].summary;
   std::ostringstream text;
   summary.print(text);
-  py::dict out;
   const nkisim::Totals totals(summary);
   const nkisim::Interval span = summary.span();
   out["latency_ns"] = nkisim::in_seconds(totals.latency()) * 1e9;
   out["totals"] = totals.metrics().dump();
   out["span"] = std::pair(span.start, span.end);
-  out["instructions"] = result.instructions;
-  out["partial"] = result.partial;
   out["json"] = summary.json().dump();
   out["text"] = text.str();
+  const auto trust = done.trust(rank);
+  if (!trust.is_null()) out["confidence"] = trust.dump();
   return out;
 }
 
 std::span<const std::byte> bytes_of(const py::buffer_info& info) {
   return {static_cast<const std::byte*>(info.ptr),
           static_cast<std::size_t>(info.size * info.itemsize)};
+}
+
+void execute(nkisim::Execution& execution, const nkisim::Extras& extras, bool keep_partial) {
+  {
+    const py::gil_scoped_release release;
+    execution.run();
+  }
+  interrupted(keep_partial);
+  {
+    const py::gil_scoped_release release;
+    execution.report(extras);
+  }
+  interrupted(keep_partial);
+}
+
+RunWishes wishes_of(const py::dict& given) {
+  const auto chosen = [&](const char* key) {
+    return given.contains(key) && given[key].cast<bool>();
+  };
+  return {.timed = chosen("timed"),
+          .timing_only = chosen("timing_only"),
+          .fold = chosen("fold"),
+          .keep_partial = chosen("keep_partial"),
+          .full_confidence = chosen("full_confidence")};
 }
 
 namespace {
@@ -164,65 +212,33 @@ std::unique_ptr<Memory> memory_with(const Program& program, const Inputs& inputs
   return memory;
 }
 
-// What the compiler's switches would change, into the program's origin.
-void try_switches(Recorder& r, const models::Config& config, const InterpretOptions& services) {
-  if (!r.recorded) return;
-  r.origin.switches = nkisim::try_switches(r.trace, *r.recorded, r.used, config,
-                                           [&] { return services.progress(0); });
-}
-
-// `files` has the names of reports to write (accounting_json, session, perfetto, chrome), and
-// "explain" if their text is wanted as well.
-py::dict simulate(Recorder& r, const std::string& config_name,
-                  const std::vector<std::string>& overrides, const py::dict& files,
-                  const py::object& undefined, const py::object& print, bool keep_partial,
-                  bool timing_only, bool full_confidence) {
+// Runs it as a world of one rank. `files` has the names of reports to write (accounting_json,
+// session, perfetto, chrome), and "explain" if their text is wanted as well.
+py::dict run(Recorder& r, const std::string& config_name, const std::vector<std::string>& overrides,
+             const py::dict& files, const py::object& undefined, const py::object& print,
+             const py::dict& chosen) {
+  const RunWishes choices = wishes_of(chosen);
   const auto config = nkisim::load_config(config_name, overrides);
   const InterpretOptions services = options_for(r, undefined, print);
-  const bool explain = files.contains("explain");
-  nkisim::SimOptions options;
-  nkisim::Summary summary;
-  nkisim::Confidence confidence;
-  nkisim::Reports reports(report_files(files));
-  options.observers.push_back(&summary);
-  options.observers.push_back(&confidence);
-  reports.observe(options.observers);
-  options.timing_only = timing_only;
-  options.unwritten = services.unwritten;
-  options.undefined_output = services.undefined_output;
-  options.print = services.print;
-  options.stochastic_rounding = services.stochastic_rounding;
-  options.progress = [&](std::uint64_t n, nkisim::models::Fs) { return services.progress(n); };
-  Memory& memory = r.live_memory();
-  const std::string session = report_files(files).session;
-  const Inputs inputs = explain ? share_inputs(r) : Inputs();
-  const auto fresh = [&] { return memory_with(r.program, inputs); };
-  nkisim::SimResult result;
-  std::vector<nkisim::WhatIf> changes;
-  {
-    const py::gil_scoped_release release;
-    result = nkisim::simulate(r.program, config, &memory, options);
+  const auto go_on = [&] { return services.progress(0); };
+  const bool explain = files.contains("explain"), values = !choices.timing_only;
+  Memory* memory = values ? &r.live_memory() : nullptr;
+  const Inputs inputs = explain && values ? share_inputs(r) : Inputs();
+  nkisim::Extras extras{.go_on = go_on};
+  if (values) extras.fresh = [&] { return memory_with(r.program, inputs); };
+  if (choices.full_confidence && r.recorded) {
+    extras.switches = [&] {
+      return nkisim::try_switches(r.trace, *r.recorded, r.used, config, go_on);
+    };
   }
-  interrupted(keep_partial);
-  {
-    const py::gil_scoped_release release;
-    if (full_confidence && !result.partial) try_switches(r, config, services);
-    reports.write_files();
-    if (explain && !result.partial) {
-      changes = nkisim::what_if(r.program, config, result.end, fresh,
-                                [&](int, int) { return services.progress(0); });
-    }
-    if (!session.empty()) {
-      reports.write_session(session, {summary, result, confidence.json(r.origin, summary)},
-                            changes);
-    }
-  }
-  interrupted(keep_partial);
-  py::dict out = result_of(summary, result);
-  if (!result.partial) out["confidence"] = confidence.json(r.origin, summary).dump();
-  if (explain) {
+  nkisim::Ran ran;
+  nkisim::Execution execution({given(r, memory, services, files)}, config,
+                              {.world = services.world, .timed = choices.timed}, ran);
+  execute(execution, extras, choices.keep_partial);
+  py::dict out = result_of(execution, ran, 0, choices.timed);
+  if (explain && choices.timed) {
     std::ostringstream said;
-    nkisim::print_explanation(said, *reports.accounting(), changes);
+    nkisim::print_explanation(said, *ran.ranks.front().reports->accounting(), ran.changes);
     out["explanation"] = said.str();
   }
   return out;
@@ -251,18 +267,6 @@ std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values)
   return lines;
 }
 
-std::uint64_t run_interpreter(Recorder& r, const py::object& undefined, const py::object& print) {
-  const InterpretOptions options = options_for(r, undefined, print);
-  Memory& memory = r.live_memory();
-  std::uint64_t count = 0;
-  {
-    const py::gil_scoped_release release;
-    count = interpret(r.program, memory, options);
-  }
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return count;
-}
-
 }  // namespace
 
 void bind_running(py::class_<Recorder>& program) {
@@ -289,8 +293,7 @@ void bind_running(py::class_<Recorder>& program) {
              r.policy = RulePolicy({suppress, error, unread, strict});
            })
       .def("check_races", &check_races)
-      .def("simulate", &simulate)
-      .def("interpret", &run_interpreter);
+      .def("run", &run);
 }
 
 }  // namespace nkisim::python

@@ -5,8 +5,7 @@
 
 #include "isa/world/interpreter.hpp"
 #include "python/binding/recorder.hpp"
-#include "src/report/report.hpp"
-#include "src/run/run.hpp"
+#include "src/job/job.hpp"
 
 namespace nkisim::python {
 
@@ -17,10 +16,22 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
                              const py::object& print);
 /// Names of reports to write, by key.
 nkisim::ReportFiles report_files(const py::dict& files);
-/// Ctrl-C stops the run; with keep_partial what is done so far is the result, else
-/// KeyboardInterrupt is raised.
-bool interrupted(bool keep_partial);
-py::dict result_of(const nkisim::Summary& summary, const nkisim::SimResult& result);
+/// A rank that runs what `r` recorded, with the services of options_for.
+nkisim::Given given(Recorder& r, Memory* memory, const InterpretOptions& services,
+                    const py::dict& files);
+
+/// How to run, as Python says it in a dictionary of booleans; what is missing is false.
+struct RunWishes {
+  bool timed = false, timing_only = false, fold = false, keep_partial = false,
+       full_confidence = false;
+};
+RunWishes wishes_of(const py::dict& given);
+
+/// Runs and reports without the interpreter's lock. Ctrl-C stops it; with keep_partial what is done
+/// so far is the result, else KeyboardInterrupt is raised.
+void execute(nkisim::Execution& execution, const nkisim::Extras& extras, bool keep_partial);
+py::dict result_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
+                   bool timed);
 std::span<const std::byte> bytes_of(const py::buffer_info& info);
 
 }  // namespace nkisim::python

@@ -3,6 +3,7 @@
 //   Job, Outcome                     one run as plain data, and what came of it; JSON both ways
 //   run(job, ...)                    the one place where a run is put together
 //   Listener, Ran                    who hears of it, and what of it is no plain data
+//   Execution                        the middle of every run: ranks that are given already
 //   Programs                         programs read and compiled, kept for the jobs that follow
 //   config_for                       the machine that a program and some options name
 //
@@ -10,6 +11,7 @@
 #pragma once
 
 #include "src/job/data.hpp"
+#include "src/job/execution.hpp"
 #include "src/job/limits.hpp"
 #include "src/job/programs.hpp"
 #include "src/job/run.hpp"

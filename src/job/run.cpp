@@ -35,20 +35,6 @@ void Listener::page(const std::string& html, const std::string& /*session*/,
   isa::fail(isa::Rule::file_unwritable, html + " cannot be written: pages are made by commands");
 }
 
-std::vector<const Accounting*> Ran::accountings() const {
-  std::vector<const Accounting*> all;
-  for (const Rank& r : ranks) {
-    all.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
-  }
-  return all;
-}
-
-std::vector<models::Fs> Ran::latencies() const {
-  std::vector<models::Fs> all;
-  for (const Rank& r : ranks) all.push_back(latency(r.summary));
-  return all;
-}
-
 Outcome run(const Job& job, Listener& listener, Ran& ran, Programs& programs) {
   return Runner(job, listener, ran, programs).run();
 }

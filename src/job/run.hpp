@@ -1,13 +1,11 @@
 // run(Job): the one place where a run is put together.
 #pragma once
 
-#include <deque>
 #include <functional>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "src/job/data.hpp"
+#include "src/job/execution.hpp"
 #include "src/job/programs.hpp"
 
 namespace nkisim {
@@ -46,23 +44,6 @@ class Listener {
 /// Thrown where a signal came before anything was simulated.
 struct Interrupted {
   int signal = 0;
-};
-
-/// What of a run is no plain data, for reports that are made in this process, as long as the
-/// Programs that it was run with last.
-struct Ran {
-  struct Rank {
-    Summary summary = {};
-    Confidence confidence = {};
-    std::unique_ptr<Reports> reports = nullptr;
-  };
-  std::deque<Rank> ranks = {};
-  std::vector<WhatIf> changes = {};
-  nlohmann::ordered_json world = nullptr;  // world_facts, where reports need them
-
-  /// Of each rank; null where its time is another's, or nothing asked for it.
-  [[nodiscard]] std::vector<const Accounting*> accountings() const;
-  [[nodiscard]] std::vector<models::Fs> latencies() const;
 };
 
 /// Runs a job. A program alone is a world of one rank. Throws isa::Error, located in the program

@@ -1,8 +1,6 @@
 #include "src/job/runner.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <set>
 #include <utility>
 
 #include "checks/statics.hpp"
@@ -36,12 +34,6 @@ isa::Error with_names(const isa::Error& error, const TraceFile& trace) {
   named.at(error.instruction(), error.loc());
   trace.program->locate(named);
   return named;
-}
-
-std::string bytes_of(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  if (!file) isa::fail(isa::Rule::file_unreadable, "cannot read " + name);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Files of a job that every rank writes need a name for each.
@@ -100,10 +92,7 @@ Outcome Runner::run() {
   listener_.prepared(world_.world.ranks);
   check_wishes();
   simulate();
-  if (alone())
-    finish_alone();
-  else
-    finish_world();
+  report();
   out_.stopped_by = limits_.reached();
   listener_.simulated();
   // A timed run that gets stuck says so itself; this one came through by luck.
@@ -217,35 +206,40 @@ std::unique_ptr<isa::Memory> Runner::memory() const {
 
 void Runner::simulate() {
   memories_ = memories();
-  const auto count = static_cast<std::size_t>(world_.world.ranks);
-  for (std::size_t r = 0; r < count; ++r) ran_.ranks.emplace_back();
-  std::vector<RankInput> inputs;
-  for (std::size_t r = 0; r < count; ++r) inputs.push_back(input(r));
+  std::vector<Given> ranks;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(world_.world.ranks); ++r) {
+    ranks.push_back(given(r));
+  }
+  execution_.emplace(std::move(ranks), config_for(job_, *loaded_), world_, ran_);
   try {
-    result_ = run_world(inputs, config_for(job_, *loaded_), world_);
+    execution_->run();
   } catch (const isa::Error& e) {
     if (e.rule() != isa::Rule::semaphore_deadlock) throw;
     throw of_runner::with_names(e, loaded_->trace);
   }
   listener_.stage_ended();
-  for (std::size_t r = 0; r < count; ++r) {
-    const SimResult& rank = result_.ranks[r];
+  const WorldResult& result = execution_->result();
+  for (std::size_t r = 0; r < result.ranks.size(); ++r) {
+    const SimResult& rank = result.ranks[r];
     out_.partial = out_.partial || rank.partial;
     out_.end = std::max(out_.end, rank.end);
     out_.ranks.push_back({.instructions = rank.instructions,
                           .partial = rank.partial,
-                          .timed_as = result_.timed_as[r],
-                          .values_of = result_.values_of[r]});
+                          .timed_as = result.timed_as[r],
+                          .values_of = result.values_of[r]});
   }
 }
 
-RankInput Runner::input(std::size_t rank) {
+Given Runner::given(std::size_t rank) {
   const std::string lead = alone() ? "" : "rank " + std::to_string(rank) + ": ";
-  RankInput input{.program = &program(),
-                  .memory = values_ ? memories_[rank].get() : nullptr,
-                  .options = {},
-                  .inputs = inputs_differ(job_, loaded_->trace) ? static_cast<int>(rank) + 1 : 1};
-  SimOptions& sim = input.options;
+  Given given{
+      .input = {.program = &program(),
+                .memory = values_ ? memories_[rank].get() : nullptr,
+                .inputs = inputs_differ(job_, loaded_->trace) ? static_cast<int>(rank) + 1 : 1},
+      .reports = files_of(rank),
+      .html = for_rank(job_.html, rank),
+      .origin = loaded_->origin};
+  SimOptions& sim = given.input.options;
   if (job_.allow_unwritten) sim.unwritten = isa::Unwritten::kAllow;
   sim.undefined_output = [this, lead](const isa::Error& error, bool warning) {
     if (!warning) throw error;
@@ -258,25 +252,11 @@ RankInput Runner::input(std::size_t rank) {
     progress(job_.time ? "simulating" : "executing", all != 0 ? std::min(done, all) : done, all);
     return !limits_.stop(done);
   };
-  if (job_.time) input.observe = [this, rank] { return observe(rank); };
-  return input;
-}
-
-// A run may begin anew: so does all that watches it.
-std::vector<models::Observer*> Runner::observe(std::size_t rank) {
-  Ran::Rank& r = ran_.ranks[rank];
-  r.summary = Summary();
-  r.confidence = Confidence();
-  r.reports.reset();
-  r.reports = std::make_unique<Reports>(files_of(rank));
-  std::vector<models::Observer*> observers = {&r.summary, &r.confidence};
-  r.reports->observe(observers);
-  return observers;
+  return given;
 }
 
 ReportFiles Runner::files_of(std::size_t rank) const {
   ReportFiles files = job_.reports;
-  files.events = files.events || !job_.html.empty();
   for (std::string* name :
        {&files.accounting_json, &files.session, &files.perfetto, &files.chrome}) {
     *name = for_rank(*name, rank);
@@ -285,82 +265,31 @@ ReportFiles Runner::files_of(std::size_t rank) const {
   return files;
 }
 
-// How far to trust a rank's time.
-nlohmann::ordered_json Runner::trust(std::size_t rank) const {
-  const Ran::Rank& r = ran_.ranks[rank];
-  if (alone()) return r.confidence.json(loaded_->origin, r.summary);
-  const ProgramOrigin origin{
-      .kernel = loaded_->trace.recorded, .legacy = loaded_->trace.legacy, .alone = false};
-  return r.confidence.json(origin, r.summary);
-}
-
-// What the compiler's switches and the machine's rates would change, and the reports of one rank.
-void Runner::finish_alone() {
-  if (!job_.time) return;
+void Runner::report() {
   if (out_.partial) listener_.simulated();
-  const models::Config& config = config_for(job_, *loaded_);
-  const auto going = [this] { return !limits_.stop(0); };
-  loaded_->origin.switches.reset();
-  if (job_.full_confidence && !loaded_->open) {
-    loaded_->origin.switches = SwitchRuns{.runs = {}, .why_not = "the program is compiled already"};
-  } else if (job_.full_confidence && !out_.partial) {
-    progress("trying the compiler's switches", 0, 0);
-    loaded_->origin.switches =
-        try_switches(loaded_->trace, *loaded_->recorded, loaded_->options, config, going);
-    listener_.stage_ended();
-  }
-  Reports& reports = *ran_.ranks.front().reports;
-  reports.write_files();
-  const Accounting* accounting = reports.accounting();
-  if (accounting != nullptr && !out_.partial && (job_.reports.accounting || !job_.html.empty())) {
-    MakeMemory fresh;  // a run without values needs none
-    if (values_) fresh = [this] { return memory(); };
-    ran_.changes =
-        what_if(program(), config, result_.ranks.front().end, fresh, [&](int n, int all) {
-          progress("what if", static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(all));
-          return going();
-        });
-    listener_.stage_ended();
-  }
-  listener_.simulated();
-  write_rank(0);
+  Extras extras{.go_on = [this] { return !limits_.stop(0); },
+                .progress = [this](const char* stage, std::uint64_t done,
+                                   std::uint64_t all) { progress(stage, done, all); },
+                .simulated =
+                    [this] {
+                      listener_.stage_ended();
+                      listener_.simulated();
+                    },
+                .page = [this](const std::string& html, const std::string& session,
+                               const auto& write) { listener_.page(html, session, write); }};
+  if (values_) extras.fresh = [this] { return memory(); };
+  if (job_.full_confidence) extras.switches = [this] { return try_switches(); };
+  execution_->report(extras);
 }
 
-void Runner::finish_world() {
-  if (!job_.time) return;
-  const bool told = job_.reports.accounting || !job_.html.empty() || !job_.reports.session.empty();
-  if (told) ran_.world = world_facts(ran_.accountings(), result_.timed_as);
-  for (std::size_t r = 0; r < ran_.ranks.size(); ++r) {
-    const auto as = static_cast<std::size_t>(result_.timed_as[r]);
-    Reports* reports = ran_.ranks[as].reports.get();
-    if (reports != nullptr && as == r) reports->write_files();
-    if (reports != nullptr && as != r) {  // what one rank stands for is written under each name
-      const ReportFiles own = files_of(r), same = files_of(as);
-      for (const auto& [name, from] : {std::pair{own.accounting_json, same.accounting_json},
-                                       {own.perfetto, same.perfetto},
-                                       {own.chrome, same.chrome}}) {
-        if (!name.empty()) write_text(name, of_runner::bytes_of(from));
-      }
-    }
-    if (reports != nullptr) write_rank(r);
-    if (as != r) ran_.ranks[r].summary = ran_.ranks[as].summary;
-  }
-}
-
-// The session and the page of a rank.
-void Runner::write_rank(std::size_t rank) {
-  const auto as = static_cast<std::size_t>(result_.timed_as[rank]);
-  const std::string session = for_rank(job_.reports.session, rank),
-                    html = for_rank(job_.html, rank);
-  const auto write = [&](const std::string& name) {
-    const Ran::Rank& r = ran_.ranks[as];
-    if (!alone()) ran_.world["rank"] = rank;
-    r.reports->write_session(
-        name, {r.summary, result_.ranks[rank], trust(as), alone() ? nullptr : &ran_.world},
-        ran_.changes);
-  };
-  if (!session.empty()) write(session);
-  if (!html.empty()) listener_.page(html, session, write);
+SwitchRuns Runner::try_switches() {
+  if (!loaded_->open) return {.runs = {}, .why_not = "the program is compiled already"};
+  progress("trying the compiler's switches", 0, 0);
+  SwitchRuns runs =
+      nkisim::try_switches(loaded_->trace, *loaded_->recorded, loaded_->options,
+                           config_for(job_, *loaded_), [this] { return !limits_.stop(0); });
+  listener_.stage_ended();
+  return runs;
 }
 
 // Outputs and metrics of one rank.
@@ -393,7 +322,7 @@ void Runner::conclude_all() {
     for (const Budget& b : budgets_) {
       out_.budgets.push_back(check_budget(b, metrics, totals.metrics()));
     }
-    if (alone() && !out_.partial) out_.confidence = trust(0);
+    if (alone()) out_.confidence = execution_->trust(0);
   }
   out_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
   out_.exit_code = exit_code();

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "checks/races.hpp"
@@ -23,11 +24,9 @@ class Runner {
   void check_wishes() const;
   void check_races();
   void simulate();
-  [[nodiscard]] RankInput input(std::size_t rank);
-  std::vector<models::Observer*> observe(std::size_t rank);
-  void finish_alone();
-  void finish_world();
-  void write_rank(std::size_t rank);
+  [[nodiscard]] Given given(std::size_t rank);
+  void report();
+  [[nodiscard]] SwitchRuns try_switches();
   void conclude(std::size_t rank);
   void conclude_all();
 
@@ -41,7 +40,6 @@ class Runner {
   [[nodiscard]] bool alone() const { return world_.world.ranks == 1; }
   [[nodiscard]] const isa::Program& program() const { return *loaded_->trace.program; }
   [[nodiscard]] ReportFiles files_of(std::size_t rank) const;
-  [[nodiscard]] nlohmann::ordered_json trust(std::size_t rank) const;
   [[nodiscard]] int exit_code() const;
 
   const Job& job_;
@@ -57,7 +55,7 @@ class Runner {
   WorldOptions world_;
   Memories memories_;
   checks::RaceReport races_;
-  WorldResult result_;
+  std::optional<Execution> execution_;
   Outcome out_;
 };
 

@@ -66,6 +66,12 @@ def races(recorder: Recorder, options: Options, values: bool) -> list[str]:
         raise
 
 
+def choices(options: Options) -> dict[str, bool]:
+    """How the extension is to run, as it takes it."""
+    return {"timed": bool(options.timing), "timing_only": options.timing == "only", "fold": options.fold,
+            "keep_partial": options.keep_partial, "full_confidence": options.confidence == "full"}
+
+
 def restart(recorder: Recorder) -> None:
     """Fresh memory with the inputs in it."""
     recorder.program.restart()
@@ -85,12 +91,10 @@ def _attempt(recorder, options, result, undefined):
     try:
         for line in races(recorder, options, options.timing != "only"):
             warnings.warn(line, stacklevel=5)
+        found = recorder.program.run(options.config or options.target,
+                                     [f"{k}={v}" for k, v in options.overrides.items()], result.files,
+                                     undefined, recorder.print, choices(options))
         if options.timing:
-            overrides = [f"{k}={v}" for k, v in options.overrides.items()]
-            found = recorder.program.simulate(options.config or options.target, overrides,
-                                              result.files, undefined, recorder.print,
-                                              options.keep_partial, options.timing == "only",
-                                              options.confidence == "full")
             result.executed = found["instructions"]
             result.summary = json.loads(found["json"])
             result.latency_ns, result.totals = found["latency_ns"], json.loads(found["totals"])
@@ -98,7 +102,5 @@ def _attempt(recorder, options, result, undefined):
             result.partial = found["partial"]
             result.confidence = json.loads(found["confidence"]) if "confidence" in found else None
             result.explanation = found.get("explanation", "")
-        else:
-            recorder.program.interpret(undefined, recorder.print)
     except Error as problem:
         raise problem.with_traceback(None) from None

@@ -243,9 +243,8 @@ class Run:
             for number, shard in enumerate(where.shards):
                 own = [([r for r in ranks if owner[r] == number], tensor, values)
                        for ranks, tensor, values in data]
-                files = [f if owner[r] == number else {} for r, f in enumerate(job["files"])]
                 self._send(shard, dict(job, program_of=program_of, owner=owner, shard=number,
-                                       far=where.far, files=files, data=[d for d in own if d[0]]))
+                                       far=where.far, data=[d for d in own if d[0]]))
             where.connect()
             answers = self._pass_on(where.shards, printer)
             whole = all(kind != "lost" for kind, _ in answers)

@@ -20,7 +20,7 @@ from ..values.errors import Error
 from ..values.hostcast import fitted
 from ..values.storage import Storage
 from . import hostarrays, inspecting, shards
-from .execution import NEWEST, races, restart
+from .execution import NEWEST, choices, races, restart
 from .options import Options
 from .recording import Arguments, add_note
 from .session import Prepared, prepare, to_host
@@ -272,12 +272,10 @@ class _World:
 
     def _attempt(self, result):
         options = self.options
-        choices = {"timed": bool(options.timing), "timing_only": options.timing == "only",
-                   "fold": options.fold, "keep_partial": options.keep_partial}
         how = options.config or options.target, [f"{k}={v}" for k, v in options.overrides.items()]
         run = self._run_shards if self._several else self._run_here
         try:
-            out, found = run(result, *how, choices)
+            out, found = run(result, *how, choices(options))
         except Error as problem:
             problem.recorder = self.ranks[0].kernel.recorder
             raise problem.with_traceback(None) from None
@@ -294,7 +292,7 @@ class _World:
     def _print(self, rank, line):
         self.ranks[rank].kernel.recorder.print(f"rank {rank}: {line}")
 
-    def _run_here(self, result, config, overrides, choices):
+    def _run_here(self, result, config, overrides, chosen):
         found: list[str] = []
         numbers = range(len(self.ranks))
         for data in self._data():
@@ -302,10 +300,10 @@ class _World:
         self.core.same_inputs(self._same_inputs())
         out = self.core.run(config, overrides, result.rank_files(),
                             [taker(self.options.undefined, r, found) for r in numbers],
-                            [functools.partial(self._print, r) for r in numbers], choices, None)
+                            [functools.partial(self._print, r) for r in numbers], chosen, None)
         return out, found
 
-    def _run_shards(self, result, config, overrides, choices):
+    def _run_shards(self, result, config, overrides, chosen):
         """The same in several processes. Outputs come back into the ranks' memories here."""
         options, kernels = self.options, self.kernels()
         config = os.fspath(config)
@@ -321,7 +319,7 @@ class _World:
         job = {"programs": [program.to_bytes() for program in programs],
                "ring": options.ring_order, "any_world": options.any_world, "config": config,
                "config_text": shards.config_text(config), "overrides": overrides,
-               "undefined": options.undefined, "choices": choices, "outputs": outputs,
+               "undefined": options.undefined, "choices": chosen, "outputs": outputs,
                "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
         run = shards.Run(self.processes, options.client, share)
         owner, results = run.results(job, [kernels.index(r.kernel) for r in self.ranks],

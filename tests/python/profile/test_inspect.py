@@ -130,7 +130,6 @@ def summed(x):
 r = nkisim.run(summed, nkisim.per_rank([np.full((128, 64), n, np.float32) for n in range(4)]), ranks=4)
 assert all((each.outputs == 6).all() for each in r)
 print(*(each.latency_ns for each in r))
-print(*r.timed_as)
 """
 
 
@@ -139,11 +138,11 @@ def test_a_world_has_every_rank(place):
     done = shell("python world.py && neuron-explorer view -d ./output --output-format summary-json > s.json", place,
                  NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="1")
     lines = done.stdout.splitlines()
-    latencies, simulated = [float(t) for t in lines[0].split()], {int(t) for t in lines[1].split()}
+    latencies = [float(t) for t in lines[0].split()]
     [folder] = (place / "output").iterdir()
-    assert {p.stem[-1] for p in folder.glob("*_vnc_*.ntff")} == {str(r) for r in simulated}
+    assert {p.stem[-1] for p in folder.glob("*_vnc_*.ntff")} == set("0123")
     assert not list(folder.glob(".*"))
-    assert len(json.loads((place / "s.json").read_text())) == len(simulated)
+    assert len(json.loads((place / "s.json").read_text())) == 4
     events = json.loads((folder / "system_profile.json").read_text())["traceEvents"]
     device = {e["args"]["rank"]: e for e in events if e["cat"] == "device"}
     assert [device[r]["args"]["latency_ns"] for r in range(4)] == latencies

@@ -1,6 +1,7 @@
 """Worlds whose ranks are spread over processes leave the same bytes, end at the same femtosecond and fail
 with the same words as in one process."""
 
+import json
 import os
 import pathlib
 import re
@@ -290,6 +291,28 @@ def test_save_and_reports(tmp_path):
         result.save(tmp_path / f"k{number}.nisa")
     kept = [np.load(tmp_path / f"k{n}.expected.3.npz") for n in range(2)]
     assert {k: v.tobytes() for k, v in kept[0].items()} == {k: v.tobytes() for k, v in kept[1].items()}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ranks_that_one_stands_for_have_their_files(tmp_path, processes):
+    """Of a folded world, as commands write them: kernels run in Python left those of others out."""
+    def run(folder, **how):
+        folder.mkdir()
+        options = nkisim.Options(target="trn2", files={
+            key: folder / f"{key}.{{rank}}" for key in ("accounting_json", "perfetto", "chrome", "session")}, **how)
+        result = nkisim.run(reduced, X, ranks=4, processes=processes, options=options)
+        return result, {p.name: p.read_bytes() for p in folder.iterdir()}
+
+    (folded, files), (each, same) = run(tmp_path / "folded"), run(tmp_path / "each", fold=False)
+    assert folded.timed_as != [0, 1, 2, 3] == each.timed_as
+    assert len(files) == 16 and set(files) == set(same)
+
+    def events(content):  # CC-cores have numbers of the rank's own in their names
+        return [e for e in json.loads(content)["traceEvents"] if e["ph"] != "M"]
+
+    for rank in range(4):
+        assert events(files[f"chrome.{rank}"]) == events(same[f"chrome.{rank}"])
+        assert files[f"accounting_json.{rank}"] == same[f"accounting_json.{rank}"]
 
 
 def test_prints_come_through(capsys):

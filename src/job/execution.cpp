@@ -1,0 +1,156 @@
+#include "src/job/execution.hpp"
+
+#include <fstream>
+#include <utility>
+
+#include "src/job/runner.hpp"
+
+namespace nkisim {
+namespace {
+namespace of_execution {
+
+std::string bytes_of(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  if (!file) isa::fail(isa::Rule::file_unreadable, "cannot read " + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace of_execution
+}  // namespace
+
+std::vector<const Accounting*> Ran::accountings() const {
+  std::vector<const Accounting*> all;
+  for (const Rank& r : ranks) {
+    all.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
+  }
+  return all;
+}
+
+std::vector<models::Fs> Ran::latencies() const {
+  std::vector<models::Fs> all;
+  for (const Rank& r : ranks) all.push_back(latency(r.summary));
+  return all;
+}
+
+Execution::Execution(std::vector<Given> ranks, const models::Config& config, WorldOptions options,
+                     Ran& ran)
+    : ranks_(std::move(ranks)), config_(config), options_(std::move(options)), ran_(ran) {
+  for (Given& rank : ranks_) {
+    ran_.ranks.emplace_back();
+    rank.reports.events = rank.reports.events || !rank.html.empty();
+  }
+}
+
+const WorldResult& Execution::run() {
+  std::vector<RankInput> inputs;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    inputs.push_back(ranks_[r].input);
+    if (options_.timed) inputs.back().observe = [this, r] { return observe(r); };
+  }
+  result_ = run_world(inputs, config_, options_);
+  return result_;
+}
+
+// A run may begin anew: so does all that watches it.
+std::vector<models::Observer*> Execution::observe(std::size_t rank) {
+  Ran::Rank& r = ran_.ranks[rank];
+  r.summary = Summary();
+  r.confidence = Confidence();
+  r.reports.reset();
+  r.reports = std::make_unique<Reports>(owns(rank) ? ranks_[rank].reports : ReportFiles());
+  std::vector<models::Observer*> observers = {&r.summary, &r.confidence};
+  r.reports->observe(observers);
+  return observers;
+}
+
+bool Execution::owns(std::size_t rank) const {
+  return options_.shard.owns(static_cast<std::int64_t>(rank));
+}
+
+nlohmann::ordered_json Execution::trust(std::size_t rank) const {
+  if (!options_.timed || result_.ranks[rank].partial) return nullptr;
+  ProgramOrigin origin = ranks_[rank].origin;
+  origin.alone = alone();
+  const Ran::Rank& r = ran_.ranks[timed_as(rank)];
+  return r.confidence.json(origin, r.summary);
+}
+
+void Execution::report(const Extras& extras) {
+  if (!options_.timed) return;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (timed_as(r) != r) ran_.ranks[r].summary = ran_.ranks[timed_as(r)].summary;
+  }
+  if (alone())
+    ask_more(extras);
+  else
+    tell_world();
+  if (extras.simulated) extras.simulated();
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (!owns(timed_as(r))) continue;  // the process that watched it has what to write
+    if (!alone()) write_files(r);
+    write_rank(r, extras);
+  }
+}
+
+// What the compiler's switches and the machine's rates would change.
+void Execution::ask_more(const Extras& extras) {
+  const bool whole = !result_.ranks.front().partial;
+  Given& rank = ranks_.front();
+  if (extras.switches && whole) rank.origin.switches = extras.switches();
+  ran_.ranks.front().reports->write_files();
+  if (!whole || (!rank.reports.accounting && rank.html.empty())) return;
+  if (ran_.ranks.front().reports->accounting() == nullptr) return;
+  ran_.changes = what_if(*rank.input.program, config_, result_.ranks.front().end, extras.fresh,
+                         [&](int n, int all) {
+                           if (extras.progress) {
+                             extras.progress("what if", static_cast<std::uint64_t>(n),
+                                             static_cast<std::uint64_t>(all));
+                           }
+                           return !extras.go_on || extras.go_on();
+                         });
+}
+
+// What the reports of every rank say of all of them.
+void Execution::tell_world() {
+  bool told = false;
+  for (const Given& rank : ranks_) {
+    told = told || rank.reports.accounting || !rank.html.empty() || !rank.reports.session.empty();
+  }
+  if (!told) return;
+  ran_.world = world_facts(ran_.accountings(), result_.timed_as);
+  // The path crosses to ranks whose events other processes have.
+  if (!options_.shard.alone()) ran_.world["path"] = nlohmann::ordered_json::array();
+}
+
+// What one rank stands for is written under each name.
+void Execution::write_files(std::size_t rank) const {
+  const std::size_t as = timed_as(rank);
+  if (as == rank) {
+    ran_.ranks[rank].reports->write_files();
+    return;
+  }
+  const ReportFiles &own = ranks_[rank].reports, &same = ranks_[as].reports;
+  for (const auto& [name, from] : {std::pair{own.accounting_json, same.accounting_json},
+                                   {own.perfetto, same.perfetto},
+                                   {own.chrome, same.chrome}}) {
+    if (!name.empty()) write_text(name, of_execution::bytes_of(from));
+  }
+}
+
+// The session and the page of a rank.
+void Execution::write_rank(std::size_t rank, const Extras& extras) {
+  const std::size_t as = timed_as(rank);
+  const std::string &session = ranks_[rank].reports.session, &html = ranks_[rank].html;
+  if (session.empty() && html.empty()) return;
+  const auto write = [&](const std::string& name) {
+    const Ran::Rank& r = ran_.ranks[as];
+    if (!alone()) ran_.world["rank"] = rank;
+    r.reports->write_session(
+        name, {r.summary, result_.ranks[rank], trust(rank), alone() ? nullptr : &ran_.world},
+        ran_.changes);
+  };
+  if (!session.empty()) write(session);
+  if (!html.empty()) extras.page(html, session, write);
+}
+
+}  // namespace nkisim

@@ -1,0 +1,88 @@
+// The middle of every run, whoever put it together, a job or a process that recorded its kernel:
+// ranks that are given are run and watched, and their reports are made.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/report/report.hpp"
+#include "src/run/run.hpp"
+
+namespace nkisim {
+
+/// What of a run is no plain data, for reports that are made in this process, as long as its
+/// programs last.
+struct Ran {
+  struct Rank {
+    Summary summary = {};
+    Confidence confidence = {};
+    std::unique_ptr<Reports> reports = nullptr;
+  };
+  std::deque<Rank> ranks = {};
+  std::vector<WhatIf> changes = {};
+  nlohmann::ordered_json world = nullptr;  // world_facts, where reports need them
+
+  /// Of each rank; null where its time is another's, or nothing asked for it.
+  [[nodiscard]] std::vector<const Accounting*> accountings() const;
+  [[nodiscard]] std::vector<models::Fs> latencies() const;
+};
+
+/// One rank as it is given, its inputs in its memory.
+struct Given {
+  RankInput input = {};      // observed by the execution alone
+  ReportFiles reports = {};  // to write, under this rank's own names
+  std::string html = {};
+  ProgramOrigin origin = {};
+};
+
+/// What is wanted besides the run itself, and who is told. All of it may be missing.
+struct Extras {
+  std::function<SwitchRuns()> switches = {};  // what the compiler's switches would change
+  MakeMemory fresh = {};                      // the inputs again; none: time alone
+  std::function<bool()> go_on = {};           // asked between further runs; false ends them
+  std::function<void(const char* stage, std::uint64_t done, std::uint64_t all)> progress = {};
+  std::function<void()> simulated = {};  // nothing is simulated any more; reports are written
+  /// Writes a page for Given::html: of `session` if there is such a file, else of what `write`
+  /// makes.
+  std::function<void(const std::string& html, const std::string& session,
+                     const std::function<void(const std::string&)>& write)>
+      page = {};
+};
+
+class Execution {
+ public:
+  /// `config` and `ran` outlive it.
+  Execution(std::vector<Given> ranks, const models::Config& config, WorldOptions options, Ran& ran);
+
+  /// Runs the ranks. Throws isa::Error, located in a program.
+  const WorldResult& run();
+  /// After a run in time: everything in Ran, and the files of all ranks of this process.
+  void report(const Extras& extras);
+
+  [[nodiscard]] const WorldResult& result() const { return result_; }
+  [[nodiscard]] bool owns(std::size_t rank) const;
+  /// How far to trust a rank's time (Confidence::json); null of a run that was stopped.
+  [[nodiscard]] nlohmann::ordered_json trust(std::size_t rank) const;
+
+ private:
+  std::vector<models::Observer*> observe(std::size_t rank);
+  void ask_more(const Extras& extras);
+  void tell_world();
+  void write_files(std::size_t rank) const;
+  void write_rank(std::size_t rank, const Extras& extras);
+  [[nodiscard]] bool alone() const { return ranks_.size() == 1; }
+  [[nodiscard]] std::size_t timed_as(std::size_t rank) const {
+    return static_cast<std::size_t>(result_.timed_as[rank]);
+  }
+
+  std::vector<Given> ranks_;
+  const models::Config& config_;
+  WorldOptions options_;
+  Ran& ran_;
+  WorldResult result_;
+};
+
+}  // namespace nkisim
