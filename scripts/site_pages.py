@@ -129,7 +129,7 @@ def gallery(out):
         session = folder / f"{path.stem}.npz"
         result.write(session=session)
         page = folder / f"{path.stem}_report.html"
-        assert report([str(session), "-o", str(page)]) == 0
+        assert report([str(session), "-o", str(page), "--title", path.stem]) == 0
         session.unlink()
         text = page.read_text()
         whole = f"<script>{library}</script>"

@@ -114,7 +114,7 @@ class Report:
     def _html(self):
         from nkisim_profile.report import main as report
 
-        if report([self.files["session"], "-o", self.args.html]) != 0:
+        if report([self.files["session"], "-o", self.args.html, "--title", self.args.kernel.rpartition(":")[2]]) != 0:
             raise Error(f"cannot write {self.args.html}", rule="file_unwritable")
 
     def _junit(self, result):

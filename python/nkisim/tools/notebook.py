@@ -115,7 +115,7 @@ def page(result):
         result.recorder.print = lambda line: None  # what the kernel prints has been printed
         try:
             result.write(session=session)
-            if report([session, "-o", out]) != 0:
+            if report([session, "-o", out, "--title", result.name]) != 0:
                 return "<p>The report needs pip install 'nkisim[profile]'.</p>"
         except BadSession as problem:
             return f"<p>{html.escape(str(problem))}</p>"

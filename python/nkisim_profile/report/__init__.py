@@ -75,10 +75,14 @@ def trust(facts):
     return (facts.get("confidence") or {}).get("text", "")
 
 
+def named(s):
+    """What a session is of, if nobody says better: its trace's file."""
+    return pathlib.Path(s.facts.get("trace") or "trace").name
+
+
 def payload(s, pack):
     texts, t = Texts(s.texts), s.transfers
     facts = {
-        "title": pathlib.Path(s.facts.get("trace") or "trace").name,
         "trace": s.facts.get("trace") or "trace", "end_ns": s.end_fs / FS_PER_NS,
         "end_fs": s.end_fs, "partial": s.facts.get("partial", False), "machine": s.machine,
         "summary": s.totals(), "verdict": s.facts.get("verdict", []),
@@ -112,12 +116,13 @@ def advised(advice):
             f"<p>Bounds: {bounds}.</p></section>\n")
 
 
-def render(session, advice=None):
-    """The page of a session; `advice`: what nkisim advise found, as its --json has it."""
+def render(session, advice=None, title=""):
+    """The page of a session; `advice`: what nkisim advise found, as its --json has it; `title`: instead of the trace's
+    file, of which a kernel that was recorded has none."""
     pack = Pack()
     data = pack.finish(payload(session, pack))
     page = (PAGE / "page.html").read_text(encoding="utf-8")
-    parts = {"@TITLE@": html.escape(pathlib.Path(session.facts.get("trace") or "trace").name),
+    parts = {"@TITLE@": html.escape(title or named(session)),
              "@PLOTLY@": plotly(), "@DATA@": data, "@ADVICE@": advised(advice),
              "@SCRIPT@": "\n".join((PAGE / s).read_text(encoding="utf-8") for s in SCRIPTS)}
     # In one pass: a name may look like a placeholder.
@@ -130,13 +135,14 @@ def main(words):
         epilog="example: nkisim run k.jsonl --session k.npz && nkisim report k.npz -o k.html")
     parser.add_argument("session", nargs="+", help="several are the ranks of one run")
     parser.add_argument("--output", "-o", required=True)
+    parser.add_argument("--title", default="", help="the page's heading (of one session; its trace's name)")
     args = parser.parse_args(words)
     try:
         if len(args.session) > 1:
             page = world.render(ranks.read(args.session))
         else:
             with reading(args.session[0]):
-                page = render(Session(args.session[0]))
+                page = render(Session(args.session[0]), title=args.title)
         replace(args.output, page.encode(errors="replace"))
     except (BadSession, OSError) as error:
         print(f"nkisim report: {error}", file=sys.stderr)

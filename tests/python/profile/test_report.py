@@ -103,6 +103,46 @@ def test_the_timeline_zooms_moves_and_measures(browser, attention):
         page.wait_for_function("document.querySelector('#status').textContent.includes('Vector')")
 
 
+#: Texts of the plots that another one covers or that the picture's edge cuts off.
+COLLIDING = """() => {
+  const found = [], parts = '.xtick text, .ytick text, .xtitle, .ytitle, .legendtext, .annotation-text';
+  const beside = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
+  const apart = (a, b) => beside(a, b) || beside(b, a);
+  for (const plot of document.querySelectorAll('.js-plotly-plot')) {
+    const f = plot.getBoundingClientRect(), texts = [...plot.querySelectorAll(parts)].filter(e => e.textContent);
+    texts.forEach((e, i) => {
+      const b = e.getBoundingClientRect(), turned = e.getAttribute('transform')?.match(/rotate\\((?!0,|-?0\\))/);
+      if (b.left < f.left - 1 || b.right > f.right + 1 || b.top < f.top - 1 || b.bottom > f.bottom + 1)
+        found.push(plot.id + ': cut off: ' + e.textContent);
+      for (const other of turned ? [] : texts.slice(i + 1))
+        if (!apart(b, other.getBoundingClientRect()))
+          found.push(`${plot.id}: ${e.textContent} over ${other.textContent}`);
+    });
+  }
+  return found;
+}"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [400, 1280])
+def test_no_label_lies_on_another(width, browser, attention):
+    with opened(browser, attention) as page:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.reload()
+        page.wait_for_function("window.nkisim && window.nkisim.ready")
+        page.wait_for_timeout(500)
+        labels = page.evaluate("nkisim.labels")
+        assert len(labels) >= 2
+        assert all(a[1] < b[0] for a, b in zip(labels, labels[1:])), labels
+        assert labels[-1][1] <= page.evaluate("document.getElementById('timeline').clientWidth")
+        assert page.evaluate(COLLIDING) == []
+        for name in ("stallbars", "dma"):  # what the colours mean is all to be seen
+            box = page.locator(f"#{name}").locator("xpath=..").locator(".legend")
+            assert box.count() == 1 and len(box.inner_text().split()) >= 4
+            assert page.evaluate("(e) => e.scrollHeight <= e.clientHeight + 1 && e.scrollWidth <= e.clientWidth + 1",
+                                 box.element_handle())
+
+
 @needs_chromium
 def test_search_finds_an_instruction_and_its_story(browser, attention):
     with opened(browser, attention) as page:

@@ -91,7 +91,8 @@ function draw() {
 }
 
 function axis(c, width, height, x) {
-  const span = view.to - view.from, rough = span / 8, power = 10 ** Math.floor(Math.log10(rough));
+  const span = view.to - view.from, label = c.measureText(ns(span)).width + 14;
+  const rough = span / Math.max(1, Math.min(8, (width - LEFT) / label)), power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find((m) => m * power >= rough);
   c.fillStyle = '#dde2e8';
   c.fillRect(LEFT, 3, width - LEFT, 5);
@@ -100,8 +101,13 @@ function axis(c, width, height, x) {
   c.fillRect(LEFT + view.from * whole, 2, Math.max(3, span * whole), 7);
   c.fillStyle = '#66707e';
   c.strokeStyle = '#e3e7ec';
+  window.nkisim.labels = [];
   for (let t = Math.ceil(view.from / step) * step; t < view.to; t += step) {
-    c.fillText(ns(t), x(t) + 3, 20);
+    const room = x(t) + 3 + c.measureText(ns(t)).width;
+    if (room <= width) {
+      c.fillText(ns(t), x(t) + 3, 20);
+      window.nkisim.labels.push([x(t) + 3, room]);
+    }
     c.beginPath();
     c.moveTo(x(t), 12);
     c.lineTo(x(t), height);

@@ -14,6 +14,19 @@ function row(cells, tag = 'td') {
 
 const n = (value) => ({ n: value });
 
+// What a plot's colours mean, as text that wraps: a plot's own legend scrolls, or lies on its bars, where it is narrow.
+function colours(entries) {
+  const box = document.createElement('div');
+  box.className = 'legend';
+  box.append(...entries.map(([colour, name]) => {
+    const e = text('span', name), square = document.createElement('i');
+    square.style.background = colour;
+    e.prepend(square);
+    return e;
+  }));
+  return box;
+}
+
 function head() {
   const S = D.summary;
   const add = (label, value) => {
@@ -75,8 +88,8 @@ function stalls() {
   Plotly.newPlot('stallbars', kinds.map((k) => ({ type: 'bar', orientation: 'h', name: k,
     y: D.stalls.map((r) => r.who), x: D.stalls.map((r) => share(r, k)), marker: { color: causeColour(k) },
     hovertemplate: `%{y}, ${k}: %{x:.1f} %<extra></extra>` })),
-  layout({ barmode: 'stack', showlegend: true, bargap: 0.25, legend: { orientation: 'h', y: -0.18, yanchor: 'top', traceorder: 'normal', font: { size: 10.5 } },
-    height: 28 * D.stalls.length + 190, xaxis: { range: [0, 100], ticksuffix: ' %' }, yaxis: { automargin: true, autorange: 'reversed' } }), options);
+  layout({ barmode: 'stack', bargap: 0.25, height: 28 * D.stalls.length + 60, margin: { l: 56, r: 26, t: 10, b: 30 }, xaxis: { range: [0, 100], ticksuffix: ' %' }, yaxis: { automargin: true, autorange: 'reversed' } }), options);
+  $('stallbars').after(colours(kinds.map((k) => [causeColour(k), k])));
 }
 
 function roofline() {
@@ -88,17 +101,19 @@ function roofline() {
   }
   const intensity = S.mm_arithmetic_intensity, low = Math.min(ridge / 100, intensity / 4), high = Math.max(ridge * 30, intensity * 4);
   const roof = Math.min(peak, intensity * bandwidth), x = [low, ridge, high];
+  const narrow = $('roofline').clientWidth < 420;
   const note = (at, y, value, more) => ({ x: Math.log10(at), y: Math.log10(y), text: value, showarrow: false, font: { size: 11, color: '#66707e' }, ...more });
   Plotly.newPlot('roofline', [
     { x, y: x.map((v) => Math.min(peak, v * bandwidth) / 1e12), mode: 'lines', line: { color: '#1c2430' }, hovertemplate: '%{x:.1f} flop/B: at most %{y:.2f} TFLOPS<extra></extra>' },
     { x: [intensity, intensity], y: [made / 1e12, roof / 1e12], mode: 'lines', line: { color: '#d1495b', dash: 'dot', width: 1 }, hoverinfo: 'skip' },
     { x: [intensity], y: [made / 1e12], mode: 'markers', marker: { size: 11, color: '#d1495b' },
       hovertemplate: `this run: ${(made / 1e12).toFixed(2)} TFLOPS at %{x:.1f} flop/B<extra></extra>` }],
-  layout({ height: 28 * D.stalls.length + 190, xaxis: { type: 'log', title: { text: 'matmul flop per HBM byte' } }, yaxis: { type: 'log', title: { text: 'TFLOPS' }, range: [Math.log10(Math.min(made, low * bandwidth) / 1e12) - 0.3, Math.log10(peak / 1e12) + 0.5] },
+  layout({ height: Math.max(270, 28 * D.stalls.length + 130), xaxis: { type: 'log', title: { text: 'matmul flop per HBM byte' } }, yaxis: { type: 'log', title: { text: 'TFLOPS' }, range: [Math.log10(Math.min(made, low * bandwidth) / 1e12) - 0.3, Math.log10(peak / 1e12) + 0.5] },
     annotations: [note(ridge * 3, peak / 1e12, `PE array: ${(peak / 1e12).toFixed(1)} TFLOPS`, { yanchor: 'bottom' }),
-      note(ridge / 10, peak / 1e13, `HBM: ${(bandwidth / 1e9).toFixed(0)} GB/s`, { xanchor: 'right', xshift: -14, yshift: 8 }),
+      note(ridge / 30, peak / 3e13, `HBM: ${(bandwidth / 1e9).toFixed(0)} GB/s`, { xanchor: 'left', xshift: 10, yshift: -6 }),
       // Beside the marker, on the side where the roof is level or higher: off its line.
-      note(intensity, made / 1e12, `this run: ${percent(made / roof)} of the roof,<br>${intensity < ridge ? 'HBM' : 'compute'}-bound side`, { yanchor: 'top', yshift: -4, xanchor: intensity < ridge ? 'left' : 'right', xshift: intensity < ridge ? 8 : -8, font: { size: 11, color: '#d1495b' } })] }), options);
+      // Where that is narrow: below it.
+      note(intensity, made / 1e12, `this run:${narrow ? '<br>' : ' '}${percent(made / roof)} of the roof,<br>${intensity < ridge ? 'HBM' : 'compute'}-bound side`, { yanchor: 'top', yshift: narrow ? -8 : -4, xanchor: narrow ? 'center' : intensity < ridge ? 'left' : 'right', xshift: narrow ? 0 : intensity < ridge ? 8 : -8, font: { size: 11, color: '#d1495b' } })] }), options);
 }
 
 function opcodes() {
@@ -117,8 +132,11 @@ function dmaSizes() {
   const trace = (sizes, name, color) => ({ type: 'bar', name, x: sizes.x, y: sizes.count, marker: { color }, customdata: sizes.bytes.map(bytes),
     hovertemplate: '%{y} DMAs from %{x}, %{customdata} in all<extra></extra>' });
   const x = [...D.dma_elements.x, ...D.dma_transfers.x.filter((label) => !D.dma_elements.x.includes(label))];
-  Plotly.newPlot('dma', [trace(D.dma_elements, 'contiguous element (512 B or more use the bandwidth)', '#d9822b'), trace(D.dma_transfers, 'whole transfer (32 KiB or more recommended)', '#4e79a7')],
-    layout({ showlegend: true, legend: { orientation: 'h', y: 1.2 }, xaxis: { type: 'category', categoryarray: x, title: { text: 'bytes, from' } }, yaxis: { title: { text: 'DMAs' } } }), options);
+  const shown = [[D.dma_elements, 'contiguous element (512 B or more use the bandwidth)', '#d9822b'],
+    [D.dma_transfers, 'whole transfer (32 KiB or more recommended)', '#4e79a7']];
+  $('dma').before(colours(shown.map(([, name, colour]) => [colour, name])));
+  Plotly.newPlot('dma', shown.map((s) => trace(...s)),
+    layout({ xaxis: { type: 'category', categoryarray: x, automargin: true, title: { text: 'bytes, from' } }, yaxis: { automargin: true, title: { text: 'DMAs' } } }), options);
 }
 
 function facts() {

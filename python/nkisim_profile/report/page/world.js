@@ -92,7 +92,8 @@ function draw() {
 function axis(c, x, width) {
   c.fillStyle = '#66707e';
   c.strokeStyle = '#e3e7ec';
-  const wanted = (view.to - view.from) / 8, power = 10 ** Math.floor(Math.log10(wanted));
+  const labels = Math.max(1, Math.min(8, (width - LEFT) / (c.measureText(us(view.to)).width + 14)));
+  const wanted = (view.to - view.from) / labels, power = 10 ** Math.floor(Math.log10(wanted));
   const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= wanted);
   for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) {
     c.beginPath();
