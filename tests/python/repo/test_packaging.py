@@ -4,12 +4,13 @@ changelog. NKISIM_TEST_WHEEL=WHEEL also uses a wheel as its first user does (pac
 import importlib.machinery
 import importlib.util
 import os
+import pathlib
 import re
 import sys
 
 import pytest
 
-from running import ROOT, run
+from running import PROGRAM, ROOT, run
 
 SPDX = (ROOT / "packaging" / "bundled.spdx").read_text()
 
@@ -44,6 +45,20 @@ def test_a_commit_belongs_where_it_changes_most():
     assert part_of(["90\t3\ttests/python/x.py", "2\t1\tmodels/core.cpp"]) == "Timing"
     assert part_of(["5\t0\tisa/alu.cpp", "2\t2\tsrc/cli/main.cpp"]) == "Instructions"
     assert part_of(["-\t-\tdocs/images/a.png", "1\t1\tCMakeLists.txt"]) == "Build and tests"
+
+
+@pytest.mark.process
+def test_a_build_has_what_a_wheel_has():
+    """With the PYTHONPATH that scripts/quickstart and the tutorial say, everything that the pages import."""
+    built = pathlib.Path(PROGRAM).parent / "python"
+    if not built.is_dir():
+        pytest.skip("an installed program")
+    wheel = (ROOT / "python" / "wheel.cmake").read_text()
+    listed = re.search(r"install\(DIRECTORY (nkisim .*?) DESTINATION", wheel, re.S)
+    packages = set(listed[1].split()) - {"nkisim_validation"}  # a command's, which finds it in the source tree
+    assert {"nkisim_evaluate", "nkisim_adapters"} < packages
+    code = f"import importlib, nkisim\nfor name in {sorted(packages)}: importlib.import_module(name)\nnkisim.evaluate"
+    run(sys.executable, "-c", code, cwd="/", env={**os.environ, "PYTHONPATH": str(built)})
 
 
 @pytest.mark.process
