@@ -4,6 +4,7 @@ The layers are nki-library's decode kernels (a checkout that you name), or your 
 residual sums, head and sampling are nkisim's. docs/models.md says what is modelled and what is not."""
 
 import argparse
+import copy
 import importlib.util
 import json
 import sys
@@ -21,6 +22,7 @@ EPILOG = """examples:
   nkisim model llama-3-8b/config.json --library nki-library --tp 8
   nkisim model config.json --library nki-library --sweep tp=8,16,32 batch=1,4 --plot tokens.png
   nkisim model config.json --library nki-library --tp 8 --kernel mlp=my.py:mlp
+  nkisim model config.json --library nki-library --tp 8 --compare tp=16
 
 Exit codes: 0 ok, 2 usage, 3 bad input, 130 interrupted."""
 
@@ -44,6 +46,16 @@ def kernel(text):
     if not found or not colon:
         raise argparse.ArgumentTypeError(f"{text!r}; PART=FILE.py:FUNCTION is required")
     return part, path, name
+
+
+def changed(text):
+    """tp=16 as the name and the value, or PART=FILE.py:FUNCTION as kernel() has it."""
+    if text.partition("=")[0] in SWEPT:
+        name, values = axis(text)
+        if len(values) == 1:
+            return name, values[0]
+        raise argparse.ArgumentTypeError(f"{text!r}; one value is required")
+    return kernel(text)
 
 
 def function(path, name):
@@ -81,11 +93,16 @@ def arguments(words):
         help="your function as attention or mlp; the prediction without it is shown beside it")
     add("--sweep", nargs="+", default=[], type=axis, metavar="NAME=A,B,...",
         help="all combinations of tp, batch and context")
+    add("--compare", nargs="+", default=[], type=changed, metavar="NAME=VALUE",
+        help="beside it the same with another tp, batch, context or PART=FILE.py:FUNCTION, and why they differ")
     add("--jobs", type=int, metavar="N", help="processes of a sweep (default: the machine's cores)")
     add("--plot", metavar="FILE", help="time per token as a stack of parts: .png, .svg or .pdf")
     add("--html", metavar="FILE", help="one page: time by part, a layer's timeline, roofline, sweep")
     add("--json", action="store_true", help="print JSON instead of text")
-    return parser.parse_args(words)
+    args = parser.parse_args(words)
+    if args.compare and args.sweep:
+        parser.error("--compare and --sweep exclude each other")
+    return args
 
 
 def sweep(args):
@@ -101,9 +118,27 @@ def sweep(args):
                  args.exact, args.machine, args.prompt, args.boundaries, args.host)
 
 
+def compared(args, asked):
+    """The Points of what is asked and of what --compare makes of it, and a name for each."""
+    words = [f"{name}={getattr(args, name)}" for name in SWEPT], [f"{part}={f}:{n}" for part, f, n in args.kernel]
+    other = copy.copy(asked)
+    other.axes = asked.axes | {item[0]: [item[1]] for item in args.compare if len(item) == 2}
+    other.replaced = asked.replaced | {part: function(f, n) for part, f, n in
+                                       (item for item in args.compare if len(item) == 3)}
+    said = {w.partition("=")[0]: w for w in (*words[0], *words[1])}
+    then = said | {item[0]: f"{item[0]}={':'.join(map(str, item[1:]))}" for item in args.compare}
+    asked.beside = other.beside = False
+    with Doing("reading the model") as doing:
+        points = [each.predicted(each.points()[0], doing.say) for each in (asked, other)]
+    return points, tuple(" ".join(s.values()) for s in (said, then))
+
+
 def run(args):
     asked = sweep(args)
-    if args.sweep:
+    names = None
+    if args.compare:
+        points, names = compared(args, asked)
+    elif args.sweep:
         points = asked.run(args.jobs)
     else:
         with Doing("reading the model") as doing:
@@ -115,7 +150,9 @@ def run(args):
         page.write(points, args.html)
     if args.json:
         out = [p.as_json() for p in points]
-        print(json.dumps(out if args.sweep else out[0], indent=1))
+        print(json.dumps(out if args.sweep or names else out[0], indent=1))
+    elif names:
+        print("\n".join(report.comparison(points[0].found, points[1].found, names)))
     else:
         print("\n".join(report.table(points) if args.sweep else report.lines(points[0].found, points[0].prompt)))
         for p in found:

@@ -230,6 +230,7 @@ def _simulate(share, kernel, given, config):
                           compiler=Choices(), ranks=share.tp,
                           files={"session": str(Path(folder) / "{rank}.npz")} if share.tp > 1 else
                           {"session": str(Path(folder) / "0.npz")})
+        options.files_of = {0}
         with contextlib.redirect_stdout(io.StringIO()):  # where the library says how it uses SBUF
             result = run(jit(kernel), **given, options=options, lnc=share.lnc,
                          ranks=share.tp if share.tp > 1 else None)

@@ -66,12 +66,32 @@ def difference(before: Prediction, after: Prediction, names) -> list[str]:
            f"({after.tokens_per_second / before.tokens_per_second - 1:+.1%})"]
     for name in names:
         old, new = before.parts[name], after.parts[name]
-        change = {cause: new.bounds.get(cause, 0.0) - old.bounds.get(cause, 0.0)
-                  for cause in {**old.bounds, **new.bounds}}
-        most = sorted(change, key=lambda cause: (-abs(change[cause]), cause))[:MOST_CAUSES]
-        out.append(f"  {name} {old.us:.1f} -> {new.us:.1f} us: " +
-                   ", ".join(f"{cause} {change[cause]:+.1f}" for cause in most) +
+        out.append(f"  {name} {old.us:.1f} -> {new.us:.1f} us: {_causes(old, new)}"
                    f"; reads {old.read_bytes / 2**20:.1f} -> {new.read_bytes / 2**20:.1f} MiB")
+    return out
+
+
+def _causes(old: Part, new: Part) -> str:
+    """The causes of time by which two parts differ most: wait_dma +12.0, dma_latency -3.1."""
+    change = {cause: new.bounds.get(cause, 0.0) - old.bounds.get(cause, 0.0) for cause in {**old.bounds, **new.bounds}}
+    most = sorted(change, key=lambda cause: (-abs(change[cause]), cause))[:MOST_CAUSES]
+    return ", ".join(f"{cause} {change[cause]:+.1f}" for cause in most if abs(change[cause]) >= 0.05)
+
+
+def comparison(before: Prediction, after: Prediction, names: tuple[str, str]) -> list[str]:
+    """Two predictions with a name each, and the parts by which they differ, the largest difference first."""
+    wide = max(map(len, names))
+    out = [f"{name:<{wide}}{p.step_us / 1e3:>10.3f} ms{p.tokens_per_second:>10.1f} tokens/s" + more
+           for name, p, more in ((names[0], before, ""), (names[1], after, "  "
+                                 f"{after.tokens_per_second / before.tokens_per_second - 1:+.1%}"))]
+    out += ["", f"{'part':<22}{'us':>10}{'':4}{'us':<10}{'change':>10}{'roof us':>18}  causes"]
+    parts = {name: (before.parts.get(name, Part()), after.parts.get(name, Part()))
+             for name in {**before.parts, **after.parts}}
+    for name, (old, new) in sorted(parts.items(), key=lambda item: -abs(item[1][1].us - item[1][0].us)):
+        if old.us or new.us:
+            roofs = f"{old.roof_us:.1f} -> {new.roof_us:.1f}"
+            out.append(f"{name:<22}{old.us:>10.1f} -> {new.us:<10.1f}{new.us - old.us:>+10.1f}{roofs:>18}  "
+                       f"{_causes(old, new)}")
     return out
 
 

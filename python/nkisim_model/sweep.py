@@ -62,6 +62,7 @@ class Sweep:
     prompt: int | None = None
     boundaries: int = 0
     host_us: float = 0.0
+    beside: bool = True  # with functions of the user's, also the prediction without
 
     def points(self) -> list[Point]:
         """Those to be predicted, in the order of SWEPT."""
@@ -76,7 +77,7 @@ class Sweep:
             return with_between(alone(*replaced, **options), self.boundaries, self.host_us)
 
         point.found = one(self.replaced)
-        if self.replaced and self.library is not None:
+        if self.beside and self.replaced and self.library is not None:
             point.without = one()
         if self.prompt is not None:
             point.prompt = one(prompt=self.prompt)

@@ -69,6 +69,7 @@ class Options:
                         required="quick or full", code="usage")
         self.overrides = dict(overrides or {})
         self.files = dict(files or {})  # reports to write with the run: see Result.write
+        self.files_of: set[int] | None = None  # the ranks that write them; None: all
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
         self.compiler = Choices() if compiler is None else compiler
         self.ranks = ranks            # of the world; run.world.run_world runs more than one

@@ -119,8 +119,9 @@ class WorldResult:
         """Reports that each rank writes: paths with {rank} in them."""
         if not self.files:
             return []
-        return [{key: os.fspath(path).replace("{rank}", str(r)) for key, path in self.files.items()}
-                for r in range(self.options.ranks)]
+        asked = self.options.files_of
+        return [{key: os.fspath(path).replace("{rank}", str(r)) for key, path in self.files.items()
+                 if asked is None or r in asked} for r in range(self.options.ranks)]
 
     def save(self, path: str | os.PathLike, compiled: bool = True) -> str:
         """Writes the program as a trace that says how many ranks it has, STEM.npz with every rank's

@@ -1,16 +1,21 @@
 """`nkisim model`: the time to the first token, sweeps, and the page."""
 
 import html.parser
+import json
 import os
+import pathlib
 from types import SimpleNamespace
 
 import pytest
+import small_model
+from running import cli, python
 from small_model import SMALL, copied, reads, twice
 
 from nkisim_model import ModelError, library, of_config, page, predict, report, share_of
 from nkisim_model.between import with_between
 from nkisim_model.step import PARTS
 from nkisim_model.sweep import Point, Sweep
+from nkisim_profile.session import Session
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +101,81 @@ def test_a_sweep_says_what_cannot_be(small):
                   replaced={**parts, "mlp": lambda *_: os._exit(1)}).run(1)
     assert "before its time" in ended[0].problem
     assert points[0].as_json() == {"tp": 1, "batch": 1, "context": 256, "error": points[0].problem}
+
+
+# ---- two configurations ------
+def test_a_comparison_is_of_all_parts(small):
+    """By hand: the mlp that reads more comes first, and the changes are the difference of the steps."""
+    light = predict(small, None, {"attention": copied, "mlp": copied})
+    heavy = with_between(predict(small, None, {"attention": copied, "mlp": reads}), 0, 1500.0)
+    lines = report.comparison(light, heavy, ("mlp=a.py:f", "mlp=b.py:longer"))
+    assert lines[0].startswith(f"mlp=a.py:f     {light.step_us / 1e3:>10.3f} ms")
+    assert lines[1].endswith(f"{heavy.tokens_per_second / light.tokens_per_second - 1:+.1%}")
+    rows = {line[:22].strip(): line[22:].split() for line in lines[4:]}
+    assert rows.keys() == {*PARTS, "host"} and rows["host"][:4] == ["0.0", "->", "1500.0", "+1500.0"]
+    changes = [float(row[3]) for row in rows.values()]
+    assert [abs(c) for c in changes] == sorted(map(abs, changes), reverse=True)
+    assert sum(changes) == pytest.approx(heavy.step_us - light.step_us, abs=1)
+    assert rows["mlp"][7].startswith(max(heavy.parts["mlp"].bounds, key=lambda c: heavy.parts["mlp"].bounds[c]
+                                         - light.parts["mlp"].bounds.get(c, 0)).split()[0])
+
+
+@pytest.mark.process
+def test_the_command_compares(tmp_path):
+    config, mine = tmp_path / "config.json", tmp_path / "mine.py"
+    config.write_text(json.dumps(SMALL))
+    support = str(pathlib.Path(small_model.__file__).parent)
+    mine.write_text(f"import sys\nsys.path.append({support!r})\nfrom small_model import copied, reads\n")
+    words = ("model", config, "--tp", "2", "--context", "256", "--kernel", f"attention={mine}:copied", "--kernel",
+             f"mlp={mine}:copied", "--compare")
+    found = json.loads(cli(*words, f"mlp={mine}:reads", "context=512", "--json").stdout)
+    assert [p["context"] for p in found] == [256, 512]
+    assert found[0]["parts"]["mlp"]["read_bytes"] < found[1]["parts"]["mlp"]["read_bytes"]
+    text = cli(*words, "context=512").stdout
+    assert "context=256" in text.splitlines()[0] and "context=512" in text.splitlines()[1]
+    assert "one value" in cli(*words, "tp=2,4", code=2).stderr
+    assert "exclude" in cli(*words, "tp=2", "--sweep", "tp=2,4", code=2).stderr
+
+
+def test_a_step_is_watched_on_one_rank(small, monkeypatch):
+    """64 sessions of what is simulated once took five times as long as the simulation."""
+    kept = []
+    monkeypatch.setattr(Session, "__init__", noted(Session.__init__, kept))
+    predict(small, None, {"attention": copied, "mlp": copied})
+    assert len(kept) == 1 and kept[0] == ["0.npz"]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc")
+def test_ten_models_leave_memory_as_it_was():
+    """Of a process of its own, whose size is read from the system."""
+    support = str(pathlib.Path(small_model.__file__).parent)
+    program = f"""
+import sys
+sys.path.append({support!r})
+from small_model import SMALL, copied, reads
+from nkisim_model import of_config, predict, share_of
+
+def size():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+for n in range(10):
+    model = of_config({{**SMALL, "num_hidden_layers": 30 + n, "intermediate_size": 512 + 256 * n}})
+    predict(share_of(model, "trn2", 2, context=256), None, {{"attention": copied, "mlp": reads}})
+    print(size())
+"""
+    sizes = [float(line) for line in python("-c", program).stdout.split()]
+    assert len(sizes) == 10 and max(sizes[2:]) < sizes[1] + 8  # MiB: one model's recording is as much
+
+
+def noted(begin, kept):
+    def call(self, path):
+        kept.append(sorted(os.listdir(os.path.dirname(path))))
+        begin(self, path)
+
+    return call
 
 
 # ---- the page ------
