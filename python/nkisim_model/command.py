@@ -96,10 +96,13 @@ def arguments(words):
     add("--compare", nargs="+", default=[], type=changed, metavar="NAME=VALUE",
         help="beside it the same with another tp, batch, context or PART=FILE.py:FUNCTION, and why they differ")
     add("--jobs", type=int, metavar="N", help="processes of a sweep (default: the machine's cores)")
+    add("--dask", metavar="ADDRESS", help="a sweep on the workers of this Dask scheduler")
     add("--plot", metavar="FILE", help="time per token as a stack of parts: .png, .svg or .pdf")
     add("--html", metavar="FILE", help="one page: time by part, a layer's timeline, roofline, sweep")
     add("--json", action="store_true", help="print JSON instead of text")
     args = parser.parse_args(words)
+    if args.dask and not args.sweep:
+        parser.error("--dask is for --sweep")
     if args.compare and args.sweep:
         parser.error("--compare and --sweep exclude each other")
     return args
@@ -116,6 +119,19 @@ def sweep(args):
     replaced = {part: function(path, name) for part, path, name in args.kernel}
     return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
                  args.exact, args.machine, args.prompt, args.boundaries, args.host)
+
+
+def _executor(address):
+    """Of a Dask scheduler; None without one."""
+    if address is None:
+        return None
+    try:
+        from dask.distributed import Client
+
+        return Client(address, timeout=10).get_executor(pure=False)
+    except (ImportError, OSError, ValueError) as problem:
+        raise ModelError(f"no Dask scheduler at {address}: {problem}", "the address of one, and dask",
+                         "--dask") from None
 
 
 def compared(args, asked):
@@ -139,7 +155,7 @@ def run(args):
     if args.compare:
         points, names = compared(args, asked)
     elif args.sweep:
-        points = asked.run(args.jobs)
+        points = asked.run(args.jobs, _executor(args.dask))
     else:
         with Doing("reading the model") as doing:
             points = [asked.predicted(asked.points()[0], doing.say)]

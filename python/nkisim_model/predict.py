@@ -13,7 +13,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-from nkisim.api.jit import jit
 from nkisim.run.compiling import Choices
 from nkisim.run.kernel import run
 from nkisim.run.options import Options
@@ -232,7 +231,7 @@ def _simulate(share, kernel, given, config):
                           {"session": str(Path(folder) / "0.npz")})
         options.files_of = {0}
         with contextlib.redirect_stdout(io.StringIO()):  # where the library says how it uses SBUF
-            result = run(jit(kernel), **given, options=options, lnc=share.lnc,
+            result = run(kernel, **given, options=options, lnc=share.lnc,
                          ranks=share.tp if share.tp > 1 else None)
         session = Session(str(Path(folder) / "0.npz"))
     executed = result[0].executed if share.tp > 1 else result.executed

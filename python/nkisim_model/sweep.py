@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from nkisim.values.errors import Error
@@ -17,6 +17,7 @@ from nkisim_work import Doing
 
 from .architecture import Architecture
 from .between import with_between
+from .library import load
 from .predict import Prediction, predict
 from .share import share_of
 
@@ -90,9 +91,15 @@ class Sweep:
         except (Error, AssertionError) as problem:  # an AssertionError is how the library refuses
             return Point(point.tp, point.batch, point.context, problem=str(problem).splitlines()[0])
 
-    def run(self, jobs: int | None = None) -> list[Point]:
-        """All points. Workers are forked from this process, which has read the library already."""
+    def run(self, jobs: int | None = None, executor: Executor | None = None) -> list[Point]:
+        """All points. Workers are forked from this process, which has read the library already; or they are an
+        executor's, such as dask.distributed.Client(...).get_executor(), which find the library by its path."""
         points = self.points()
+        if executor is not None:
+            root = None if self.library is None else str(getattr(self.library, "root", self.library))
+            sent = dataclasses.replace(self, library=root)
+            return [_of(future, point) for point, future in
+                    [(point, executor.submit(_sent, sent, point)) for point in points]]
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(points)))
         done: list[Point] = []
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _begin, (self,)) as pool:
@@ -118,6 +125,18 @@ def _of(future, point):
 
 
 _SWEEP: list[Sweep] = []  # a worker's, as functions of the user's cannot be sent
+
+
+@functools.cache
+def _library(root):
+    return load(root)
+
+
+def _sent(sweep, point):
+    """A point of a sweep that came from another process."""
+    if sweep.library is not None:
+        sweep = dataclasses.replace(sweep, library=_library(sweep.library))
+    return sweep.tried(point)
 
 
 def _begin(sweep):

@@ -103,6 +103,21 @@ def test_a_sweep_says_what_cannot_be(small):
     assert points[0].as_json() == {"tp": 1, "batch": 1, "context": 256, "error": points[0].problem}
 
 
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_sweep_on_workers_of_dask(small):
+    """What processes of this machine say, from a scheduler's; functions of the user's go along."""
+    distributed = pytest.importorskip("dask.distributed")
+    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [2, 3], "batch": [1], "context": [256, 512]},
+                  replaced={"attention": twice, "mlp": lambda *a: twice(*a)})
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, \
+            distributed.Client(cluster) as client:
+        client.run(lambda folder: __import__("sys").path.append(folder), str(pathlib.Path(small_model.__file__).parent))
+        found = asked.run(executor=client.get_executor(pure=False))
+    assert [p.as_json() for p in found] == [p.as_json() for p in asked.run(1)]
+    assert [bool(p.found) for p in found] == [True, True, False, False]
+
+
 # ---- two configurations ------
 def test_a_comparison_is_of_all_parts(small):
     """By hand: the mlp that reads more comes first, and the changes are the difference of the steps."""
@@ -134,6 +149,7 @@ def test_the_command_compares(tmp_path):
     text = cli(*words, "context=512").stdout
     assert "context=256" in text.splitlines()[0] and "context=512" in text.splitlines()[1]
     assert "one value" in cli(*words, "tp=2,4", code=2).stderr
+    assert "for --sweep" in cli(*words, "tp=2", "--dask", "tcp://127.0.0.1:1", code=2).stderr
     assert "exclude" in cli(*words, "tp=2", "--sweep", "tp=2,4", code=2).stderr
 
 
