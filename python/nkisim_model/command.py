@@ -79,6 +79,7 @@ def arguments(words):
     add("--library", metavar="DIR", help="a checkout of aws-neuron/nki-library")
     add("--target", default="trn2", help="trn2 or trn3 (default trn2)")
     add("--tp", type=int, default=8, help="ranks that share the weights (default 8)")
+    add("--dp", type=int, default=1, help="copies of the model, each of tp ranks with a batch of its own (default 1)")
     add("--batch", type=int, default=1, help="sequences (default 1)")
     add("--context", type=int, default=2048, help="tokens in the cache (default 2048)")
     add("--prompt", type=int, metavar="N", help="also the time to the first token after a prompt of N tokens")
@@ -118,7 +119,7 @@ def sweep(args):
     axes = {name: [getattr(args, name)] for name in SWEPT} | dict(args.sweep)
     replaced = {part: function(path, name) for part, path, name in args.kernel}
     return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
-                 args.exact, args.machine, args.prompt, args.boundaries, args.host)
+                 args.exact, args.machine, args.prompt, args.boundaries, args.host, args.dp)
 
 
 def _executor(address):

@@ -116,7 +116,7 @@ class Prediction:
 
     @property
     def tokens_per_second(self) -> float:
-        return self.share.batch * 1e6 / self.step_us
+        return self.share.dp * self.share.batch * 1e6 / self.step_us
 
     @property
     def error(self) -> float:
@@ -135,7 +135,7 @@ class Prediction:
     def as_json(self) -> dict:
         s = self.share
         return {"model": dataclasses.asdict(s.model), "target": s.target, "tp": s.tp, "lnc": s.lnc,
-                "batch": s.batch, "context": s.context, "dtype": s.dtype,
+                "batch": s.batch, "dp": s.dp, "context": s.context, "dtype": s.dtype,
                 "tpot_us": self.step_us, "layer_us": self.layer_us,
                 "tokens_per_second": self.tokens_per_second, "steady": self.steady, "error": self.error,
                 "layers_us": self.layers_us,
@@ -225,16 +225,15 @@ def _simulate(share, kernel, given, config):
     """A _Run of a kernel."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library's kernels have some of their own
+        ranks = share.tp * share.dp
         options = Options(share.target, timing="only", allow_unwritten=True, config=config,
-                          compiler=Choices(), ranks=share.tp,
-                          files={"session": str(Path(folder) / "{rank}.npz")} if share.tp > 1 else
-                          {"session": str(Path(folder) / "0.npz")})
+                          compiler=Choices(), ranks=ranks, files={"session": str(Path(folder) / "0.npz")})
         options.files_of = {0}
         with contextlib.redirect_stdout(io.StringIO()):  # where the library says how it uses SBUF
             result = run(kernel, **given, options=options, lnc=share.lnc,
-                         ranks=share.tp if share.tp > 1 else None)
+                         ranks=ranks if ranks > 1 else None)
         session = Session(str(Path(folder) / "0.npz"))
-    executed = result[0].executed if share.tp > 1 else result.executed
+    executed = result[0].executed if ranks > 1 else result.executed
     regions = _regions(session)
     return _Run(result.latency_us, _parts(session, regions), executed, _timeline(session, regions))
 

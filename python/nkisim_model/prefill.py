@@ -54,7 +54,7 @@ def prefill(share: Share, lib):
     """The kernel: a function of arguments(). Its instructions are labelled "LAYER PART"."""
     import nki.collectives as ncc
 
-    group = ncc.ReplicaGroup([list(range(share.tp))]) if share.tp > 1 else None
+    group = ncc.ReplicaGroup(share.groups) if share.tp > 1 else None
 
     def run(tokens, embedding, layers, cos, sin, norm, head, rank_offset):
         def mark(part, layer=0):

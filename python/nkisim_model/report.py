@@ -14,6 +14,7 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     m = s.model
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
+           + (f"{s.dp} copies, each " if s.dp > 1 else "") +
            f"batch {s.batch}, context {s.context}, {s.dtype}" + (f" (not {m.quantised})" if m.quantised else ""),
            f"per token     {p.step_us / 1e3:.3f} ms, {p.tokens_per_second:.1f} tokens/s",
            f"per layer     {_layer(p)}",
@@ -26,7 +27,7 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     out += ["", *_parts(p)]
     best = p.parts[p.next_kernel]
     out += ["", f"next          {p.next_kernel}: {best.gain_us:.0f} us above its roof, at which there were "
-            f"{s.batch * 1e6 / (p.step_us - best.gain_us):.1f} tokens/s",
+            f"{s.dp * s.batch * 1e6 / (p.step_us - best.gain_us):.1f} tokens/s",
             f"not counted   {_not_counted(p)}"]
     if prompt is not None:
         out += ["", "of the prompt", *_parts(prompt)]

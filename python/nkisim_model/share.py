@@ -10,6 +10,7 @@ DTYPE_BYTES = {"bfloat16": 2, "float16": 2}
 #: HBM of a logical core of two, in GiB: 96 of 8 cores (trn2), 144 of 8 (trn3).
 #: Source: AWS's architecture pages, Trainium2 and Trainium3.
 HBM_GIB_PER_CORE = {"trn2": 12, "trn3": 18}
+MOST_RANKS = 4096  # of a world
 ROUND = 128  # the kernels' tiles have so many partitions
 
 
@@ -32,6 +33,12 @@ class Share:
     inner: int
     vocabulary: int
     hidden: int
+    dp: int = 1
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The ranks that share a copy of the weights, for each of the `dp` copies."""
+        return [list(range(n * self.tp, (n + 1) * self.tp)) for n in range(self.dp)]
 
     def cached(self, layer: int) -> int:
         """Tokens in a layer's cache: the context, or the window in whole tiles, which is then written in turn."""
@@ -61,8 +68,11 @@ class Share:
 
 
 def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context: int = 2048,
-          dtype: str = "bfloat16", lnc: int = 2) -> Share:
-    """The Share of a rank; a ModelError where the model cannot be cut so."""
+          dtype: str = "bfloat16", lnc: int = 2, dp: int = 1) -> Share:
+    """The Share of a rank; a ModelError where the model cannot be cut so. dp: copies of the model side by side, each of
+    `tp` ranks and with `batch` sequences of its own."""
+    if not 1 <= dp * max(1, tp) <= MOST_RANKS:
+        raise ModelError(f"{dp} copies of {tp} ranks", f"at least 1 copy, and at most {MOST_RANKS} ranks")
     if target not in HBM_GIB_PER_CORE:
         raise ModelError(f"target {target!r}", "trn2 or trn3, which nki-library's decode kernels need")
     if dtype not in DTYPE_BYTES:
@@ -89,4 +99,4 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
         inner = -(-inner // ROUND) * ROUND
     vocabulary = -(-model.vocabulary // (tp * lnc)) * lnc
     return Share(model, target, tp, lnc, batch, context, dtype, model.heads // tp, kv_heads, inner,
-                 vocabulary, hidden)
+                 vocabulary, hidden, dp)

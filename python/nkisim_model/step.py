@@ -81,7 +81,7 @@ def decode(share: Share, lib, replaced):
     """The kernel: a function of arguments(). Its instructions are labelled "LAYER PART"."""
     import nki.collectives as ncc
 
-    group = ncc.ReplicaGroup([list(range(share.tp))]) if share.tp > 1 else None
+    group = ncc.ReplicaGroup(share.groups) if share.tp > 1 else None
     attention = replaced.get("attention", library.attention)
     mlp = replaced.get("mlp", library.experts if share.model.experts else library.mlp)
 

@@ -1,5 +1,6 @@
 """`nkisim model`: the time to the first token, sweeps, and the page."""
 
+import dataclasses
 import html.parser
 import json
 import os
@@ -116,6 +117,23 @@ def test_a_sweep_on_workers_of_dask(small):
         found = asked.run(executor=client.get_executor(pure=False))
     assert [p.as_json() for p in found] == [p.as_json() for p in asked.run(1)]
     assert [bool(p.found) for p in found] == [True, True, False, False]
+
+
+# ---- copies side by side ------
+def test_copies_of_a_model(small):
+    """Four copies of two ranks reduce each among themselves, and take the time of one copy."""
+    parts = {"attention": copied, "mlp": copied}
+    four = dataclasses.replace(small, dp=4)
+    assert four.groups == [[0, 1], [2, 3], [4, 5], [6, 7]] and small.groups == [[0, 1]]
+    one, all_four = predict(small, None, parts), predict(four, None, parts)
+    assert all_four.step_us == pytest.approx(one.step_us, rel=0.02)
+    assert all_four.tokens_per_second == pytest.approx(4e6 / all_four.step_us)
+    assert "4 copies, each batch 1" in report.lines(all_four)[0] and all_four.as_json()["dp"] == 4
+    for copies in (0, 4096):
+        with pytest.raises(ModelError, match="at least 1 copy, and at most 4096 ranks"):
+            share_of(small.model, "trn2", 2, context=256, dp=copies)
+    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [2], "batch": [1], "context": [256]}, replaced=parts, dp=4)
+    assert asked.predicted(asked.points()[0]).found.as_json() == all_four.as_json()
 
 
 # ---- two configurations ------
