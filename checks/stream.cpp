@@ -243,7 +243,7 @@ Stream record(const isa::Program& program, isa::Memory* memory, Stream::Unknown 
   options.values = memory != nullptr;
   options.world.ranks = program.ranks();
   options.lockstep = true;  // what other ranks hold decides nothing about races of this one
-  options.unwritten = isa::Unwritten::kAllow;  // what is undefined, the run itself finds
+  options.conditions.unwritten = isa::Unwritten::kAllow;  // what is undefined, the run itself finds
   options.before = [&](const isa::Inst& inst, isa::EvalContext& context) {
     try {
       recorder.add(inst, context);

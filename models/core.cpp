@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "isa/machine/rounding.hpp"
 #include "models/device.hpp"
 
 namespace nkisim::models {
@@ -30,13 +29,12 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
       observers_(observers),
       device_(device),
       state_(std::make_unique<isa::CoreState>()),
-      eval_(std::make_unique<isa::EvalContext>(program, memory, *state_, options.unwritten)),
+      eval_(std::make_unique<isa::EvalContext>(program, memory, *state_,
+                                               options.conditions.unwritten)),
       ports_(config.ports) {
-  eval_->print = options.print;
-  state_->checks_registers = options.unwritten == isa::Unwritten::kError;
+  eval_->begin(options.conditions, id);
   state_->rank = options.rank;
   state_->world = options.world;
-  if (options.stochastic_rounding) isa::seed_rounding(*state_, *options.stochastic_rounding, id);
   for (int e = 0; e < isa::kEngineCount; ++e) {
     name_queue(static_cast<QueueIndex>(e),
                std::string(isa::name(isa::unit_of(static_cast<isa::Engine>(e)))));

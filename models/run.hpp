@@ -19,12 +19,9 @@ struct Shard;
 namespace nkisim::models {
 
 struct RunOptions {
-  isa::Unwritten unwritten = isa::Unwritten::kError;
-  isa::UndefinedSink undefined_output = {};  // null: what is undefined in an output is thrown
-  isa::PrintSink print = {};
-  std::optional<std::uint32_t> stochastic_rounding = {};  // seed; none: nearest even
-  isa::World world = {};                                  // ranks of the run ...
-  int rank = 0;                                           // ... and which of them this is
+  isa::Conditions conditions = {};
+  isa::World world = {};  // ranks of the run ...
+  int rank = 0;           // ... and which of them this is
   /// Called now and then with the instructions finished and the simulated time; false stops.
   std::function<bool(std::uint64_t, Fs)> progress = {};
 };

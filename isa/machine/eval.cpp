@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isa/machine/eval_walk.hpp"
+#include "isa/machine/rounding.hpp"
 #include "isa/program/check.hpp"
 #include "isa/program/engine_state.hpp"
 
@@ -54,6 +55,12 @@ EvalContext::EvalContext(const Program& program, Memory& memory, CoreState& stat
                          Unwritten unwritten)
     : program_(program), memory_(memory), state_(state), unwritten_(unwritten) {}
 EvalContext::~EvalContext() = default;
+
+void EvalContext::begin(const Conditions& conditions, int core) {
+  print = conditions.print;
+  state_.checks_registers = unwritten_ == Unwritten::kError;
+  if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
+}
 
 template <typename Fn>
 void EvalContext::locating(const Inst& inst, Fn&& fn) {

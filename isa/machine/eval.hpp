@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isa/base/inst.hpp"
+#include "isa/machine/conditions.hpp"
 #include "isa/machine/memory.hpp"
 #include "isa/machine/rendezvous.hpp"
 #include "isa/program/core_state.hpp"
@@ -24,14 +25,6 @@ struct Tile {
   [[nodiscard]] T* row(std::int64_t r) const { return data + r * columns; }
   [[nodiscard]] std::int64_t size() const { return rows * columns; }
 };
-
-/// What becomes of bytes that nobody wrote. kError: they are undefined, instructions carry that
-/// along by element, and it is an error when it reaches an output, an address, a register or a
-/// predicate. kAllow: they read as zeros, and nothing is tracked.
-enum class Unwritten : std::uint8_t { kError, kAllow };
-
-/// Text of device_print and the like; null where nobody listens.
-using PrintSink = std::function<void(const std::string&)>;
 
 /// Services for one instruction at a time. Reads apply dynamic offsets and check run-time bounds;
 /// writes mark bytes as defined. An eval reads before it writes memory or state: where it meets an
@@ -49,6 +42,8 @@ class EvalContext {
   [[nodiscard]] CoreState& state() { return state_; }
   PrintSink print;
 
+  /// Makes the state of `core`, which starts, what the conditions of its run ask for.
+  void begin(const Conditions& conditions, int core);
   /// Runs the op's eval; scratch tiles of the previous instruction become invalid. Errors carry the
   /// instruction's name and location.
   void run(const Inst& inst);

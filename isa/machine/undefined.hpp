@@ -7,11 +7,6 @@
 
 namespace nkisim::isa {
 
-/// Receives what is found; `warning`: values are undefined in their order only, as where one DMA
-/// writes an address twice, or for NaN and infinity only (Origins::times_zero). Null: errors are
-/// thrown, warnings are lost.
-using UndefinedSink = std::function<void(const Error&, bool warning)>;
-
 /// Looks for undefined elements in the outputs of a program that has ended, and puts NaN, or 4 in
 /// integers, where nobody wrote. An Error for each such output goes to `sink`: how many elements,
 /// the first of them, where they come from; and one for each line that multiplies undefined

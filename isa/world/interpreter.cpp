@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "isa/machine/rounding.hpp"
 #include "isa/program/walker.hpp"
 #include "isa/world/meeting.hpp"
 #include "isa/world/shard.hpp"
@@ -19,12 +18,10 @@ constexpr std::uint64_t kProgressEvery = 256;
 // One core being interpreted.
 struct Core {
   Core(const Program& program, Memory& memory, int id, const InterpretOptions& options)
-      : walker(program, id, state), context(program, memory, state, options.unwritten) {
-    context.print = options.print;
-    state.checks_registers = options.unwritten == Unwritten::kError;
+      : walker(program, id, state), context(program, memory, state, options.conditions.unwritten) {
+    context.begin(options.conditions, id);
     state.rank = options.rank;
     state.world = options.world;
-    if (options.stochastic_rounding) seed_rounding(state, *options.stochastic_rounding, id);
   }
   CoreState state;
   Walker walker;
@@ -135,8 +132,8 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
       meet(program, cores, options.values);
     }
   }
-  if (options.unwritten == Unwritten::kError) {
-    check_outputs(program, memory, options.undefined_output);
+  if (options.conditions.unwritten == Unwritten::kError) {
+    check_outputs(program, memory, options.conditions.undefined_output);
   }
   return count;
 }
@@ -305,8 +302,8 @@ class WorldRuns {
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       rank = static_cast<std::int64_t>(r);
       const InterpretOptions& options = runs_[r].options;
-      if (ranks_[r] == nullptr || options.unwritten != Unwritten::kError) continue;
-      check_outputs(*runs_[r].program, *runs_[r].memory, options.undefined_output);
+      if (ranks_[r] == nullptr || options.conditions.unwritten != Unwritten::kError) continue;
+      check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions.undefined_output);
     }
     return true;
   }

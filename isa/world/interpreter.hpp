@@ -16,12 +16,7 @@ namespace nkisim::isa {
 struct Shard;
 
 struct InterpretOptions {
-  Unwritten unwritten = Unwritten::kError;
-  /// Receives what is undefined in an output; null: it is thrown.
-  UndefinedSink undefined_output = {};
-  PrintSink print;
-  /// Seed of stochastic rounding (isa/machine/rounding.hpp); none: nearest even.
-  std::optional<std::uint32_t> stochastic_rounding = {};
+  Conditions conditions = {};
   /// False: only what the sequencers compute (registers), for looking at a program without data.
   /// The program must load no register from memory.
   bool values = true;

@@ -20,13 +20,14 @@ namespace nkisim::python {
 InterpretOptions options_for(const Recorder& r, const py::object& undefined,
                              const py::object& print) {
   InterpretOptions options;
-  options.stochastic_rounding = r.stochastic_rounding;
+  options.conditions.stochastic_rounding = r.stochastic_rounding;
   options.rank = r.rank;
   options.world.ranks = r.program.ranks();
   const bool untracked = undefined.is(py::bool_(false));
-  options.unwritten = untracked ? Unwritten::kAllow : Unwritten::kError;
+  options.conditions.unwritten = untracked ? Unwritten::kAllow : Unwritten::kError;
   if (!untracked) {
-    options.undefined_output = [raw = undefined.ptr()](const Error& error, bool warning) {
+    options.conditions.undefined_output = [raw = undefined.ptr()](const Error& error,
+                                                                  bool warning) {
       {
         const py::gil_scoped_acquire gil;
         const py::handle callee{raw};
@@ -39,7 +40,7 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
   if (!print.is_none()) {
     // A plain handle: the function is copied and destroyed without the interpreter's lock, and the
     // caller's argument keeps the object alive.
-    options.print = [raw = print.ptr()](const std::string& line) {
+    options.conditions.print = [raw = print.ptr()](const std::string& line) {
       const py::gil_scoped_acquire gil;
       const py::handle callee{raw};
       callee(line);
@@ -58,10 +59,7 @@ nkisim::Given given(Recorder& r, Memory* memory, const InterpretOptions& service
                      .reports = report_files(files),
                      .origin = r.origin};
   nkisim::SimOptions& options = rank.input.options;
-  options.unwritten = services.unwritten;
-  options.undefined_output = services.undefined_output;
-  options.print = services.print;
-  options.stochastic_rounding = services.stochastic_rounding;
+  options.conditions = services.conditions;
   options.progress = [ask = services.progress](std::uint64_t n, nkisim::models::Fs) {
     return ask(n);
   };

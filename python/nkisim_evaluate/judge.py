@@ -117,25 +117,6 @@ class Run:
         raise Stop("error" if said["exit_code"] == 4 else "illegal", **said["error"])
 
 
-def _text(fraction):
-    return f"{100 * fraction:.0f} %"
-
-
-def verdict(said: Mapping[str, Any]) -> list[str]:
-    """Three lines for people: what bounds the kernel, what its engines and DMA do, what it moves."""
-    run, busiest = said["totals"], said["busiest"]
-    active = {e: run[f"{e}_engine_active_time_percent"]
-              for e in ("tensor", "vector", "scalar", "gpsimd", "sync")}
-    active["DMA"] = run["dma_active_time_percent"]
-    unit = busiest["unit"]
-    return [f"bound by {unit if busiest['binds'] else 'latency'}: {unit} is active "
-            f"{_text(busiest['active'])} of {said['latency_us']:.2f} us",
-            "active: " + ", ".join(f"{e} {_text(v)}" for e, v in active.items()),
-            f"HBM read {run['hbm_read_bytes']} bytes, written {run['hbm_write_bytes']}; MFU "
-            f"{_text(run['mfu_estimated_percent'])}, bandwidth "
-            f"{_text(run['mbu_estimated_percent'])}"]
-
-
 class Evaluation:
     """One candidate on its way through the stages; `record` is what is known of it."""
 
@@ -295,7 +276,7 @@ class Evaluation:
         self.record["summary"], self.record["latency_us"] = said["summary"], said["latency_us"]
         if self.judge.baseline:
             self.record["speedup"] = self.judge.baseline / self.record["latency_us"]
-        self.record["verdict"] = verdict(said)
+        self.record["verdict"] = said["brief"]
         if said.get("confidence"):  # without the list of all rates
             self.record["confidence"] = {k: v for k, v in said["confidence"].items() if k != "rates"}
             spread = spread_of(said["confidence"])

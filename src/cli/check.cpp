@@ -80,7 +80,7 @@ checks::RaceReport races(const Args& args, TraceFile& trace, Limits& limits) {
     return memory;
   };
   isa::InterpretOptions options;
-  options.unwritten = isa::Unwritten::kAllow;
+  options.conditions.unwritten = isa::Unwritten::kAllow;
   options.progress = [&](std::uint64_t n) {
     progress.update(n, 0);
     return !limits.stop(n);

@@ -24,24 +24,7 @@ std::string short_number(double x) {
 
 // The lines most runs are looked at for.
 void print_brief(const Outcome& out) {
-  const Json& m = out.totals.at("totals");
-  const auto number = [&m](const char* key) { return m.at(key).get<double>(); };
-  std::cout << std::fixed << std::setprecision(3) << "latency      " << number("total_time") * 1e6
-            << " us (" << m.at("neuroncore_cycle_count") << " cycles)\n"
-            << std::setprecision(1) << "engines      ";
-  for (const char* engine : {"tensor", "vector", "scalar", "gpsimd", "sync"}) {
-    std::cout << engine << ' '
-              << number((std::string(engine) + "_engine_active_time_percent").c_str()) * 100
-              << " %  ";
-  }
-  std::cout << "\nDMA          active " << number("dma_active_time_percent") * 100 << " %, "
-            << m.at("dma_transfer_count") << " transfers, HBM read "
-            << number("hbm_read_bytes") / 1024 << " KiB, written "
-            << number("hbm_write_bytes") / 1024 << " KiB, " << number("mbu_estimated_percent") * 100
-            << " % of HBM bandwidth\n";
-  std::cout << "flops        " << number("hardware_flops") / 1e9 << " GFLOP, MFU "
-            << number("mfu_estimated_percent") * 100 << " %\nbottleneck   "
-            << out.totals.at("bottleneck").get<std::string>() << '\n';
+  for (const Json& line : out.totals.at("brief")) std::cout << line.get<std::string>() << '\n';
 }
 
 // "rank 2: ", of several.

@@ -260,7 +260,7 @@ void put_peaks(const Outcome& out, Json& j) {
   }
 }
 
-constexpr std::array<const char*, 4> kTotals = {"latency_us", "totals", "bottleneck", "busiest"};
+constexpr std::array kTotals = {"latency_us", "totals", "bottleneck", "busiest", "brief"};
 
 }  // namespace of_json
 }  // namespace

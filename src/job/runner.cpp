@@ -168,8 +168,7 @@ void Runner::check_wishes() const {
 void Runner::check_races() {
   if (!checks::may_race(program())) return;
   isa::InterpretOptions options;
-  options.unwritten = job_.allow_unwritten ? isa::Unwritten::kAllow : isa::Unwritten::kError;
-  options.stochastic_rounding = job_.stochastic_rounding;
+  options.conditions = conditions();
   options.progress = [&](std::uint64_t n) {
     progress("checking for races", n, 0);
     return !limits_.stop(n);
@@ -230,6 +229,11 @@ void Runner::simulate() {
   }
 }
 
+isa::Conditions Runner::conditions() const {
+  return {.unwritten = job_.allow_unwritten ? isa::Unwritten::kAllow : isa::Unwritten::kError,
+          .stochastic_rounding = job_.stochastic_rounding};
+}
+
 Given Runner::given(std::size_t rank) {
   const std::string lead = alone() ? "" : "rank " + std::to_string(rank) + ": ";
   Given given{
@@ -240,13 +244,12 @@ Given Runner::given(std::size_t rank) {
       .html = for_rank(job_.html, rank),
       .origin = loaded_->origin};
   SimOptions& sim = given.input.options;
-  if (job_.allow_unwritten) sim.unwritten = isa::Unwritten::kAllow;
-  sim.undefined_output = [this, lead](const isa::Error& error, bool warning) {
+  sim.conditions = conditions();
+  sim.conditions.undefined_output = [this, lead](const isa::Error& error, bool warning) {
     if (!warning) throw error;
     listener_.undefined(lead + error.what());
   };
-  sim.print = [this, lead](const std::string& line) { listener_.print(lead + line); };
-  sim.stochastic_rounding = job_.stochastic_rounding;
+  sim.conditions.print = [this, lead](const std::string& line) { listener_.print(lead + line); };
   const std::uint64_t all = alone() && job_.time ? program().insts().size() : 0;
   sim.progress = [this, all](std::uint64_t done, models::Fs) {
     progress(job_.time ? "simulating" : "executing", all != 0 ? std::min(done, all) : done, all);

@@ -24,6 +24,7 @@ class Runner {
   void check_wishes() const;
   void check_races();
   void simulate();
+  [[nodiscard]] isa::Conditions conditions() const;
   [[nodiscard]] Given given(std::size_t rank);
   void report();
   [[nodiscard]] SwitchRuns try_switches();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iomanip>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -161,12 +162,34 @@ std::string Totals::bottleneck() const {
   return text.str();
 }
 
+std::vector<std::string> Totals::brief() const {
+  const auto number = [this](const std::string& key) { return metrics_.at(key).get<double>(); };
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << "latency      " << number("total_time") * 1e6
+       << " us (" << metrics_.at("neuroncore_cycle_count") << " cycles)\n"
+       << std::setprecision(1) << "engines      ";
+  for (const std::string engine : {"tensor", "vector", "scalar", "gpsimd", "sync"}) {
+    text << engine << ' ' << number(engine + "_engine_active_time_percent") * 100 << " %  ";
+  }
+  text << "\nDMA          active " << number("dma_active_time_percent") * 100 << " %, "
+       << metrics_.at("dma_transfer_count") << " transfers, HBM read "
+       << number("hbm_read_bytes") / 1024 << " KiB, written " << number("hbm_write_bytes") / 1024
+       << " KiB, " << number("mbu_estimated_percent") * 100 << " % of HBM bandwidth\nflops        "
+       << number("hardware_flops") / 1e9 << " GFLOP, MFU " << number("mfu_estimated_percent") * 100
+       << " %\nbottleneck   " << bottleneck();
+  std::vector<std::string> lines;
+  std::istringstream said(text.str());
+  for (std::string line; std::getline(said, line);) lines.push_back(line);
+  return lines;
+}
+
 void Totals::put(Json& out) const {
   const Busiest best = busiest();
   out["latency_us"] = latency_us();
   out["totals"] = metrics_;
   out["bottleneck"] = bottleneck();
   out["busiest"] = {{"unit", best.unit}, {"active", best.active}, {"binds", best.binds}};
+  out["brief"] = brief();
 }
 
 }  // namespace nkisim

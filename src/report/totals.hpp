@@ -43,7 +43,9 @@ class Totals {
   [[nodiscard]] Busiest busiest() const;
   /// What the run is bound by, in words: "TensorEngine (93 % active)".
   [[nodiscard]] std::string bottleneck() const;
-  /// {"latency_us", "totals", "bottleneck", "busiest"}.
+  /// What most runs are looked at for, a line each: latency, engines, DMA, flops and bottleneck.
+  [[nodiscard]] std::vector<std::string> brief() const;
+  /// {"latency_us", "totals", "bottleneck", "busiest", "brief"}.
   void put(nlohmann::ordered_json& out) const;
 
  private:

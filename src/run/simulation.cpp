@@ -12,13 +12,7 @@ void check_config(const isa::Program& program, const models::Config& config) {
 }
 
 models::RunOptions run_options(const SimOptions& options) {
-  models::RunOptions run;
-  run.unwritten = options.unwritten;
-  run.undefined_output = options.undefined_output;
-  run.print = options.print;
-  run.stochastic_rounding = options.stochastic_rounding;
-  run.progress = options.progress;
-  return run;
+  return {.conditions = options.conditions, .progress = options.progress};
 }
 
 SimResult simulate(const isa::Program& program, const models::Config& config, isa::Memory* memory,

@@ -10,10 +10,7 @@ struct SimOptions {
   /// Only time: no instruction computes anything. Not possible where control flow or addresses
   /// come from memory.
   bool timing_only = false;
-  isa::Unwritten unwritten = isa::Unwritten::kError;
-  isa::UndefinedSink undefined_output = {};  // null: what is undefined in an output is thrown
-  isa::PrintSink print = {};
-  std::optional<std::uint32_t> stochastic_rounding = {};  // seed; none: nearest even
+  isa::Conditions conditions = {};
   std::vector<models::Observer*> observers = {};
   /// Called now and then with dynamic instructions done and simulated time; false stops the run.
   std::function<bool(std::uint64_t instructions, models::Fs now)> progress = {};

@@ -56,7 +56,7 @@ Folding folding_of(std::span<const RankInput> ranks, const WorldOptions& options
   const isa::Program& program = *ranks.front().program;
   const bool one_program = std::all_of(ranks.begin(), ranks.end(),
                                        [&](const RankInput& r) { return r.program == &program; });
-  const bool random = ranks.front().options.stochastic_rounding.has_value();
+  const bool random = ranks.front().options.conditions.stochastic_rounding.has_value();
   if (!options.fold || ranks.size() < 2 || !one_program || asks_rank(program) || random) return {};
   const bool same_inputs = std::all_of(ranks.begin(), ranks.end(), [&](const RankInput& r) {
     return r.inputs != 0 && r.inputs == ranks.front().inputs;
@@ -67,10 +67,7 @@ Folding folding_of(std::span<const RankInput> ranks, const WorldOptions& options
 
 isa::InterpretOptions interpret_options(const SimOptions& sim) {
   isa::InterpretOptions options;
-  options.unwritten = sim.unwritten;
-  options.undefined_output = sim.undefined_output;
-  options.print = sim.print;
-  options.stochastic_rounding = sim.stochastic_rounding;
+  options.conditions = sim.conditions;
   if (sim.progress) {
     options.progress = [&sim](std::uint64_t n) { return sim.progress(n, 0); };
   }

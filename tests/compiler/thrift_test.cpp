@@ -263,7 +263,7 @@ struct Random {
       memory.load(hbm[h], std::as_bytes(std::span(values)));
     }
     isa::InterpretOptions options;
-    options.unwritten = isa::Unwritten::kAllow;
+    options.conditions.unwritten = isa::Unwritten::kAllow;
     isa::interpret(b.program(), memory, options);
     std::vector<std::vector<std::byte>> all;
     for (const std::uint32_t h : hbm) all.push_back(memory.read(h));

@@ -109,8 +109,8 @@ void execute(const std::string& text, const std::vector<Init>& inits, bool timed
     for (const Init& init : inits) fill(memory, init);
     std::string printed;
     nkisim::isa::InterpretOptions options;
-    options.print = [&](const std::string& line) { printed += line; };
-    if (flags) options.undefined_output = [](const nkisim::isa::Error&, bool) {};
+    options.conditions.print = [&](const std::string& line) { printed += line; };
+    if (flags) options.conditions.undefined_output = [](const nkisim::isa::Error&, bool) {};
     (void)nkisim::isa::interpret(program, memory, options);
     const std::string name = timed ? differing_timed(program, inits, memory) : "";
     if (!name.empty()) return answer(3, "the timed run leaves other bytes in " + name);

@@ -108,9 +108,8 @@ int count_differences(const models::Config& config, unsigned first, unsigned cou
     load_inputs(trace, expected);
     load_inputs(trace, timed);
     isa::interpret(*trace.program, expected,
-                   {.unwritten = isa::Unwritten::kAllow, .print = {}, .progress = {}});
-    simulate(*trace.program, config, &timed,
-             {.unwritten = isa::Unwritten::kAllow, .print = {}, .observers = {}, .progress = {}});
+                   {.conditions = {.unwritten = isa::Unwritten::kAllow}, .progress = {}});
+    simulate(*trace.program, config, &timed, {.conditions = {.unwritten = isa::Unwritten::kAllow}});
     if (outputs(trace, expected) == outputs(trace, timed)) continue;
     ++differences;
     UNSCOPED_INFO("seed " << s << " differs:\n" << text);

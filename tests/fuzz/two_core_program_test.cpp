@@ -274,9 +274,8 @@ std::string differing(const TraceFile& trace, const models::Config& config) {
   load_inputs(trace, expected);
   load_inputs(trace, timed);
   isa::interpret(program, expected,
-                 {.unwritten = isa::Unwritten::kAllow, .print = {}, .progress = {}});
-  simulate(program, config, &timed,
-           {.unwritten = isa::Unwritten::kAllow, .print = {}, .observers = {}, .progress = {}});
+                 {.conditions = {.unwritten = isa::Unwritten::kAllow}, .progress = {}});
+  simulate(program, config, &timed, {.conditions = {.unwritten = isa::Unwritten::kAllow}});
   std::string names;
   for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
     if (expected.read(t) != timed.read(t)) names += program.tensor(t).name + " ";
@@ -292,7 +291,7 @@ std::string races(const TraceFile& trace) {
     return memory;
   };
   isa::InterpretOptions options;
-  options.unwritten = isa::Unwritten::kAllow;
+  options.conditions.unwritten = isa::Unwritten::kAllow;
   std::string found;
   for (const std::string& line :
        race_lines(*trace.program, checks::find_races(*trace.program, load, options), {})) {

@@ -49,7 +49,7 @@ struct Product {
     b.op("tensor_copy", {{"dst", PB::arg(b.all(copy))}, {"src", PB::arg(b.all(d))}});
     b.op("dma_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(copy))}});
     isa::InterpretOptions options;
-    options.undefined_output = [&](const isa::Error& e, bool warning) {
+    options.conditions.undefined_output = [&](const isa::Error& e, bool warning) {
       (warning ? warnings : errors).push_back(e.message());
     };
     b.run(options);

@@ -358,7 +358,9 @@ TEST_CASE("outputs must be defined, and the message tells the way") {
   SECTION("reported rather than thrown") {
     std::vector<std::string> said;
     isa::InterpretOptions options;
-    options.undefined_output = [&](const isa::Error& e, bool) { said.push_back(e.message()); };
+    options.conditions.undefined_output = [&](const isa::Error& e, bool) {
+      said.push_back(e.message());
+    };
     b.run(options);
     REQUIRE(said.size() == 1);
     CHECK_THAT(said[0], Catch::StartsWith("output y is undefined in 8 of 8 elements"));

@@ -26,7 +26,7 @@ TEST_CASE("device_print prints prefix, shape and values in program order") {
   b.set_words<std::uint32_t>(n, std::vector<std::uint32_t>(14, 0xffffffffU));
   std::string text;
   isa::InterpretOptions options;
-  options.print = [&](const std::string& part) { text += part; };
+  options.conditions.print = [&](const std::string& part) { text += part; };
   b.run(options);
   CHECK(text ==
         "before sbuf[2 x 2] float32\n [1 2]\n [3 4]\n"

@@ -100,7 +100,8 @@ struct Case {
       memory->write(id(name), bytes);
     }
     isa::InterpretOptions options;
-    options.undefined_output = [](const isa::Error&, bool) {};  // the case says what is undefined
+    options.conditions.undefined_output = [](const isa::Error&, bool) {
+    };  // the case says what is undefined
     (void)isa::interpret(*trace.program, *memory, options);
   }
 };

@@ -93,7 +93,7 @@ struct RandomProgram {
     isa::Memory memory(b.program());
     std::vector<std::vector<std::byte>> all;
     isa::InterpretOptions options;
-    options.unwritten = isa::Unwritten::kAllow;
+    options.conditions.unwritten = isa::Unwritten::kAllow;
     isa::interpret(b.program(), memory, options);
     for (std::uint32_t t = 0; t < b.program().tensors().size(); ++t) all.push_back(memory.read(t));
     return all;

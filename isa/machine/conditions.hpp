@@ -1,0 +1,34 @@
+// What every way to run a program asks in the same words: the interpreter, the models and jobs hand
+// it on as it is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "isa/base/error.hpp"
+
+namespace nkisim::isa {
+
+/// What becomes of bytes that nobody wrote. kError: they are undefined, instructions carry that
+/// along by element, and it is an error when it reaches an output, an address, a register or a
+/// predicate. kAllow: they read as zeros, and nothing is tracked.
+enum class Unwritten : std::uint8_t { kError, kAllow };
+
+/// Receives what is undefined in an output; `warning`: in the order of its values only, as where
+/// one DMA writes an address twice, or for NaN and infinity only (Origins::times_zero). Null:
+/// errors are thrown, warnings are lost.
+using UndefinedSink = std::function<void(const Error&, bool warning)>;
+/// Text of device_print and the like; null where nobody listens.
+using PrintSink = std::function<void(const std::string&)>;
+
+struct Conditions {
+  Unwritten unwritten = Unwritten::kError;
+  UndefinedSink undefined_output = {};
+  PrintSink print = {};
+  /// Seed of stochastic rounding (isa/machine/rounding.hpp); none: nearest even.
+  std::optional<std::uint32_t> stochastic_rounding = {};
+};
+
+}  // namespace nkisim::isa
