@@ -215,13 +215,11 @@ class Proof {
   std::optional<Clock> cheapest(const Base& base, const Clock& floor, std::int64_t missing) const {
     std::vector<Candidate> candidates;
     std::int64_t all = 0;
-    std::size_t lists = 0;
     for (const PostList& list : raise_) {
       std::int64_t sum = 0;
       std::size_t i = list.first_after(std::max(known_[list.component], gone(base, list)));
       const std::size_t first = i;
       const std::int64_t before = i == 0 ? 0 : list.posts[i - 1].sum;
-      lists += i < list.posts.size() ? 1 : 0;
       if (raise_.size() == 1) {  // the one that gets there says all that those before it say
         i = static_cast<std::size_t>(
             std::partition_point(list.posts.begin() + static_cast<std::ptrdiff_t>(first),

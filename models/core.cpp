@@ -24,7 +24,6 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
            SimSession& session, isa::Memory& memory, const RunOptions& options,
            const ObserverList& observers, Device& device)
     : id_(id),
-      program_(program),
       config_(config),
       observers_(observers),
       device_(device),

@@ -59,7 +59,6 @@ class Core : public EngineHost {
   void update(const isa::SemaphorePost& post, const Operation& op, Fs end);
 
   int id_;
-  const isa::Program& program_;
   const Config& config_;
   const ObserverList& observers_;
   Device& device_;

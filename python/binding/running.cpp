@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "checks/races.hpp"
+#include "checks/statics.hpp"
 #include "compiler/analysis/loops.hpp"
 #include "isa/program/uses.hpp"
 #include "python/binding/bind.hpp"
