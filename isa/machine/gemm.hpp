@@ -1,6 +1,7 @@
 // The multiply-accumulate of the systolic array, with one defined result on every host.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 namespace nkisim::isa {
@@ -22,10 +23,13 @@ void matmul(const float* stationary, std::ptrdiff_t stationary_stride, const flo
             int m_size, int n_size, bool accumulate, Products products = Products::kRounded);
 
 /// The instruction sets `matmul` has kernels for; results are the same.
-enum class SimdLevel : unsigned char { kSse2, kAvx2, kAvx512 };
+enum class SimdLevel : unsigned char { kPortable, kNeon, kAvx2, kAvx512 };
+inline constexpr std::array kSimdLevels = {SimdLevel::kPortable, SimdLevel::kNeon, SimdLevel::kAvx2,
+                                           SimdLevel::kAvx512};
+[[nodiscard]] bool host_has(SimdLevel level);
 /// The best level this host can run.
 [[nodiscard]] SimdLevel host_simd_level();
-/// `matmul` with a given level (tests compare levels); `level` must not exceed the host's.
+/// `matmul` with a given level, which the host must have (tests compare levels).
 void matmul_at(SimdLevel level, const float* stationary, std::ptrdiff_t stationary_stride,
                const float* moving, std::ptrdiff_t moving_stride, float* out,
                std::ptrdiff_t out_stride, int k_size, int m_size, int n_size, bool accumulate,

@@ -1,10 +1,12 @@
 // The matrix product against a naive loop, bit for bit, at every level this host can run.
 #include "isa/machine/gemm.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <vector>
@@ -64,9 +66,7 @@ std::vector<float> naive(const Problem& p, bool accumulate, Products products) {
 
 std::vector<SimdLevel> levels() {
   std::vector<SimdLevel> all;
-  for (const SimdLevel l : {SimdLevel::kSse2, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
-    if (l <= host_simd_level()) all.push_back(l);
-  }
+  std::copy_if(kSimdLevels.begin(), kSimdLevels.end(), std::back_inserter(all), host_has);
   return all;
 }
 
