@@ -8,6 +8,7 @@
 
 #include "isa/base/error.hpp"
 #include "isa/base/names.hpp"
+#include "isa/base/real.hpp"
 #include "src/files/byte_reader.hpp"
 
 namespace nkisim {
@@ -73,7 +74,7 @@ class Record {
       const auto& s = v->get_ref<const std::string&>();
       if (s.empty()) return std::nullopt;
       double value = 0;
-      const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), value);
+      const auto [end, ec] = isa::read_real(s.data(), s.data() + s.size(), value);
       if (ec == std::errc{} && end == s.data() + s.size()) return finite(*keys.begin(), value);
     }
     wrong(*keys.begin(), v->dump(), "a number");

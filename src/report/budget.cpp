@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "isa/base/error.hpp"
+#include "isa/base/real.hpp"
 #include "src/report/glossary.hpp"
 
 namespace nkisim {
@@ -72,7 +73,7 @@ const Metric& metric_of(const Budget& b) {
 
 double limit_of(const Budget& b, std::string_view amount, const MetricEntry& entry) {
   double number = 0;
-  const auto [end, error] = std::from_chars(amount.data(), amount.data() + amount.size(), number);
+  const auto [end, error] = isa::read_real(amount.data(), amount.data() + amount.size(), number);
   if (error != std::errc{})
     refuse("--budget " + b.text + ": a number is required after " + b.comparison);
   const std::string_view written(end,

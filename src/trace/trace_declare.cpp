@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "isa/base/real.hpp"
 #include "src/files/json_text.hpp"
 #include "src/trace/operand_text.hpp"
 #include "src/trace/trace_names.hpp"
@@ -263,7 +264,7 @@ std::optional<double> parse_special_real(std::string_view text) {
   text.remove_prefix(2);
   double value = 0;
   const auto [end, ec] =
-      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex);
+      isa::read_real(text.data(), text.data() + text.size(), value, std::chars_format::hex);
   if (ec != std::errc{} || end != text.data() + text.size() || text.front() == '-') {
     return std::nullopt;
   }
