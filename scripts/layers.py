@@ -9,6 +9,7 @@ Says what is wrong, a line each, and exits with 1:
   members;
 - Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function or by
   importlib or for annotations alone, a circle of modules, a long file, a class with many attributes;
+- C++ and Python: a call, file or header of one operating system's outside HOST_ROOMS, which know what else to do;
 - both: a function that is longer or has more branches than CONTRIBUTING.md allows (needs lizard,
   which scripts/setup installs).
 """
@@ -25,7 +26,7 @@ except ImportError:
     lizard = None
 
 #: Each includes only its own files and those of rooms before it. The longest prefix counts.
-CPP_ROOMS = ("isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
+CPP_ROOMS = ("isa/host", "isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
              "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
              "src/device_profile", "src/report", "src/job", "src/cli", "python/binding")
 #: Packages below python/; a package that is not named itself is in its parent's place.
@@ -46,6 +47,17 @@ SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "ben
          "validation", "tests")
 #: What may name instructions: those that define, make or replace them. Others ask their OpSpec.
 NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
+#: What may know which operating system it runs on, and what Linux alone has: its headers, calls and files.
+HOST_ROOMS = ("isa/host/", "python/nkisim_evaluate/confine.py", "python/nkisim_evaluate/overseer.py",
+              "python/nkisim_evaluate/syscalls.py", "python/nkisim_work/host.py", "scripts/layers.py",
+              "tests/", "bench/run.py")
+_HOST = re.compile(
+    r"<(?:malloc|sched|features|byteswap|endian|mntent|(?:sys/(?:auxv|epoll|eventfd|fanotify|inotify|mman|prctl|ptrace|"
+    r"sendfile|signalfd|syscall|sysinfo|timerfd|vfs)|asm/\w+|linux/[\w/]+|mach/\w+|mach-o/\w+))\.h>"
+    r"|\b(?:memfd_create|prctl|prlimit|malloc_trim|mallopt|pipe2|accept4|epoll_create1?|eventfd|st_mtim|madvise|"
+    r"sched_[gs]etaffinity|pthread_setname_np|O_PATH|O_TMPFILE|__linux__|__APPLE__|__GLIBC__)\b"
+    r"|\bMA(?:P|DV)_[A-Z]+|/proc/(?:self|sys|cpuinfo|meminfo)|/sys/(?:fs|kernel)|CDLL\(None"
+    r"|sys\.platform\b")
 _NAMED = re.compile(r"\bOp::k_[a-z]\w*")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
@@ -120,6 +132,16 @@ def check_named(root):
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 for found in _NAMED.findall(line):
                     yield f"{name}:{number}: asks for {found}; a fact of OpSpec is required"
+
+
+def check_host(root):
+    for path in sized_files(root):
+        name = path.relative_to(root).as_posix()
+        if name.startswith(HOST_ROOMS):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for found in _HOST.findall(line):
+                yield f"{name}:{number}: {found} is one operating system's; {HOST_ROOMS[0]} is the room for it"
 
 
 def module_name(path, folder):
@@ -282,7 +304,7 @@ def main():
     wrong = [*check_graph(includes(root), CPP_ROOMS, "/", "includes", "includes"),
              *check_graph(imported, PYTHON_ROOMS, ".", "imports", "imports"),
              *check_directions(for_types, PYTHON_ROOMS, ".", "imports"),
-             *check_sizes(root), *check_classes(root), *check_named(root),
+             *check_sizes(root), *check_classes(root), *check_named(root), *check_host(root),
              *check_members(root)]
     for line in wrong:
         print(f"layers: {line}")

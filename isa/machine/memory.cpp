@@ -3,58 +3,27 @@
 #include <algorithm>
 #include <cstring>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
+#include "isa/host/host.hpp"
 
 namespace nkisim::isa {
-namespace {
-
-#ifdef __linux__
-
-// A file in memory with these bytes, -1 if the host has none to give.
-int memory_file(std::span<const std::byte> bytes) {
-  const int file = memfd_create("nkisim", MFD_CLOEXEC);
-  if (file < 0) return -1;
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = write(file, bytes.data() + done, bytes.size() - done);
-    if (n <= 0) {
-      close(file);
-      return -1;
-    }
-    done += static_cast<std::size_t>(n);
-  }
-  return file;
-}
-
-#endif
-
-}  // namespace
 
 SharedBytes::SharedBytes(std::span<const std::byte> bytes)
     : size_(static_cast<std::int64_t>(bytes.size())) {
-#ifdef __linux__
   constexpr std::size_t kWorthwhile = 65536;
-  if (bytes.size() >= kWorthwhile) file_ = memory_file(bytes);
-#endif
+  if (bytes.size() >= kWorthwhile) file_ = host::memory_file(bytes);
   if (file_ < 0) copy_.assign(bytes.begin(), bytes.end());
 }
 
 SharedBytes::~SharedBytes() {
-#ifdef __linux__
-  if (file_ >= 0) close(file_);
-#endif
+  if (file_ >= 0) host::close_memory_file(file_);
 }
 
 Region::Region(const SharedBytes& shared) : size_(shared.size()) {
   const auto bytes = static_cast<std::size_t>(size_);
-#ifdef __linux__
   if (shared.file_ >= 0) {
     data_ = Pages(shared.file_, bytes);
     return;
   }
-#endif
   data_ = Pages(bytes);
   if (size_ > 0) std::memcpy(data(), shared.copy_.data(), bytes);
 }

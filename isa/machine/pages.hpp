@@ -15,10 +15,9 @@ class Pages {
   Pages() = default;
   /// Zeros. Throws std::bad_alloc.
   explicit Pages(std::size_t bytes);
-#ifdef __linux__
-  /// What an open file begins with; what is written here stays here. Throws std::bad_alloc.
+  /// What a file of host::memory_file begins with; what is written here stays here. Throws
+  /// std::bad_alloc.
   Pages(int file, std::size_t bytes);
-#endif
   [[nodiscard]] void* data() const { return data_.get(); }
   explicit operator bool() const { return data_ != nullptr; }
 

@@ -10,6 +10,7 @@ import ctypes
 import os
 import resource
 import struct
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -21,13 +22,15 @@ _MS_BIND, _MS_REC, _MS_PRIVATE, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x1000, 0x40
 _MOUNT_SETATTR, _LANDLOCK = 442, 444  # the same on every machine
 _AT_FDCWD, _AT_RECURSIVE, _MOUNT_RDONLY = -100, 0x8000, 1
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+#: Elsewhere nothing here is to be had, and every function says so.
+LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
 def prctl(option: int, value: int = 1) -> bool:
     """Whether the system took it."""
-    return _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
+    return LINUX and _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
 
 
 def orphans_come_here() -> None:
@@ -45,6 +48,8 @@ def apart(kinds: Iterable[str]) -> bool:
     """Leaves the namespaces of these kinds ("network", "ipc", "mounts", "processes": of children);
     whether the system allows it."""
     flags = sum(_NEW[k] for k in kinds)
+    if not LINUX:
+        return False
     if _libc.unshare(flags) == 0:
         return True
     user, group = os.geteuid(), os.getegid()
@@ -89,7 +94,7 @@ _WRITE, _REMOVE, _MAKE, _REFER, _TRUNCATE, _DEVICE = 1 << 1, 1 << 5, 1 << 8, 1 <
 
 def landlock_version() -> int:
     """0: none."""
-    return max(_libc.syscall(_LANDLOCK, None, ctypes.c_size_t(0), 1), 0)
+    return max(_libc.syscall(_LANDLOCK, None, ctypes.c_size_t(0), 1), 0) if LINUX else 0
 
 
 def _allow(rules, path, access):
@@ -125,6 +130,16 @@ def only_files(readable: Iterable[str], folder: str) -> bool:
     done = _libc.syscall(_LANDLOCK + 2, rules, 0) == 0
     os.close(rules)
     return done
+
+
+# ---- processes -----------------------------------------------------------------------------------
+def children() -> list[int]:
+    """Processes whose parent this one is; none where nobody says."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as text:
+            return [int(word) for word in text.read().split()]
+    except OSError:
+        return []
 
 
 # ---- system calls --------------------------------------------------------------------------------
@@ -232,12 +247,17 @@ def _load(code, flags):
     return _libc.syscall(number, 1, flags, ctypes.byref(given))
 
 
+def filters_calls() -> bool:
+    """Whether `filtered` has rules for this machine."""
+    return LINUX and os.uname().machine in MACHINES
+
+
 def filtered(channel: int, alone: bool) -> int | Literal[False] | None:
     """Refuses system calls that no recording needs, and lets somebody decide on WATCHED ones: the
     descriptor on which these are asked, None where the kernel cannot ask (they are then refused as
     far as recording can do without), False where it filters nothing."""
     machine = os.uname().machine
-    if machine not in MACHINES:
+    if not filters_calls():
         return False
     prctl(_PR_SET_NO_NEW_PRIVS)
     listener = _load(_rules(machine, channel, alone, _ASK), _LISTENER)
@@ -248,14 +268,18 @@ def filtered(channel: int, alone: bool) -> int | Literal[False] | None:
 
 def powerless() -> None:
     """Gives up every capability."""
+    if not LINUX:
+        return
     header = struct.pack("=Ii", 0x20080522, 0)
     _libc.syscall(126 if os.uname().machine == "x86_64" else 91, header, bytes(24))
 
 
 def limited(seconds: float, memory_bytes: int, file_bytes: int) -> None:
     """Limits on time, address space and the size of files."""
-    with open("/proc/self/statm", encoding="ascii") as text:
-        used = int(text.read().split()[0]) * resource.getpagesize()
+    used = 0
+    if LINUX:  # macOS takes a limit on address space and does not keep it
+        with open("/proc/self/statm", encoding="ascii") as text:
+            used = int(text.read().split()[0]) * resource.getpagesize()
     for which, value in ((resource.RLIMIT_AS, used + memory_bytes),
                          (resource.RLIMIT_CPU, int(seconds) + 2),
                          (resource.RLIMIT_FSIZE, file_bytes), (resource.RLIMIT_CORE, 0)):

@@ -1,7 +1,8 @@
 """A process of its own for what nobody vouches for: limits on time and memory, no network, no files
 but the libraries and one folder, and an end that takes its children along.
 
-Linux only. The caller should be small and have one thread: children are forked from it.
+Elsewhere than on Linux only the limits and the end are left. The caller should be small and have one thread: children
+are forked from it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def isolate(scratch: str) -> list[str]:
         missing.append("mounts")
     if confine.landlock_version() < 1:
         missing.append("landlock")
-    if os.uname().machine not in confine.MACHINES:
+    if not confine.filters_calls():
         missing.append("system calls")
     return missing
 
@@ -140,20 +141,12 @@ def _reap(group):
         except ChildProcessError:
             return
         if pid == 0:
-            for orphan in _children():
+            for orphan in confine.children():
                 try:
                     os.kill(orphan, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
             time.sleep(0.001)
-
-
-def _children():
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as text:
-            return [int(word) for word in text.read().split()]
-    except OSError:
-        return []
 
 
 class _Streams:

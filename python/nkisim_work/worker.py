@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import queue
-import resource
 import select
 import signal
 import subprocess
@@ -13,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any
 
+from .host import limit_memory
 from .program import program
 
 VERSION = 1
@@ -62,7 +62,7 @@ class Worker:
             stderr=self._errors, bufsize=0, start_new_session=True, cwd=self._folder)
         if self._memory_bytes:
             with contextlib.suppress(ProcessLookupError):
-                resource.prlimit(process.pid, resource.RLIMIT_AS, (self._memory_bytes,) * 2)
+                limit_memory(process.pid, self._memory_bytes)
         self._rest, self._jobs = b"", 0
         return process
 

@@ -1,6 +1,5 @@
 #include "src/cli/python_command.hpp"
 
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <fstream>
 
 #include "isa/base/error.hpp"
+#include "isa/host/host.hpp"
 #include "src/log/log.hpp"
 
 namespace nkisim::cli {
@@ -40,7 +40,7 @@ std::string of_script(const fs::path& program) {
 
 // The build tree has the package in ../../python and ./python; an installation needs no help.
 void prepend_python_path(const fs::path& program) {
-  if (fs::exists(beside(program))) return;
+  if (program.is_absolute() && fs::exists(beside(program))) return;
   std::string path;  // without an empty entry, which would be the working folder
   for (const fs::path& folder :
        {program.parent_path() / "python", fs::path(NKISIM_SOURCE_DIR) / "python"}) {
@@ -58,8 +58,10 @@ void prepend_python_path(const fs::path& program) {
 std::string interpreter(const fs::path& program) {
   const char* chosen = std::getenv("NKISIM_PYTHON");
   if (chosen != nullptr && *chosen != '\0') return chosen;
-  if (fs::exists(beside(program))) return beside(program).string();
-  if (std::string found = of_script(program); !found.empty()) return found;
+  if (program.is_absolute()) {  // else its neighbours would be files of the working folder
+    if (fs::exists(beside(program))) return beside(program).string();
+    if (std::string found = of_script(program); !found.empty()) return found;
+  }
   return fs::exists(NKISIM_PYTHON_EXECUTABLE) ? NKISIM_PYTHON_EXECUTABLE : "python3";
 }
 
@@ -91,10 +93,9 @@ namespace {
 
 [[noreturn]] void replace_process(const std::string& module,
                                   const std::vector<std::string>& words) {
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path program = isa::host::own_program();
   prepend_python_path(program);
-  setenv("NKISIM_PROGRAM", program.c_str(), 1);
+  if (!program.empty()) setenv("NKISIM_PROGRAM", program.c_str(), 1);
   std::vector<std::string> all = {interpreter(program)};
   if (module == "nkisim") {  // kernels are programs, which may import their neighbours
     all.insert(all.end(), {"-m", module});
@@ -125,7 +126,7 @@ int call_python(const std::string& module, const std::vector<std::string>& words
     // Ctrl-C reaches both: what is being written is finished, and this program ends with its own
     // code.
     std::signal(SIGINT, SIG_IGN);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    isa::host::end_with_parent(SIGTERM);
     try {
       replace_process(module, words);
     } catch (const isa::Error&) {

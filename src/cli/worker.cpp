@@ -1,10 +1,9 @@
 // nkisim worker: jobs in, outcomes out, a line each, by one process that stays warm.
-#include <malloc.h>
-
 #include <cstdio>
 #include <iostream>
 #include <optional>
 
+#include "isa/host/host.hpp"
 #include "isa/machine/large_pages.hpp"
 #include "src/cli/command.hpp"
 #include "src/job/job.hpp"
@@ -26,10 +25,7 @@ void options(po::options_description& named, po::positional_options_description&
 
 // What a run has freed the next one takes again: asking the host for it costs more than most runs.
 void keep_memory() {
-  constexpr int kAll = 1 << 30;
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, kAll);
-  mallopt(M_TOP_PAD, 1 << 24);
+  isa::host::keep_freed_memory();
   isa::prefer_large_pages();
 }
 

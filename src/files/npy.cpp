@@ -1,7 +1,6 @@
 #include "src/files/npy.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <limits>
 
 #include "isa/base/error.hpp"
+#include "isa/host/host.hpp"
 #include "src/files/byte_reader.hpp"
 #include "src/files/zip_file.hpp"
 
@@ -288,16 +288,15 @@ MappedNpy::MappedNpy(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat s {};
   const bool plain = file >= 0 && ::fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0;
-  void* at = MAP_FAILED;
+  const char* at = nullptr;
   if (plain) {
     size_ = static_cast<std::size_t>(s.st_size);
-    at = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
+    at = isa::host::map_to_read(file, size_);
   }
   if (file >= 0) ::close(file);
-  if (at == MAP_FAILED)
+  if (at == nullptr)
     fail_file(isa::Rule::file_unreadable, path.string(), "cannot be opened as a regular file");
-  file_ = {static_cast<const char*>(at),
-           [size = size_](const char* p) { ::munmap(const_cast<char*>(p), size); }};
+  file_ = {at, [size = size_](const char* p) { isa::host::unmap(const_cast<char*>(p), size); }};
   NpyView view = view_npy({file_.get(), size_}, path.string());
   if (view.column_major)
     fail_file(isa::Rule::file_damaged, path.string(), "is in column-major order");

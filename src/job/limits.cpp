@@ -1,16 +1,14 @@
 #include "src/job/limits.hpp"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <limits>
 #include <span>
 #include <utility>
+
+#include "isa/base/real.hpp"
+#include "isa/host/host.hpp"
 
 namespace nkisim {
 namespace {
@@ -18,6 +16,8 @@ namespace of_limits {
 
 constexpr std::uint64_t kMemoryEvery = 16;  // looks at the clock between two at the memory
 constexpr double kMaxSeconds = 1e9;
+constexpr std::int64_t kShare =
+    2;  // half of the host's memory: there is room for operands and reports
 
 struct Unit {
   const char* suffix;
@@ -28,7 +28,7 @@ struct Unit {
 double parse(const std::string& option, const std::string& text, std::span<const Unit> units,
              double most) {
   double value = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, ec] = isa::read_real(text.data(), text.data() + text.size(), value);
   const std::string suffix(end, text.data() + text.size());
   const auto unit =
       std::find_if(units.begin(), units.end(), [&](const Unit& u) { return suffix == u.suffix; });
@@ -41,36 +41,11 @@ double parse(const std::string& option, const std::string& text, std::span<const
   return value;
 }
 
-// The smallest of what bounds this process; half of it leaves room for operands and reports.
-std::int64_t host_memory() {
-  std::int64_t bytes = std::numeric_limits<std::int64_t>::max() / 4;
-  const std::int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-  if (pages > 0 && page > 0) bytes = std::min(bytes, pages * page);
-  for (const int which : {RLIMIT_AS, RLIMIT_DATA}) {
-    rlimit limit{};
-    if (getrlimit(which, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(bytes)) continue;
-    bytes = static_cast<std::int64_t>(limit.rlim_cur);
-  }
-  for (const char* name :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::ifstream in(name);
-    if (std::int64_t limit = 0; in >> limit && limit > 0) bytes = std::min(bytes, limit);
-  }
-  return bytes / 2;
-}
-
-std::int64_t resident_bytes() {
-  std::ifstream in("/proc/self/statm");
-  std::int64_t size = 0, resident = 0;
-  in >> size >> resident;
-  return resident * sysconf(_SC_PAGE_SIZE);
-}
-
 }  // namespace of_limits
 }  // namespace
 
 Limits::Limits(const Job::Most& most, std::function<bool()> ends)
-    : ends_(std::move(ends)), memory_(of_limits::host_memory()), text_(most) {
+    : ends_(std::move(ends)), memory_(isa::host::memory_bytes() / of_limits::kShare), text_(most) {
   using of_limits::Unit;
   constexpr std::array<Unit, 4> kTimes = {{{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}}};
   constexpr std::array<Unit, 5> kSizes = {
@@ -98,7 +73,7 @@ bool Limits::stop(std::uint64_t instructions) {
                  seconds_) {
     reached_ = "--max-time " + text_.time;
   } else if (asked_memory_ > 0 && asked_++ % of_limits::kMemoryEvery == 0 &&
-             of_limits::resident_bytes() > asked_memory_) {
+             isa::host::resident_bytes() > asked_memory_) {
     reached_ = "--max-memory " + text_.memory;
   }
   return !reached_.empty();

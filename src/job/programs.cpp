@@ -1,12 +1,12 @@
 #include "src/job/programs.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "checks/groups.hpp"
 #include "checks/statics.hpp"
+#include "isa/host/host.hpp"
 #include "src/config/config.hpp"
 
 namespace nkisim {
@@ -15,12 +15,10 @@ namespace of_programs {
 
 // Tells a file from what it was and will be.
 std::string identity(const std::string& path) {
-  struct stat s {};
-  if (::stat(path.c_str(), &s) != 0) return path;
+  std::array<std::int64_t, 4> state{};
+  if (!isa::host::file_state(path, state)) return path;
   std::string text = path;
-  for (const auto n : {static_cast<std::int64_t>(s.st_ino), static_cast<std::int64_t>(s.st_size),
-                       static_cast<std::int64_t>(s.st_mtim.tv_sec),
-                       static_cast<std::int64_t>(s.st_mtim.tv_nsec)}) {
+  for (const std::int64_t n : state) {
     text += '\n' + std::to_string(n);
   }
   return text;

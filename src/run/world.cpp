@@ -4,11 +4,8 @@
 #include <numeric>
 #include <set>
 
+#include "isa/host/host.hpp"
 #include "src/log/log.hpp"
-
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace nkisim {
 namespace {
@@ -167,10 +164,8 @@ std::vector<models::RunResult> simulate(const Setups& all, const models::Config&
                                         const WorldOptions& options) {
   std::vector<models::RunResult> results =
       models::run_world(all.ranks, config, options.world, options.shard);
-#ifdef __GLIBC__
   constexpr std::size_t kMany = 8;
-  if (all.ranks.size() >= kMany) malloc_trim(0);
-#endif
+  if (all.ranks.size() >= kMany) isa::host::give_back_freed_memory();
   return results;
 }
 

@@ -11,8 +11,6 @@
 // --undefined as many flags: 1 where the byte is undefined), then u32 length and what was printed.
 //
 // Tensor bytes are row-major, partitions first.
-#include <malloc.h>
-
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -20,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/host/host.hpp"
 #include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
@@ -137,7 +136,7 @@ int main(int argc, char* argv[]) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const bool timed = mode == "--timed", flags = mode == "--undefined";
   // Memory of each case mapped anew rather than recycled: only the pages it touches are cleared.
-  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+  nkisim::isa::host::map_larger_than(std::size_t{256} * 1024);
   std::string text;
   std::vector<Init> inits;
   while (get_request(text, inits, flags)) {

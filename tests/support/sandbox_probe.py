@@ -1,6 +1,7 @@
 """Runs texts as candidates, by the interpreter that is started with this file, and says which flags each has:
 sandbox_probe.py FOLDER NOTIFIER. The folder holds nkisim_evaluate's modules that need nothing else of nkisim; without
-NOTIFIER ("") system calls are decided on by nobody, as on old kernels. Prints JSON: [what is lacking, [kind, flags] of
+NOTIFIER ("") system calls are decided on by nobody, as on old kernels; with "elsewhere" nothing is there that Linux
+alone has. Prints JSON: [what is lacking, [kind, flags] of
 each text on standard input]."""
 
 import builtins
@@ -16,6 +17,8 @@ own, scratch = os.path.join(folder, "own", "k.py"), os.path.join(folder, "scratc
 roots = overseer.library_folders()
 if not notifier:
     sandbox.confine.filtered = lambda *_: None
+if notifier == "elsewhere":
+    sandbox.confine.LINUX = False
 missing = sandbox.isolate(scratch)
 with open(witness.__file__, encoding="utf-8") as source:
     code = compile(source.read(), witness.__file__, "exec")

@@ -77,3 +77,17 @@ def test_flags_by_every_python(version, who, folder):
         if "Thread" in text and "old" in who and version in ("3.10", "3.11"):
             continue  # which tell nobody of a thread that has ended
         assert (kind == "crashed") if flags is None else (kind == "result" and has == flags), (text, kind, has)
+
+
+def test_elsewhere_it_says_what_is_missing(folder):
+    """As on macOS: what the process inside sees is told, and its end is the judge's; nothing else holds it."""
+    texts = ["x = 1", "import sys; sys._getframe(1)", f"open('{folder}/written', 'w').write('1')",
+             "import os; os._exit(0)", "while True: pass", "try: open('/etc/passwd')\nexcept OSError: pass"]
+    done = run(sys.executable, folder / "sandbox_probe.py", folder, "elsewhere", input=json.dumps(texts),
+               env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"})
+    missing, found = json.loads(done.stdout)
+    assert missing == ["network", "processes", "mounts", "landlock", "system calls"]
+    assert found[:2] == [["result", []], ["result", ["introspection"]]]
+    assert found[2][0] == "result" and (folder / "written").exists()
+    assert [kind for kind, _ in found[3:5]] == ["crashed", "timeout"]
+    assert found[5] == ["result", ["files"]]

@@ -59,6 +59,14 @@ def test_a_good_tree(tmp_path):
      + "  void (*g)(int);\n  std::map<int, int> m{};\n};\n",
      ["isa/base/a.hpp: Big has 36 data members; at most 35"]),
     ("src/files/c.hpp", "\n" * 501, ["src/files/c.hpp: 501 lines"]),
+    ("src/files/c.hpp", "#include <sys/prctl.h>\n",
+     ["src/files/c.hpp:1: <sys/prctl.h> is one operating system's; isa/host/ is the room"]),
+    ("src/cli/d.cpp", "#include <linux/seccomp.h>\nint f() { return mallopt(1, 2); }\n",
+     ["src/cli/d.cpp:1: <linux/seccomp.h> is", "src/cli/d.cpp:2: mallopt is"]),
+    ("isa/base/a.hpp", "#ifdef __linux__\nint x = MAP_NORESERVE | open(\"/proc/self/statm\");\n#endif\n",
+     ["a.hpp:1: __linux__ is", "a.hpp:2: MAP_NORESERVE is", "a.hpp:2: /proc/self is"]),
+    ("python/nkisim/run/kernel.py", "import sys\nx = sys.platform\n", ["run/kernel.py:2: sys.platform is"]),
+    ("python/nkisim_work/worker.py", "resource.prlimit(1, 2)\n", ["nkisim_work/worker.py:1: prlimit is"]),
     ("python/nkisim/values/dtypes.py", "def f():\n    from ..run.kernel import run\n",
      ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above",
       "circle of imports: nkisim.run.kernel, nkisim.values.dtypes, nkisim.values.tensor"]),
@@ -83,6 +91,13 @@ def test_a_broken_rule(tmp_path, name, text, said):
     code, found = check(tree(tmp_path, {**GOOD, name: text}))
     assert code == 1
     assert all(line in found for line in said), found
+
+
+def test_the_room_of_the_operating_system(tmp_path):
+    linux = "#include <sys/prctl.h>\n#ifdef __linux__\n#endif\n"
+    posix = "#include <sys/stat.h>\n#include <unistd.h>\n#include <csignal>\n"
+    assert check(tree(tmp_path, {**GOOD, "isa/host/linux.cpp": linux, "src/cli/d.cpp": posix,
+                                 "python/nkisim_work/host.py": "resource.prlimit(1, 2)\n"})) == (0, "")
 
 
 def test_an_import_for_annotations_makes_no_circle(tmp_path):

@@ -1,0 +1,61 @@
+// What we ask of the operating system beyond the standard library and POSIX. This room alone knows
+// which system it is: linux.cpp for Linux, portable.cpp for any other (macOS, WebAssembly), where
+// what is missing costs time or memory and never changes a result.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace nkisim::isa::host {
+
+/// Something that this system does not give us, and what follows from it.
+struct Lack {
+  const char* what;
+  const char* follows;
+};
+
+/// All of them; none on Linux.
+[[nodiscard]] std::span<const Lack> lacks();
+
+// ---- memory
+// --------------------------------------------------------------------------------------
+
+/// Zeroed pages of the system's, or nullptr where there are none to ask for: malloc's then serve.
+/// Throws std::bad_alloc where they are refused.
+[[nodiscard]] void* map_zeros(std::size_t bytes, bool large_pages);
+/// A copy of what a file of `memory_file` begins with, made page by page as it is written to.
+[[nodiscard]] void* map_copy(int file, std::size_t bytes);
+void unmap(void* at, std::size_t bytes);
+/// A file in memory with these bytes; -1 where the system has none to give.
+[[nodiscard]] int memory_file(std::span<const std::byte> bytes);
+void close_memory_file(int file);
+/// The bytes of an open file, to read until `unmap`; nullptr where they cannot be mapped.
+[[nodiscard]] const char* map_to_read(int file, std::size_t bytes);
+
+/// From here on malloc keeps what is freed for what is taken next.
+void keep_freed_memory();
+/// From here on malloc maps what is larger than this anew, so that only touched pages are cleared.
+void map_larger_than(std::size_t bytes);
+/// What malloc holds and nobody uses goes back to the system.
+void give_back_freed_memory();
+
+/// What this process may have at most, by the machine, its limits and its control group.
+[[nodiscard]] std::int64_t memory_bytes();
+/// What it has now; 0 where nobody says.
+[[nodiscard]] std::int64_t resident_bytes();
+
+// ---- processes and files
+// -------------------------------------------------------------------------
+
+/// This process gets the signal when its parent ends.
+void end_with_parent(int signal);
+/// The path of the program that runs; empty where nobody says.
+[[nodiscard]] std::string own_program();
+/// Inode, size and time of the last change (s, ns): what tells a file from what it was. false:
+/// there is none.
+[[nodiscard]] bool file_state(const std::string& path, std::array<std::int64_t, 4>& state);
+
+}  // namespace nkisim::isa::host
