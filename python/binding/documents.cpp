@@ -4,10 +4,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "isa/base/act.hpp"
 #include "isa/base/alu.hpp"
+#include "isa/host/host.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
 #include "src/report/report.hpp"
@@ -123,6 +125,17 @@ py::object describe_machine(const std::string& target) {
   return d;
 }
 
+// What this process may have of the machine, and what the system does not give: (what, what
+// follows).
+py::dict describe_host() {
+  std::vector<std::pair<std::string, std::string>> lacks;
+  for (const host::Lack& lack : host::lacks()) lacks.emplace_back(lack.what, lack.follows);
+  py::dict d;
+  d["memory_bytes"] = host::memory_bytes();
+  d["lacks"] = lacks;
+  return d;
+}
+
 // Bytes of a contiguous array as numbers of a dtype's name; "float64" is none of ours.
 nkisim::Numbers numbers_of(const py::buffer_info& info, const std::string& dtype) {
   return {dtype == "float64" ? std::nullopt : parse_dtype(dtype),
@@ -156,6 +169,7 @@ void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("alu", [](const std::string& s) { return code_of(parse_alu(s)); });
   m.def("act", [](const std::string& s) { return code_of(parse_act(s)); });
   m.def("machine", &describe_machine);
+  m.def("host", &describe_host);
   m.def("check_budgets", &check_budgets, py::arg("texts"), py::arg("summary"),
         py::arg("totals") = "{}");
   m.def("compare", &compare);

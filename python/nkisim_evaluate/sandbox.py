@@ -8,6 +8,7 @@ are forked from it.
 from __future__ import annotations
 
 import array
+import json
 import os
 import re
 import secrets
@@ -56,6 +57,29 @@ def isolate(scratch: str) -> list[str]:
     if not confine.filters_calls():
         missing.append("system calls")
     return missing
+
+
+#: What follows where a system lacks one of these (docs/security.md).
+FOLLOWS = {
+    "network": "a candidate has no network of its own to be shut in; the filter of system calls alone refuses sockets",
+    "processes": "a candidate's processes are ended by group and by parent, not all at once, and it sees others",
+    "mounts": "the file system is writable to a candidate where Landlock does not refuse it",
+    "landlock": "a candidate reads and writes what the user may, where system calls are not watched",
+    "system calls": "nothing refuses a candidate's system calls: run nkisim evaluate in a container",
+    "watching": "system calls are refused without anybody deciding: what starts or connects raises no flag"}
+
+
+def probe(scratch: str) -> NoReturn:
+    """For `nkisim doctor`: prints what is missing and what follows as JSON, and ends this process, which can do little
+    else from here on. The folder is one that exists."""
+    missing = isolate(scratch)
+    listener = confine.filtered(_CHANNEL, False)
+    if listener is None:
+        missing.append("watching")
+    elif listener is False and "system calls" not in missing:
+        missing.append("system calls")
+    os.write(1, json.dumps({name: FOLLOWS[name] for name in missing}).encode())
+    os._exit(0)
 
 
 def _enter(limits, alone):

@@ -1,4 +1,5 @@
-"""nkisim doctor: what is installed, which `nki` an import finds, and which extras are missing.
+"""nkisim doctor: what is installed, which `nki` an import finds, which extras are missing, and what this machine
+lacks (cores, memory, sandbox, AWS's own packages) with what follows from it.
 
 Exit codes: 0 everything that is needed is there, 3 something is not (said in a line with "!").
 """
@@ -19,6 +20,7 @@ import nkisim_work
 
 from .. import _core
 from . import install as installing
+from . import machine
 from .kernel_report import BAD_INPUT, OK
 
 #: What each extra of the package brings (pyproject.toml), and what it is for.
@@ -103,6 +105,7 @@ def examine():
         "needed": {name: version_of(name) for name in NEEDED},
         "imports": {name: found_first(name) for name in ("nki", "neuronxcc")},
         "NKI_SIMULATOR": simulator, "extras": extras(), "completion": completion(command["path"]),
+        "machine": (here := machine.examine(version_of)), "lacks": machine.lacks(here),
     }
 
 
@@ -133,6 +136,7 @@ def _lines(found):
     yield f"package      {found['package']}"
     yield f"Python       {found['python']['version']}, {found['python']['path']}"
     yield f"system       {found['system']['platform']}, {found['system']['libc']}"
+    yield from machine.lines(found["machine"])
     yield "packages     " + ", ".join(f"{n} {v}" for n, v in found["needed"].items() if v)
     for name, where in found["imports"].items():
         yield f"import {name:<9} ".ljust(17) + _which(name, where)
@@ -142,6 +146,8 @@ def _lines(found):
             ", ".join(f"{n} {v}" for n, v in has["packages"].items())
         yield f"extra {extra:<10} {said}  ({has['for']})"
     yield "completion   " + (found["completion"] or "source <(nkisim completion bash)")
+    for lack in found["lacks"]:
+        yield f"lacks        {lack['what']}: {lack['follows']}"
 
 
 def main(words=None):

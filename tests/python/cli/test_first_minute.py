@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from nkisim.tools import demo, doctor
+from nkisim.tools import demo, doctor, machine
+from nkisim_evaluate import sandbox
 from running import ROOT, cli, python, run
 
 pytestmark = pytest.mark.process
@@ -172,3 +173,51 @@ def test_the_doctor_knows_every_extra():
     named["dask"] = {"distributed"}  # nkisim[sweep] and what dask[distributed] brings
     assert named == {extra: set(packages) for extra, (packages, _) in doctor.EXTRAS.items()}
     assert {re.split(r"[<>=]", need)[0] for need in project["dependencies"]} == set(doctor.NEEDED)
+
+
+MACHINE = {"cores": 8, "memory_bytes": 64 << 30, "sandbox": {}, "system": {},
+           "aws": {"packages": {"neuronx-cc": "2.21"}, "programs": {"neuron-profile": "/opt/aws/neuron-profile"},
+                   "chips": 16}}
+
+
+@pytest.mark.parametrize("change, what, follows", [
+    ({"cores": 1}, "a second core", "one simulation at a time"),
+    ({"memory_bytes": 8 << 30}, "memory for all that a core's HBM holds", "may take 4.0 GiB here"),
+    ({"sandbox": None}, "a sandbox that can be asked", "use a container"),
+    ({"sandbox": {"landlock": "then this"}}, "sandbox: landlock", "then this"),
+    ({"system": {"large pages": "slower"}}, "large pages", "slower"),
+    ({"aws": {**MACHINE["aws"], "chips": 0}}, "a Neuron device", "nothing here can be measured"),
+    ({"aws": {**MACHINE["aws"], "packages": {}}}, "AWS's compiler (neuronx-cc)", "recorded and compiled by nkisim"),
+    ({"aws": {**MACHINE["aws"], "programs": {}}}, "AWS's profiler", "that it wrote elsewhere"),
+])
+def test_the_doctor_says_what_follows(change, what, follows):
+    assert machine.lacks(MACHINE) == []
+    [lack] = machine.lacks({**MACHINE, **change})
+    assert lack["what"].startswith(what) and follows in lack["follows"]
+
+
+def test_the_doctor_looks_at_the_machine(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "neuron-ls").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "neuron-ls").chmod(0o755)
+    (tmp_path / "neuronx_cc-2.21.dist-info").mkdir()
+    (tmp_path / "neuronx_cc-2.21.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: neuronx-cc\nVersion: 2.21\n")
+    (tmp_path / "nkisim_evaluate.py").write_text("raise SystemExit('the working folder is no program')\n")
+    change = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+              "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
+    done = program("doctor", "--json", cwd=tmp_path, **change)
+    found = json.loads(done.stdout)
+    here = found["machine"]
+    assert 1 <= here["cores"] <= os.cpu_count()
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 1 << 26 < here["memory_bytes"] <= physical
+    assert here["aws"]["packages"] == {"neuronx-cc": "2.21"}
+    assert here["aws"]["programs"] == {"neuron-ls": f"{tmp_path}/bin/neuron-ls"}
+    assert here["sandbox"] is not None and set(here["sandbox"]) <= set(sandbox.FOLLOWS)
+    assert [lack["what"] for lack in found["lacks"]] == [lack["what"] for lack in machine.lacks(here)]
+    said = program("doctor", cwd=tmp_path, **change).stdout.splitlines()
+    assert f"cores        {here['cores']}" in said
+    assert [f"lacks        {lack['what']}: {lack['follows']}" for lack in found["lacks"]] == [
+        line for line in said if line.startswith("lacks ")]
+    assert done.returncode == 0  # a machine may lack much; nothing is wrong with it
