@@ -21,21 +21,21 @@ void handle_report(const sc_core::sc_report& report, const sc_core::sc_actions&)
 }
 
 std::mutex only_one;
-std::atomic<std::thread::id> running;
+std::atomic<std::thread::id> session_thread;
 
 }  // namespace
 
 SimSession::Turn::Turn() {
-  if (running == std::this_thread::get_id()) {
+  if (session_thread == std::this_thread::get_id()) {
     isa::fail(isa::Rule::nested_simulation,
               "a simulation is started within another one; start it when that one is over");
   }
   only_one.lock();
-  running = std::this_thread::get_id();
+  session_thread = std::this_thread::get_id();
 }
 
 SimSession::Turn::~Turn() {
-  running = std::thread::id();
+  session_thread = std::thread::id();
   only_one.unlock();
 }
 
