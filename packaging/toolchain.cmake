@@ -1,6 +1,16 @@
 # Links against the sysroot NKISIM_SYSROOT (packaging/sysroot) instead of this system's libraries,
-# with C++'s own library inside.
-set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES NKISIM_SYSROOT)
+# with C++'s own library inside. NKISIM_MACHINE: x86_64, or aarch64 by Debian's cross compiler.
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES NKISIM_SYSROOT NKISIM_MACHINE)
+if(NOT NKISIM_MACHINE)
+  set(NKISIM_MACHINE x86_64)
+endif()
+if(NKISIM_MACHINE STREQUAL aarch64)
+  set(CMAKE_SYSTEM_NAME Linux)
+  set(CMAKE_SYSTEM_PROCESSOR aarch64)
+  set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+  set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+  set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static;-L;${NKISIM_SYSROOT})
+endif()
 set(CMAKE_SYSROOT ${NKISIM_SYSROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
@@ -8,8 +18,8 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(Boost_USE_STATIC_LIBS ON)
 
 # GCC looks for libraries and start files in its own system's folders first.
-set(FOLDER ${NKISIM_SYSROOT}/usr/lib/x86_64-linux-gnu)
-set(FLAGS "-B${FOLDER} -L${FOLDER} -L${NKISIM_SYSROOT}/lib/x86_64-linux-gnu -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--as-needed ${FOLDER}/newer_libc.o")
+set(FOLDER ${NKISIM_SYSROOT}/usr/lib/${NKISIM_MACHINE}-linux-gnu)
+set(FLAGS "-B${FOLDER} -L${FOLDER} -L${NKISIM_SYSROOT}/lib/${NKISIM_MACHINE}-linux-gnu -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--as-needed ${FOLDER}/newer_libc.o")
 foreach(KIND EXE SHARED MODULE)
   set(CMAKE_${KIND}_LINKER_FLAGS_INIT ${FLAGS})
 endforeach()
