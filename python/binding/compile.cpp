@@ -7,7 +7,7 @@
 
 #include "checks/groups.hpp"
 #include "compiler/pipeline.hpp"
-#include "src/config/config.hpp"
+#include "python/binding/machine.hpp"
 #include "src/run/run.hpp"
 #include "src/trace/trace.hpp"
 
@@ -104,7 +104,7 @@ py::dict compile(Recorder& r, const Choices& given, bool legacy,
   {
     const py::gil_scoped_release release;
     done = nkisim::compile_trace(r.trace, options, true, [&]() -> const models::Config& {
-      if (!config) config = nkisim::load_config(config_name, overrides);
+      if (!config) config = machine_description(config_name, overrides);
       return *config;
     });
   }

@@ -11,7 +11,7 @@
 #include "compiler/analysis/loops.hpp"
 #include "isa/program/uses.hpp"
 #include "python/binding/bind.hpp"
-#include "src/config/config.hpp"
+#include "python/binding/machine.hpp"
 #include "src/report/report.hpp"
 
 namespace nkisim::python {
@@ -217,7 +217,7 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
              const py::dict& files, const py::object& undefined, const py::object& print,
              const py::dict& chosen) {
   const RunWishes choices = wishes_of(chosen);
-  const auto config = nkisim::load_config(config_name, overrides);
+  const auto config = machine_description(config_name, overrides);
   const InterpretOptions services = options_for(r, undefined, print);
   const auto go_on = [&] { return services.progress(0); };
   const bool explain = files.contains("explain"), values = !choices.timing_only;

@@ -5,8 +5,8 @@
 
 #include "python/binding/bind.hpp"
 #include "python/binding/link.hpp"
+#include "python/binding/machine.hpp"
 #include "python/binding/running.hpp"
-#include "src/config/config.hpp"
 
 namespace nkisim::python {
 namespace {
@@ -58,7 +58,7 @@ class World {
   py::dict run(const std::string& config_name, const std::vector<std::string>& overrides,
                const std::vector<py::dict>& files, const py::list& undefined,
                const py::list& prints, const py::dict& choices, const py::object& given) {
-    const auto config = nkisim::load_config(config_name, overrides);
+    const auto config = machine_description(config_name, overrides);
     const RunWishes chosen = wishes_of(choices);
     const std::size_t n = programs_.size();
     std::optional<PythonLink> link;
