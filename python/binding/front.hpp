@@ -52,9 +52,6 @@ struct Front {
   PyObject* engines = nullptr;  // dict: engine token -> code
   PyObject* error = nullptr;    // class
   PyObject* is_ours = nullptr;  // callable(code object) -> bool
-  // Of a tensor; `ref` and `exact` hold the operand made of it.
-  Slot st{"st"}, part{"part"}, off{"off"}, shape{"shape"}, strides{"strides"}, dtype{"dtype"},
-      dyn{"dyn"}, ref{"_ref"}, exact{"_exact"};
   Slot storage_id{"id"}, register_id{"id"}, code{"code"};
 };
 extern Front front;

@@ -1,10 +1,15 @@
 // The extension module nkisim._core: builds a Program from recorded calls, evaluates it, runs it.
+#include "python/binding/allocation.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
+#include "python/binding/emit.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/instruction.hpp"
 #include "python/binding/link.hpp"
 #include "python/binding/logs.hpp"
+#include "python/binding/naming.hpp"
+#include "python/binding/tiles.hpp"
+#include "python/binding/view.hpp"
 
 PYBIND11_MODULE(_core, m) {
   using namespace nkisim::python;  // NOLINT(google-build-using-namespace)
@@ -18,6 +23,11 @@ PYBIND11_MODULE(_core, m) {
   m.def("register", &register_front);
   bind_options(m);
   bind_instruction(m);
+  bind_allocation(m);
+  bind_view(m);
+  bind_tiles(m);
+  bind_naming(m);
+  bind_emit(m);
   py::class_<Recorder> program(m, "Program");
   bind_recording(program);
   bind_compile(program);

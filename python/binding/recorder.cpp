@@ -2,6 +2,7 @@
 
 #include "python/binding/front.hpp"
 #include "python/binding/values.hpp"
+#include "python/binding/view.hpp"
 
 namespace nkisim::python {
 
@@ -41,8 +42,12 @@ std::string tidy_name(std::string name) {
 // `given`, or the first of given.1, given.2, ... that no tensor has.
 std::string Recorder::free_name(const std::string& given) {
   const std::string wanted = tidy_name(given);
-  if (program.find_tensor(wanted) == nullptr) return wanted;
-  std::uint32_t& number = numbered_[wanted];
+  auto known = numbered_.find(wanted);
+  if (known == numbered_.end()) {
+    if (program.find_tensor(wanted) == nullptr) return wanted;
+    known = numbered_.emplace(wanted, 0).first;
+  }
+  std::uint32_t& number = known->second;
   std::string name;
   do {
     name = wanted + "." + std::to_string(++number);
@@ -52,7 +57,7 @@ std::string Recorder::free_name(const std::string& given) {
 
 // The innermost frame outside the front end.
 SourceLoc Recorder::location() {
-  if (fixed_location) return *fixed_location;
+  if (fixed_location_) return *fixed_location_;
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame != nullptr) {
@@ -76,6 +81,25 @@ SourceLoc Recorder::location() {
     frame = back;
   }
   return {};
+}
+
+py::object Recorder::place() {
+  const SourceLoc loc = location();
+  py::object& known = places_[std::uint64_t{loc.kernel_file} << 32U | loc.kernel_line];
+  if (!known) {
+    const std::uint32_t file = loc.kernel_file;
+    known = py::make_tuple(file > 0 ? program.files()[file - 1] : std::string(), loc.kernel_line);
+    located_.emplace(known.ptr(), loc);
+  }
+  return known;
+}
+
+void Recorder::at(PyObject* place) {
+  fixed_location_.reset();
+  if (place == Py_None) return;
+  const auto known = located_.find(place);
+  if (known == located_.end()) throw py::value_error("a place of this recording is required");
+  if (known->second.kernel_file != 0) fixed_location_ = known->second;
 }
 
 // Dimensions of size 1 are dropped and adjacent ones merged where the pattern stays the same, so
@@ -128,19 +152,20 @@ const DynamicOffset* Recorder::dynamic(PyObject* entries) {
 
 // What `tensor` shows, checked for what no operand can say.
 TensorRef Recorder::operand(PyObject* tensor, bool exact) {
-  const std::int64_t id = front.storage_id.integer_of(front.st.of(tensor).ptr());
+  const View& view = view_of(tensor);
+  const std::int64_t id = front.storage_id.integer_of(view.st);
   if (id < 0) throw py::value_error("a tensor is used before it is allocated");
   const Tensor& owner = program.tensor(static_cast<std::uint32_t>(id));
   TensorRef r;
   r.tensor = static_cast<std::uint32_t>(id);
   r.space = owner.space;
-  r.dtype = static_cast<Dtype>(front.code.integer_of(front.dtype.of(tensor).ptr()));
-  r.offset = front.off.integer_of(tensor);
-  const py::object shape = front.shape.of(tensor), strides = front.strides.of(tensor);
+  r.dtype = static_cast<Dtype>(view.code);
+  r.offset = view.off;
+  PyObject *shape = view.shape, *strides = view.strides;
   if (r.space != Space::kHbm) {
-    const auto n = PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), 0));
+    const auto n = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, 0));
     const auto pitch = owner.extent_bytes() / size_bytes(r.dtype);
-    if (n > 1 && PyLong_AsLongLong(PyTuple_GET_ITEM(strides.ptr(), 0)) != pitch) {
+    if (n > 1 && PyLong_AsLongLong(PyTuple_GET_ITEM(strides, 0)) != pitch) {
       fail(isa::Rule::partition_step,
            "a tensor with a step or broadcast along its partitions; consecutive partitions are "
            "required");
@@ -148,28 +173,21 @@ TensorRef Recorder::operand(PyObject* tensor, bool exact) {
     if (n > 0xffff)
       fail(isa::Rule::partition_count,
            "a tensor on " + std::to_string(n) + " partitions; at most 128 exist");
-    r.partition = static_cast<std::uint16_t>(owner.partition + front.part.integer_of(tensor));
+    r.partition = static_cast<std::uint16_t>(owner.partition + view.part);
     r.partitions = static_cast<std::uint16_t>(n);
   }
-  add_dims(shape.ptr(), strides.ptr(), r.on_chip(), exact);
+  add_dims(shape, strides, r.on_chip(), exact);
   r.pattern = program.intern(dims_);
-  const py::object dyn = front.dyn.of(tensor);
-  if (!dyn.is_none()) r.dynamic = dynamic(dyn.ptr());
+  if (view.dyn != Py_None) r.dynamic = dynamic(view.dyn);
   return r;
 }
 
 const TensorRef* Recorder::ref(PyObject* tensor, bool exact) {
-  Slot& slot = exact ? front.exact : front.ref;
-  const py::object cached = slot.of(tensor);
-  if (PyLong_CheckExact(cached.ptr())) {
-    return static_cast<const TensorRef*>(PyLong_AsVoidPtr(cached.ptr()));
-  }
-  const py::object other = exact ? front.ref.of(tensor) : cached;
-  if (!other.is_none() && !PyLong_CheckExact(other.ptr())) other.attr("complain")();
-  const TensorRef* made = program.add_ref(operand(tensor, exact));
-  slot.set(tensor,
-           py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(const_cast<TensorRef*>(made))));
-  return made;
+  View& view = view_of(tensor);
+  const TensorRef*& made = exact ? view.exact : view.ref;
+  if (made != nullptr) return made;
+  if (view.held != Py_None) py::handle(view.held).attr("complain")();
+  return made = program.add_ref(operand(tensor, exact));
 }
 
 Arg Recorder::tensor_arg(const Param& param, PyObject* value, bool exact) {
@@ -323,25 +341,22 @@ static Engine engine_of(PyObject* value) {
   return static_cast<Engine>(PyLong_AsLong(engine));
 }
 
-// append(op, args tuple, engine, core, label, exact)
-void Recorder::append(PyObject* const* args, Py_ssize_t count) {
-  if (count != 6 || !PyTuple_Check(args[1])) throw py::type_error("append takes six arguments");
+void Recorder::append(const Call& call) {
   Inst inst;
-  inst.op = static_cast<Op>(PyLong_AsLong(args[0]));
+  inst.op = static_cast<Op>(PyLong_AsLong(call.op));
   if (static_cast<int>(inst.op) >= kOpCount) throw py::index_error("unknown op");
   const OpSpec& op = spec(inst.op);
-  const bool exact = args[5] == Py_True;
-  inst.core = static_cast<std::uint8_t>(PyLong_AsLong(args[3]));
+  inst.core = static_cast<std::uint8_t>(PyLong_AsLong(call.core));
   inst.loc = location();
   std::array<Arg, kMaxArgs> store;
-  const std::span<Arg> values(store.data(), static_cast<std::size_t>(PyTuple_GET_SIZE(args[1])));
-  if (values.size() != op.params.size())
+  if (call.values.size() != op.params.size()) {
     throw py::type_error("wrong number of arguments for the op");
+  }
+  const std::span<Arg> values(store.data(), call.values.size());
   try {
-    if (args[2] != Py_None) inst.engine = engine_of(args[2]);
+    if (call.engine != Py_None) inst.engine = engine_of(call.engine);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      PyObject* value = PyTuple_GET_ITEM(args[1], static_cast<Py_ssize_t>(i));
-      values[i] = convert(op.params[i], value, exact);
+      values[i] = convert(op.params[i], call.values[i], call.exact);
     }
   } catch (Error& e) {
     e.at(op.name, inst.loc);
@@ -349,7 +364,9 @@ void Recorder::append(PyObject* const* args, Py_ssize_t count) {
     throw;
   }
   infer_accumulate(inst, values);
-  if (args[4] != Py_None) inst.label = program.add_text(std::string(py::str(args[4])));
+  if (call.label != Py_None && PyObject_IsTrue(call.label) == 1) {
+    inst.label = program.add_text(std::string(py::str(call.label)));
+  }
   program.append(inst, values);
   if (!kept_.empty()) chain();
 }

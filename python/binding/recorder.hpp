@@ -48,15 +48,27 @@ class Recorder {
   compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   int rank = 0;                                      // whose values it has while it is recorded
-  std::optional<SourceLoc> fixed_location;           // of a call that was held back
 
   /// The innermost line of a frame outside the front end.
   SourceLoc location();
+  /// The same as Python's (file, line), one object for each; ("", 0) if unknown.
+  py::object place();
+  /// A place of place()'s, at which everything is from now on (a call that was held back); None:
+  /// where it is called.
+  void at(PyObject* place);
   /// Whether what a core records from now on keeps its order: each instruction starts when the one
   /// before it has completed.
   void keep_order(int core, bool on);
-  /// append(op, args tuple, engine, core, label, exact), as Python calls it.
-  void append(PyObject* const* args, Py_ssize_t count);
+  /// An instruction as Python gives it.
+  struct Call {
+    PyObject* op;
+    std::span<PyObject* const> values;  // of the op's parameters
+    PyObject* engine;                   // None: left open
+    PyObject* core;
+    PyObject* label;  // or None
+    bool exact;
+  };
+  void append(const Call& call);
   /// add_tensor(name, space, dtype, shape, role, core, partition, address); the
   /// tensor's number and the name it is given: the one wanted, or with a number if that is taken.
   std::pair<std::uint32_t, std::string> add_tensor(PyObject* const* args, Py_ssize_t count);
@@ -88,6 +100,9 @@ class Recorder {
   void chain();
 
   std::unordered_map<PyCodeObject*, Code> codes_;
+  std::optional<SourceLoc> fixed_location_;
+  std::unordered_map<std::uint64_t, py::object> places_;     // by file and line
+  std::unordered_map<PyObject*, SourceLoc> located_;         // by place
   std::unordered_map<std::string, std::uint32_t> numbered_;  // name -> the last number given out
   PsumWrites psum_;
   std::unordered_map<int, std::optional<std::size_t>> kept_;  // by core in a no-reorder block: the

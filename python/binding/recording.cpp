@@ -9,14 +9,31 @@
 namespace nkisim::python {
 namespace {
 
-Recorder& recorder_of(PyObject* self) { return py::handle(self).cast<Recorder&>(); }
+// Without pybind11's look-up of types where the object is what a Program is.
+Recorder& recorder_of(PyObject* self) {
+  static PyTypeObject* const kType =
+      reinterpret_cast<PyTypeObject*>(py::type::of<Recorder>().release().ptr());
+  const auto& object = *reinterpret_cast<py::detail::instance*>(self);
+  if (Py_TYPE(self) == kType && object.simple_layout && object.simple_value_holder[0] != nullptr) {
+    return *static_cast<Recorder*>(object.simple_value_holder[0]);
+  }
+  return py::handle(self).cast<Recorder&>();
+}
 
 // Called for every instruction and tensor: plain functions of Python's, without pybind11's search
 // for an overload.
+// append(op, args tuple, engine, core, label, exact)
 PyObject* append(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
+    if (count != 6 || !PyTuple_Check(args[1])) throw py::type_error("append takes six arguments");
     Recorder& recorder = recorder_of(self);
-    recorder.append(args, count);
+    const auto values = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1]));
+    recorder.append({.op = args[0],
+                     .values = {&PyTuple_GET_ITEM(args[1], 0), values},
+                     .engine = args[2],
+                     .core = args[3],
+                     .label = args[4],
+                     .exact = args[5] == Py_True});
     return new_instruction(self, static_cast<std::uint32_t>(recorder.program.insts().size() - 1));
   });
 }
@@ -32,16 +49,29 @@ PyObject* length(PyObject* self, PyObject*) {
   return guarded([&] { return PyLong_FromSize_t(recorder_of(self).program.insts().size()); });
 }
 
+PyObject* location(PyObject* self, PyObject*) {
+  return guarded([&] { return recorder_of(self).place().release().ptr(); });
+}
+
+PyObject* at(PyObject* self, PyObject* place) {
+  return guarded([&] {
+    recorder_of(self).at(place);
+    return Py_NewRef(Py_None);
+  });
+}
+
 template <typename Fn>
 PyCFunction function(Fn* fn) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fn));
 }
 
 void bind_fast(py::class_<Recorder>& program) {
-  static std::array<PyMethodDef, 3> methods = {{
+  static std::array<PyMethodDef, 5> methods = {{
       {"append", function(append), METH_FASTCALL, nullptr},
       {"add_tensor", function(add_tensor), METH_FASTCALL, nullptr},
       {"__len__", function(length), METH_NOARGS, nullptr},
+      {"location", function(location), METH_NOARGS, nullptr},
+      {"at", function(at), METH_O, nullptr},
   }};
   auto* type = reinterpret_cast<PyTypeObject*>(program.ptr());
   for (PyMethodDef& each : methods) {
@@ -93,16 +123,6 @@ void bind_recording(py::class_<Recorder>& program) {
         if (!machine) fail(isa::Rule::trace_target, "target", target, "trn1, inf2, trn2 or trn3");
         return std::make_unique<Recorder>(*machine);
       }))
-      .def("location",
-           [](Recorder& r) {
-             const SourceLoc loc = r.location();
-             return place_of(r.program, loc.kernel_file, loc.kernel_line);
-           })
-      .def("set_location",
-           [](Recorder& r, const std::string& file, std::uint32_t line) {
-             r.fixed_location.reset();
-             if (!file.empty()) r.fixed_location = SourceLoc{0, r.program.add_file(file), line};
-           })
       .def("instruction_location", &instruction_location)
       .def("tensor_location",
            [](Recorder& r, std::uint32_t id) {

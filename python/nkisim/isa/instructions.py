@@ -8,6 +8,7 @@ core does not know (axes, defaults) are written out. Spellings of older releases
 import sys
 
 from .. import _core
+from .._core import emit
 from ..record.operations import EXACT, OPS
 from ..record.recorder import current, state
 from ..record.targets import default_target, generation_of
@@ -118,9 +119,8 @@ def define(signature, namespace, target_name=None):
             lines.append(f"    if {p} is not {default} and {p} != {default}: "
                          f"unsupported({name!r}, {p!r}, {p})")
     values = ", ".join(p if p in names else "None" for p in params)
-    lines.append(f"    return state.emit({number}, ({values},), "
-                 f"{'engine' if takes_engine else 'None'}, name, {name in EXACT})")
-    scope = dict(namespace, state=state, unsupported=unsupported, removed=removed)
+    lines.append(f"    return emit({number}, {name in EXACT}, {'engine' if takes_engine else 'None'}, name, {values})")
+    scope = dict(namespace, emit=emit, unsupported=unsupported, removed=removed)
     exec(compile("\n".join(lines), f"<nkisim isa {name}>", "exec"), scope)
     return scope[target_name or name]
 
@@ -169,14 +169,13 @@ def _accumulates(dst):
 def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
               is_transpose=False, accumulate=None, tile_position=(), tile_size=(),
               perf_mode=matmul_perf_mode.none, name=None):
-    perf = None if perf_mode is _NO_MODE else _perf(perf_mode)
+    perf = None if perf_mode is _NO_MODE or perf_mode is None else _perf(perf_mode)
     if accumulate is None and not is_transpose:  # _accumulates, without the call
         recorder = state.recorder
         if recorder is not None and recorder.loops.open:
             accumulate = recorder.loops.adds(dst)
-    return state.emit(_MATMUL, (dst, stationary, moving, is_stationary_onezero, is_moving_onezero,
-                                is_transpose, accumulate, tile_position or None, tile_size or None,
-                                perf), None, name, perf is not None)
+    return emit(_MATMUL, perf is not None, None, name, dst, stationary, moving, is_stationary_onezero,
+                is_moving_onezero, is_transpose, accumulate, tile_position or None, tile_size or None, perf)
 
 
 _NO_MODE = matmul_perf_mode.none
@@ -294,13 +293,13 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
         return dma_compute(dst, [src, dst], dst_rmw_op, unique_indices=True, oob_mode=oob_mode,
                            name=name)
     if dst.st.space != src.st.space or dst.shape != src.shape:
-        dst, src = dma_shapes(dst, src)
+        if dst.shape[0] != src.shape[0] or len(dst.shape) < 2 or len(src.shape) < 2:  # else nothing changes
+            dst, src = dma_shapes(dst, src)
     elif dst is src and dst.dyn is None:
         return INSTRUCTION  # onto itself: nothing moves
-    return state.emit(_DMA, (dst, src, priority,
-                             None if oob_mode is _OOB_ERROR else _default(oob_mode, 0),
-                             None if dge_mode is _DGE_UNKNOWN else _default(dge_mode, 0)),
-                      engine, name)
+    return emit(_DMA, False, engine, name, dst, src, priority,
+                None if oob_mode is _OOB_ERROR else _default(oob_mode, 0),
+                None if dge_mode is _DGE_UNKNOWN else _default(dge_mode, 0))
 
 
 _OOB_ERROR, _DGE_UNKNOWN, _ANY_ENGINE = oob_mode.error, dge_mode.unknown, engine.unknown

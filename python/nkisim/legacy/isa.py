@@ -40,13 +40,13 @@ def _tiles(*values):
 def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF, PSUM), kind="",
           **settings):
     """Emits function(dst, **operands, **settings); makes the result tile where dst is None."""
-    mask = as_mask(mask)
-    names = [k for k, v in operands.items() if isinstance(v, NkiTensor)]
-    rest = {k: v for k, v in operands.items() if k not in names}
-    settings = {k: v for k, v in settings.items() if v is not None}
+    given = {k: v for k, v in settings.items() if v is not None}
+    given.update(operands)
+    mask = None if mask is None else as_mask(mask)
+    names = () if mask is None else [k for k, v in operands.items() if isinstance(v, NkiTensor)]
 
-    def build(out, *views):
-        function(out, **dict(zip(names, views)), **rest, **settings)
+    def build(out, *views):  # views: under a mask, of which they are cut
+        function(out, **{**given, **dict(zip(names, views))} if names else given)
 
     views = [operands[k] for k in names]
     if dst is None:
@@ -125,7 +125,7 @@ def _matmul_free(tile, perf):
 def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
               mask=None, *, is_transpose=False, tile_position=(), tile_size=(), perf_mode=None,
               dst=None, name=None, **_ignored):
-    perf = isa._perf(perf_mode)
+    perf = None if perf_mode is None else isa._perf(perf_mode)
     # The array reads SBUF only; the legacy compiler copied what nc_transpose had left in PSUM.
     stationary, moving = in_sbuf(stationary), in_sbuf(moving)
     shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))

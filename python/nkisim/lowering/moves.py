@@ -109,15 +109,16 @@ def load(src, dtype=None, mask=None):
     dtype = src.dtype if dtype is None else resolve(dtype)
     if src.st.on_chip:
         return copy(src, dtype=dtype, mask=mask)
-    shape = src.shape if len(src.shape) > 1 else src.shape + (1,)
-    if len(src.shape) == 1 and shape[0] > 128:
+    if len(src.shape) > 1:
+        return produce(src.shape, dtype, isa.dma_copy, mask, (src,), spaces=(SBUF,), kind="load")
+    shape = src.shape + (1,)
+    if shape[0] > 128:
         fail_on("tensor_partitions", repr(src), "of one dimension, which is loaded along the partitions",
                 f"at most 128 elements, or x.reshape((1, {shape[0]})), a row,", "load", KernelValueError, "are")
-    view = src if len(src.shape) > 1 else NkiTensor(src.st, src.part, src.off, shape,
-                                                     src.strides + (1,), src.dtype, src.dyn)
+    view = NkiTensor(src.st, src.part, src.off, shape, src.strides + (1,), src.dtype, src.dyn)
     view._ref = src._ref if isinstance(src._ref, subscripts.OutOfBounds) else view._ref
     tile = produce(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
-    tile.st.vector = len(src.shape) == 1
+    tile.st.vector = True
     return tile
 
 
@@ -168,6 +169,8 @@ def on_chip(x):
 
 def in_sbuf(x):
     """The tensor engine reads SBUF only."""
+    if type(x) is NkiTensor and x.st.space == SBUF:
+        return x
     if not isinstance(x, NkiTensor):
         fail_on("tensor_required", "an operand", type(x).__name__, "a tile", kind=KernelTypeError)
     if x.st.space != PSUM:

@@ -153,22 +153,24 @@ def apart(dst, views, dtype=None):
 
 def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, PSUM), kind=""):
     """A result tile of an instruction. build(dst, *views) emits it, on the masked part only."""
-    recorder, mask = current(), index.as_mask(mask)
+    recorder, shape = current(), tuple(shape)
+    if mask is not None:
+        mask = index.as_mask(mask)
 
     def emit(dst):
-        if dst.shape != tuple(shape):
+        if dst.shape != shape:
             dst = dst.reshape(shape)
         if mask is None:
             dst.st.masked = None
             build(dst, *views)
             return
-        parts = cut([dst, *views], mask, tuple(shape))
+        parts = cut([dst, *views], mask, shape)
         if parts is not None:
             part = parts[0]
             part.st.masked = part.part, part.part + part.shape[0]
             build(*parts)
 
-    return recorder.result(shape, dtype, emit, space, spaces, kind)
+    return recorder.held.result(recorder, shape, dtype, emit, space, spaces, kind)
 
 
 def repeat_partitions(x, rows):

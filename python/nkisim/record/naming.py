@@ -1,13 +1,11 @@
 """Names for tensors the kernel gave none: the variable a call's result is assigned to."""
 
 import dis
-from types import CodeType
 
-from ..values.errors import kernel_frame
+from .. import _core
+from ..values.errors import is_ours, of_numpy
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
-#: id of a code object -> (the object, {offset of a call: variable}).
-_targets: dict[int, tuple[CodeType, dict[int, str]]] = {}
 
 
 def _assignments(code):
@@ -27,13 +25,10 @@ def _assignments(code):
     return found
 
 
-def assigned_name():
-    """The kernel's variable for the tensor it is just making, or its line as "lineN"."""
-    frame = kernel_frame()
-    if frame is None:
-        return "t"
-    code = frame.f_code
-    known = _targets.get(id(code))
-    if known is None:
-        known = _targets[id(code)] = (code, _assignments(code))
-    return known[1].get(frame.f_lasti) or f"line{frame.f_lineno}"
+def _is_kernels(code):
+    return not is_ours(code) and not of_numpy(code)
+
+
+_core.register_naming(_is_kernels, _assignments)
+#: assigned_name(): the kernel's variable for the tensor it is just making, or its line as "lineN".
+assigned_name = _core.assigned_name

@@ -76,9 +76,9 @@ class Held:
             tensor = whole(st)
             self._place_at(recorder, pending, tensor, True)
             assert pending.stored is not None  # as there is a target
-            recorder.program.set_location(*pending.stored)
+            recorder.program.at(pending.stored)
             recorder.call("tensor_copy", dst=target, src=tensor)
-            recorder.program.set_location("", 0)
+            recorder.program.at(None)
 
     def retarget(self, recorder, dst, adds=False):
         """Lets the pending instruction write `dst` instead, or add to it."""
@@ -95,7 +95,7 @@ class Held:
             self.adding = False
 
     def _place_at(self, recorder, pending, dst, allocate):
-        recorder.program.set_location(*pending.location)
+        recorder.program.at(pending.location)
         try:
             if allocate:
                 recorder.place(dst.st)
@@ -108,4 +108,4 @@ class Held:
         except Exception as problem:
             raise (as_error(problem, pending.location) or problem) from None
         finally:
-            recorder.program.set_location("", 0)
+            recorder.program.at(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..values import dtypes
 from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
 from ..values.hostcast import fitted
 from ..values.register import VirtualRegister
-from ..values.storage import HBM, PSUM, SBUF, Storage, buffer_of, hbm, private_hbm, row_major
+from ..values.storage import HBM, Storage, buffer_of, hbm, private_hbm, row_major
 from ..values.tensor import NkiTensor
 from .dialect import NKI
 from .lent import seen
@@ -33,30 +34,47 @@ ROLE_INTERNAL, ROLE_INPUT, ROLE_OUTPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT = range
 recording = contextvars.ContextVar("nkisim_recording", default=False)
 
 
-def _no_kernel(*_: object) -> NoReturn:
-    fail("outside_kernel",
-         "an NKI call outside a kernel; call it from a function run with @nki.jit or nkisim.run")
-
-
 class _State(threading.local):
     """The active recorder of this thread, if any: several threads may each record a kernel."""
 
     recorder: Recorder | None = None
-    emit: Any = staticmethod(_no_kernel)
 
 
 state = _State()
 
 
-def current() -> Recorder:
-    """The recorder of the kernel that runs; an error outside of a kernel."""
-    if state.recorder is None:
-        _no_kernel()
-    return state.recorder
+def activate(recorder: Recorder | None) -> None:
+    """Makes a recorder this thread's, to which the functions of nki.isa emit; None: no kernel runs."""
+    _core.activate(recorder)
+    state.recorder = recorder
+
+
+def _outside() -> NoReturn:
+    fail("outside_kernel",
+         "an NKI call outside a kernel; call it from a function run with @nki.jit or nkisim.run")
+
+
+#: The recorder of the kernel that runs; an error outside of a kernel.
+current: Callable[[], Recorder] = _core.current
+
+
+def _emit(op, args, engine, label, exact):
+    """Emits where the extension module cannot by itself: there is no kernel, or instructions are held back."""
+    return current().emit(op, args, engine, label, exact)
+
+
+_core.register_emit(_emit, _outside)
+
+
+_OPEN = ("__dict__", "__weakref__")  # takes other attributes as well, and references
 
 
 class Recorder:
-    """One program being recorded."""
+    """One program being recorded. `core` and `region` are read for every instruction, hence the slots."""
+
+    __slots__ = ("core", "region", *_OPEN)
+    core: int
+    region: str | None
 
     def __init__(self, target="trn2", options=None, dialect=NKI):
         self.target = target
@@ -69,12 +87,11 @@ class Recorder:
         self.program.stochastic_rounding = options and options.stochastic_rounding
         self.program.sdk = sdk()
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
-        self._append = self.program.append
         self.options = options
         self.dialect = dialect
         self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
-        self.region: str | None = None  # the label of instructions that have no name of their own
+        self.region = None  # the label of instructions that have no name of their own
         self.ranks = options.ranks if options else 1
         self.looked = False       # at values, which other ranks may have other ones of
         self.memory: Any = None   # where values are read from; None: the program's own
@@ -110,7 +127,7 @@ class Recorder:
             held.flush(self)
         if held.lent.tiles:
             args = held.lent.operands(self, op, args)
-        return self._append(op, args, engine, self.core, label or self.region, exact)
+        return self.program.append(op, args, engine, self.core, label or self.region, exact)
 
     def call(self, op_name, engine=None, label=None, exact=False, **args):
         """Emit by parameter names; names the core's op lacks must be None."""
@@ -121,11 +138,7 @@ class Recorder:
         for key, value in args.items():
             if key not in names and value is not None:
                 fail("operator_not_taken", f"{key}={value!r} is not supported", op_name)
-        return self.emit(number, tuple(args.get(n) for n in names), engine, label, exact)
-
-    def result(self, shape, dtype, emit, space=SBUF, spaces=(SBUF, PSUM), kind=""):
-        """A tile that the instruction made by emit(dst) will fill; see Pending."""
-        return self.held.result(self, shape, dtype, emit, space, spaces, kind)
+        return self.emit(number, tuple([args.get(n) for n in names]), engine, label, exact)
 
     def flush(self):
         """Gives the pending instruction, if any, a tile of its own."""
@@ -170,9 +183,10 @@ class Recorder:
 
     def unplaced(self, shape, dtype, buffer, name):
         """A tensor that the program does not have yet."""
-        dtype = dtypes.stored(dtype, self.precise)
+        if not self.precise:
+            dtype = dtypes.stored(dtype, False)
         st = Storage(self, shape, dtype, buffer, name)
-        strides = row_major(shape)
+        strides = (shape[1], 1) if len(shape) == 2 else row_major(shape)
         if st.on_chip:
             if not shape:
                 fail_on("tensor_shape", "shape", "()", "a partition dimension", "ndarray")
@@ -285,4 +299,4 @@ class Recorder:
         print(line)
 
 
-__all__ = ["Recorder", "state", "current", "OPS"]
+__all__ = ["Recorder", "activate", "state", "current", "OPS"]

@@ -17,7 +17,7 @@ from ..record.dialect import NKI, Dialect
 from ..record.instances import Instances
 from ..record.launch import Launch
 from ..record.misuse import as_error, is_library
-from ..record.recorder import Recorder, recording, state
+from ..record.recorder import Recorder, activate, recording, state
 from ..record.traced import with_loops_finished
 from ..values.errors import Error, is_ours
 from ..values.shape import Shape
@@ -152,8 +152,8 @@ def _record(function, args, kwargs, grid, options, dialect, values):
     launch = Launch(grid, dialect)
     arguments = Arguments(recorder, values, options.timing == "only")
     names = _parameter_names(function, args)
-    previous = state.recorder, state.emit
-    state.recorder, state.emit = recorder, recorder.emit
+    previous = state.recorder
+    activate(recorder)
     token = recording.set(True)
     if dialect.buffer_keywords:
         _keywords.add()
@@ -175,14 +175,14 @@ def _record(function, args, kwargs, grid, options, dialect, values):
         recorder.instances = None  # it holds the recorder
         if dialect.buffer_keywords:
             _keywords.remove()
-        state.recorder, state.emit = previous
+        activate(previous)
         recording.reset(token)
     return recorder, returned, arguments
 
 
 def _call(recorder, function, args, kwargs):
     """Records one program instance; what it returns, if it is the first."""
-    state.recorder, state.emit = recorder, recorder.emit  # an instance may have its own thread
+    activate(recorder)  # an instance may have its own thread
     first = recorder.instance == 0
     value = function(*args, **kwargs)
     recorder.flush()

@@ -23,7 +23,7 @@ PACKAGE_DIRS = tuple(
 ) + (threading.__file__,)
 
 
-_NUMPY = os.path.dirname(np.__file__) + os.sep  # a kernel may call its functions with our tensors
+_NUMPY = os.path.dirname(np.__file__) + os.sep
 
 
 class Error(RuntimeError):
@@ -115,13 +115,18 @@ for _kind in (Error, KernelTypeError, KernelIndexError, KernelValueError, Kernel
     _kind.__module__ = "nkisim"  # where users import them from, and what tracebacks say
 
 
+def of_numpy(code):
+    """Whether a code object is NumPy's: a kernel may call its functions with our tensors."""
+    return code.co_filename.startswith(_NUMPY)
+
+
 def kernel_frame():
     """The innermost frame outside the front end and NumPy."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         ours = _file_is_ours.get(code.co_filename)  # most calls end here
-        if not (is_ours(code) if ours is None else ours) and not code.co_filename.startswith(_NUMPY):
+        if not (is_ours(code) if ours is None else ours) and not of_numpy(code):
             return frame
         frame = frame.f_back
     return None

@@ -6,17 +6,17 @@ broadcasts. Subscripting a tensor with Exprs gives an access pattern, never a ga
 
 import numpy as np
 
+from .. import _core
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
 from .views import Views
 
 
-_new = object.__new__
 _WHOLE = slice(None)
 
 
 class Expr:
-    """An affine index tile. Immutable: tiles that differ in `const` share the dictionaries, and
-    subscripts.py remembers what it made of them."""
+    """An affine index tile. Immutable: tiles that differ in `const` share the dictionaries, by which the
+    extension module (binding/tiles) remembers what was made of them."""
 
     __slots__ = ("const", "coefs", "extents", "ndim", "row", "column")
     __array_ufunc__ = None
@@ -36,10 +36,7 @@ class Expr:
 
     def _shifted(self, const):
         """This tile with another constant."""
-        out = _new(Expr)
-        out.const, out.coefs, out.extents, out.ndim = const, self.coefs, self.extents, self.ndim
-        out.row = out.column = None
-        return out
+        return _core.shifted(self, const)
 
     @property
     def shape(self):
@@ -109,6 +106,8 @@ class Expr:
         return self._shifted(self.const + sign * integer(other))
 
     def __add__(self, other):
+        if type(other) is int:
+            return _core.shifted(self, self.const + other)
         if isinstance(other, (Views, DynamicSum)):
             return (DynamicSum.of(other) if isinstance(other, Views) else other) + self
         return self._add(other)

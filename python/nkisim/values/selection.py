@@ -8,7 +8,7 @@ from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .index import Expr, Mask, MGrid
 from .register import VirtualRegister
 from .slices import ds
-from .subscripts import apply_mask, planned, subscript
+from .subscripts import apply_mask, subscript
 from .views import Views, dynamic_entry, plain_int
 
 
@@ -76,10 +76,6 @@ class _Selection:
 
 def select(view, key):
     """view[key] as a view, of a key that is a tuple."""
-    if key and (type(key[-1]) is Expr or type(key[0]) is Expr):
-        found = planned(view, key)
-        if found is not None:
-            return found
     if any(isinstance(k, Mask) for k in key):
         return _masked(view, key)
     found = _Selection(view)

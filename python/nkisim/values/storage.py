@@ -1,7 +1,6 @@
 """Where tensors live: the buffers of nki.language, and one allocation."""
 
-import weakref
-
+from .. import _core
 from .errors import KernelValueError, fail, fail_on
 from .hooks import above
 
@@ -59,38 +58,19 @@ def buffer_of(value):
     return hit
 
 
-class Storage:
-    """One allocation."""
+class Storage(_core.Allocation):
+    """One allocation: Storage(recorder, shape, dtype, buffer, name, address=None, partition=0).
 
-    __slots__ = ("id", "name", "space", "on_chip", "dtype", "shape", "pitch_bytes", "_recorder",
-                 "core", "address", "partition", "file", "line", "buffer", "born", "zeroed_at",
-                 "role", "array", "narrowed", "compared", "masked", "lent", "vector",
-                 "__weakref__")
+    The extension module keeps and fills in its attributes, as legacy kernels make one for every
+    instruction. Besides what it is given: id (in the program, -1 before it is placed there), space and
+    on_chip of its buffer, pitch_bytes (of a partition; HBM: of the tensor), core, born (instructions
+    before it), role, file and line; zeroed_at (index of the last memset, in PSUM), array (of the host),
+    narrowed (its host array has integers of 64 bits), compared (its values are truths), vector (loaded
+    from a tensor of one dimension, along the partitions), masked (partitions that a mask left of the last
+    tile written here), lent (view of another storage that holds the values for now: record/lent).
+    """
 
-    def __init__(self, recorder, shape, dtype, buffer, name, address=None, partition=0):
-        self.id = -1
-        self._recorder = weakref.ref(recorder)  # a cycle would keep the program's memory
-        self.shape = shape
-        self.dtype = dtype
-        self.buffer = buffer
-        self.space = buffer.space
-        self.on_chip = buffer.space != HBM
-        self.name = name
-        self.address = address
-        self.partition = partition
-        self.zeroed_at = None  # index of the last memset, in PSUM
-        self.role = 0
-        self.array = None
-        self.narrowed = False  # its host array has integers of 64 bits
-        self.compared = False
-        self.vector = False  # loaded from a tensor of one dimension, along the partitions
-        self.masked = None  # partitions that a mask left of the last tile written here
-        self.lent = None    # view of another storage that holds the values for now (record/lent)
-        dims = shape[1:] if self.on_chip else shape
-        n = dtype.itemsize
-        for d in dims:
-            n *= d
-        self.pitch_bytes = n
+    __slots__ = ()
 
     @property
     def recorder(self):

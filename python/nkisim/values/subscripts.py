@@ -1,5 +1,6 @@
 """Tensors subscripted with index tiles: the view they select, and what a mask leaves of it."""
 
+from .. import _core
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .index import DynamicSum, Expr, MGrid, integer
 from .register import VirtualRegister
@@ -73,59 +74,18 @@ def _slices_to_exprs(key, shape):
             for i, k in enumerate(key)], nd
 
 
-_plans = {}  # key without its constants -> (its parts, extents, strides, ranges)
-_MOST = 4096
+def _plan(tensor, key):
+    """tensor[key] of index tiles and integers, and what the extension module (binding/tiles) remembers for
+    the next such key: the lowest and highest value of each without its constant; None if it goes beyond
+    the tensor."""
+    view = subscript(tensor, key)
+    if isinstance(view._ref, OutOfBounds):
+        return view, None
+    ranges = [(k.range(), k.const) if type(k) is Expr else ((0, 0), 0) for k in key]
+    return view, tuple([(low - const, high - const) for (low, high), const in ranges])
 
 
-def planned(tensor, key):
-    """tensor[key] of index tiles and integers by what an earlier such key selected, else None.
-
-    Tiles that differ in their constants only share their other parts, so that those parts' identities
-    tell keys apart; a plan keeps them alive.
-    """
-    shape = tensor.shape
-    if len(key) != len(shape):
-        return None
-    look, consts = [tensor.st.on_chip, shape, tensor.strides], []
-    for k in key:
-        if type(k) is Expr:
-            look += id(k.coefs), id(k.extents), k.ndim
-            consts.append(k.const)
-        elif type(k) is int and k >= 0:
-            look.append(None)
-            consts.append(k)
-        else:
-            return None
-    look = tuple(look)
-    plan = _plans.get(look)
-    if plan is None:
-        view = subscript(tensor, key)
-        if not isinstance(view._ref, OutOfBounds):
-            _remember(look, view, [k if type(k) is Expr else None for k in key])
-        return view
-    _, new_shape, strides, ranges = plan
-    part, off = tensor.part, 0
-    for d, const in enumerate(consts):
-        low, high = ranges[d]
-        if const + low < 0 or const + high >= shape[d]:
-            return None
-        if d or not tensor.st.on_chip:
-            off += const * tensor.strides[d]
-        else:
-            part += const
-    return type(tensor)(tensor.st, part, tensor.off + off * tensor.dtype.itemsize, new_shape, strides,
-                        tensor.dtype, tensor.dyn)
-
-
-def _remember(look, view, tiles):
-    if len(_plans) >= _MOST:
-        _plans.clear()
-    ranges = []
-    for tile in tiles:
-        low, high = (0, 0) if tile is None else tile.range()
-        ranges.append((low, high) if tile is None else (low - tile.const, high - tile.const))
-    kept = [(t.coefs, t.extents) for t in tiles if t is not None]
-    _plans[look] = kept, view.shape, view.strides, ranges
+_core.register_tiles(Expr, _plan)
 
 
 def subscript(tensor, key):

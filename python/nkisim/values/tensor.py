@@ -2,13 +2,12 @@
 
 Strides are in elements of the view's dtype. On chip, dimension 0 is the partition dimension and
 its stride is the storage's bytes per partition, so that .ap() patterns read as the documents
-write them. The extension module reads the slots named below when it turns a view into an operand.
+write them. The extension module keeps the parts of a view and makes an operand of it (binding/view).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
+from .. import _core
 from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict, strict
 from .hooks import above
 from .operators import Operators
@@ -18,22 +17,19 @@ from .storage import product, row_major
 from .views import Views
 
 
-class NkiTensor(Views, Operators):
-    """A view of SBUF, PSUM or HBM."""
+class NkiTensor(_core.View, Views, Operators):
+    """A view of SBUF, PSUM or HBM: NkiTensor(st, part, off, shape, strides, dtype, dyn=None).
 
-    __slots__ = ("st", "part", "off", "shape", "strides", "dtype", "dyn", "_ref", "_exact",
-                 "__weakref__")
+    `part` counts partitions from the storage's first, `off` bytes from the start of a partition (HBM: of
+    the tensor); `dyn` is None or ((kind, register or index view, stride, limit, group), ...).
+    tensor[key] is below: keys of integers and slices without a step are worked off there, as recording
+    is full of them; selection.select takes all others and all errors.
+    """
 
-    def __init__(self, st, part, off, shape, strides, dtype, dyn=None):
-        self.st = st
-        self.part = part          # partitions from the storage's first
-        self.off = off            # bytes from the start of a partition (HBM: of the tensor)
-        self.shape = shape
-        self.strides = strides
-        self.dtype = dtype
-        self.dyn = dyn            # ((kind, register or index view, stride, limit, group), ...)
-        self._ref = None
-        self._exact = None
+    __slots__ = ()
+
+    def __copy__(self):
+        return self
 
     # ---- facts -------------------------------------------------------------------------------
     @property
@@ -161,58 +157,11 @@ class NkiTensor(Views, Operators):
         return self
 
     # ---- subscripts ---------------------------------------------------------------------------
-    def __getitem__(self, key: Any) -> NkiTensor:
-        """The view that `key` selects. Keys of integers and slices without a step are worked off
-        here, as recording is full of them; selection.select takes all others and all errors."""
-        if type(key) is not tuple:
-            key = (key,)
-        st = self.st
-        shape, strides = self.shape, self.strides
-        part, off, d = self.part, self.off, 0
-        size = self.dtype.itemsize
-        new_shape, new_strides = [], []
-        if len(key) > len(shape):
-            return select(self, key)
-        for k in key:
-            n, stride, kind = shape[d], strides[d], type(k)
-            if kind is slice:
-                start, stop = k.start, k.stop
-                if start is None:
-                    start = 0
-                if stop is None:
-                    stop = n
-                if type(start) is not int or type(stop) is not int or k.step is not None:
-                    return select(self, key)
-                count = stop - start
-            elif kind is ds:
-                start, count = k.start, k.size
-                if type(start) is not int or type(count) is not int:
-                    return select(self, key)
-            elif kind is int:
-                start, count = k, 1
-            else:
-                return select(self, key)
-            if start < 0 or count < 1 or start + count > n:
-                return select(self, key)
-            on_free = d or not st.on_chip  # not on the partitions
-            if on_free:
-                off += start * stride * size
-            else:
-                part += start
-            d += 1
-            if kind is not int or not on_free:
-                new_shape.append(count)
-                new_strides.append(stride)
-        if d < len(shape):
-            new_shape += shape[d:]
-            new_strides += strides[d:]
-        if len(new_shape) < 2 and (st.on_chip or not new_shape):
-            new_shape.append(1)
-            new_strides.append(1)
-        return NkiTensor(st, part, off, tuple(new_shape), tuple(new_strides), self.dtype, self.dyn)
-
     def __setitem__(self, key, value):
         above.assign(self[key], value)
+
+
+_core.register_subscripts(select, ds)
 
 
 def require_tensor(value, operand, instruction):

@@ -229,3 +229,19 @@ def test_a_launch_reads_no_machine_description_again():
     assert longer > latency + 2000
     assert plain < 0.7 * changed
     assert seconds_of_launches()[1] == latency
+
+
+def test_an_instruction_of_slices_is_two_calls():
+    """The function of nki.isa and one of the extension module: slices, operands and the line come from there
+    (it was 39 calls)."""
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        for _ in range(2000):
+            nisa.tensor_tensor(tile[:, 0:4], tile[:, 4:8], tile[0:128, nl.ds(8, 4)], nl.add)
+        nl.store(out, tile)
+        return out
+
+    x = np.ones((128, 512), np.float32)
+    assert calls_of(lambda: nkisim.shapes(kernel, x)) < 5

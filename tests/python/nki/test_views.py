@@ -184,3 +184,31 @@ def test_the_tensor_that_a_view_is_of():
 
     x = np.arange(256, dtype=np.float32).reshape(2, 16, 8)
     np.testing.assert_array_equal(np.asarray(nkisim.run(kernel, x, timing=False).outputs), x)
+
+
+def test_a_view_is_an_object_as_others():
+    """It can be copied and referred to weakly, has no attributes of its own, and is collected with what refers
+    back to it."""
+    import copy
+    import gc
+    import weakref
+
+    def kernel(x):
+        tile = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+        view = tile[:, 2:4]
+        assert copy.copy(view).shape == copy.deepcopy([view])[0].shape == (128, 2)
+        with pytest.raises(AttributeError):
+            view.note = 1
+        with pytest.raises(OverflowError):
+            type(view)(tile.st, 0, 10 ** 30, (128, 2), (8, 1), nl.float32)
+        round_ = [tile[:, 4:5]]
+        round_[0]._ref = round_
+        gone = weakref.ref(round_[0])
+        del round_
+        gc.collect()
+        assert gone() is None
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        return out
+
+    nkisim.run(kernel, X, timing=False)

@@ -1,0 +1,11 @@
+// Names for tensors that the kernel gave none: the variable a call's result is assigned to.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace nkisim::python {
+
+/// Adds assigned_name() and register_naming(is_kernels, assignments) to the module.
+void bind_naming(pybind11::module_& m);
+
+}  // namespace nkisim::python
