@@ -206,6 +206,12 @@ def normalise_axes(axis, ndim, what="tensor_reduce"):
     return out
 
 
+_REDUCE, _REDUCE_PARAMS = OPS["tensor_reduce"]
+_MEMSET, _MEMSET_PARAMS = OPS["memset"]
+assert _REDUCE_PARAMS == ("dst", "op", "data", "axis", "negate", "keepdims")
+assert _MEMSET_PARAMS == ("dst", "value")
+
+
 def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
     require_tensor(data, "data", "tensor_reduce")
     axes = normalise_axes(axis, data.ndim)
@@ -217,8 +223,7 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
         rest = [d for d in range(data.ndim) if d not in axes]
         data = data.permute(rest + axes)
         axes = list(range(data.ndim - n, data.ndim))
-    return current().call("tensor_reduce", None, name, True, dst=dst, op=op, data=data, axis=axes,
-                          negate=negate, keepdims=None)
+    return emit(_REDUCE, True, None, name, dst, op, data, axes, negate, None)
 
 
 def memset(dst, value, engine=engine.unknown, name=None):
@@ -228,7 +233,7 @@ def memset(dst, value, engine=engine.unknown, name=None):
             and not is_ours(sys._getframe(1).f_code)):
         refused(f"memset: value is {value}, a float, and dst is {dst!r}; an integer is required "
                 "(documented)", 29)
-    made = current().call("memset", engine, name, dst=dst, value=value)
+    made = emit(_MEMSET, False, engine, name, dst, value)
     if dst.st.space == PSUM:
         dst.st.zeroed_at = len(current().program) - 1
     return made

@@ -77,7 +77,9 @@ def _run_time_index(name, x, y):
 
 def _check_operands(name, x, y):
     for side, value in (("x", x), ("y", y)):
-        if not isinstance(value, NkiTensor) and not all_numbers(value):
+        if isinstance(value, NkiTensor):
+            continue
+        if not all_numbers(value):
             fail_on("tensor_required", side, type(value).__name__, "a tile or a number", name,
                     KernelTypeError)
         if isinstance(value, np.ndarray) and value.size != 1:
@@ -124,8 +126,8 @@ def _tile_tile(name, x, y, dtype, mask, kind):
     shape = broadcast_shapes(x.shape, y.shape, name)
     out = _quotient(name, promote(x.dtype, y.dtype)) if dtype is None else resolve(dtype)
     for small, large, reverse in ((y, x, False), (x, y, True)):
-        column = (small.shape[0] == shape[0] and product(small.shape[1:]) == 1 and
-                  large.shape == shape and product(shape[1:]) > 1 and small.dtype is float32)
+        column = (small.dtype is float32 and small.shape[0] == shape[0] and large.shape == shape and
+                  product(small.shape[1:]) == 1 and product(shape[1:]) > 1)
         if column and small.st.vector and shape[0] == shape[-1]:
             hint(f"{name}: {small!r} was loaded from a tensor of one dimension, along the partitions: element p "
                  "goes with row p, where NumPy would take it along the last axis (x.reshape((1, "

@@ -74,7 +74,8 @@ def assign(dst, value):
     recorder = current()
     pending = recorder.held.pending
     if isinstance(value, NkiTensor):
-        if pending is not None and value is pending.tensor and dst.size == value.size and (
+        if pending is not None and value is pending.tensor and (
+                dst.shape == value.shape or dst.size == value.size) and (
                 dst.st.space in pending.spaces and  # pending.tensor is none once it has a place
                 dst.st is not value.st):
             recorder.held.retarget(recorder, shaped(dst, value.shape))

@@ -53,6 +53,8 @@ def scalar_promote(tile, scalar):
 def broadcast_shapes(a, b, name=""):
     """The common shape of two tiles as NumPy broadcasts; an Error of function `name` if none."""
     given = tuple(a), tuple(b)
+    if given[0] == given[1]:
+        return given[0]
     n = builtins.max(len(a), len(b))
     a, b = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
     out = []

@@ -51,7 +51,8 @@ class Held:
             self.flush(recorder)
         tensor = recorder.unplaced(tuple(shape), dtype, psum if space == PSUM else sbuf,
                                    assigned_name())
-        tensor.st.compared = kind == "compare"
+        if kind == "compare":
+            tensor.st.compared = True
         self.pending = Pending(tensor, emit, recorder.program.location(), spaces, kind)
         return tensor
 
