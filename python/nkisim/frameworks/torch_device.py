@@ -14,7 +14,7 @@ from torch.utils import _device, backend_registration
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
-from . import torch_autocast
+from . import torch_autocast, torch_native
 
 DEVICES = ("neuron", "xla")
 _libraries = []  # the fallbacks live as long as these
@@ -172,6 +172,10 @@ class _Module:
         """Everything has run when its call returns."""
 
     @staticmethod
+    def memory_allocated(device=None):
+        return torch_native.allocated(DeviceTensor)
+
+    @staticmethod
     def manual_seed(seed):
         """Random numbers are the host's: torch.manual_seed has set them."""
 
@@ -202,6 +206,7 @@ def register():
         raise ImportError('the device "neuron" needs PyTorch 2.10 or newer; this is '
                           f"{torch.__version__}")
     setup("neuron", _Module())
+    torch_native.register(DeviceTensor)
     for key in ("PrivateUse1", "XLA"):
         library = torch.library.Library("_", "IMPL")  # noqa: TOR901
         library.fallback(_fallback, key)

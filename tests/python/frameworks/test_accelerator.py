@@ -1,0 +1,90 @@
+"""torch.accelerator on the device: what torch asks in C++ is compiled once and kept in the user's cache."""
+
+import os
+
+import pytest
+
+from running import python
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.process
+TOLD = """
+import torch, torch_neuronx
+told = torch.accelerator
+print(told.memory_allocated())
+x = torch.ones(256, 4, device="neuron")
+part, y = x[1:], torch.zeros(100, device="neuron", dtype=torch.bfloat16)
+print(told.memory_allocated(), torch.neuron.memory_allocated(), told.memory_reserved())
+del y
+print(told.memory_allocated(), told.max_memory_allocated())
+told.reset_peak_memory_stats()
+print(told.max_memory_allocated())
+del x
+print(told.memory_allocated())
+del part
+print(told.memory_allocated())
+"""
+WAITED = """
+import torch, torch_neuronx
+told = torch.accelerator
+print(told.synchronize(), told.synchronize("neuron:0"), told.empty_cache())
+print(told.current_device_index(), told.device_count())
+stream, event = torch.Stream(device="neuron"), torch.Event(device="neuron")
+event.record()
+print(stream.query(), event.query(), stream.synchronize(), event.synchronize())
+print((torch.ones(2, device="neuron") + 1).cpu().tolist())
+"""
+FAILS = """
+import torch, torch_neuronx
+try:
+    torch.accelerator.synchronize()
+except RuntimeError as problem:
+    print("RuntimeError")
+print((torch.ones(2, device="neuron") + 1).cpu().tolist())
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def lines(code, cache, **environment):
+    return python("-c", code, env={**os.environ, "XDG_CACHE_HOME": str(cache), **environment}).stdout.splitlines()
+
+
+def test_memory_is_that_of_the_tensors_on_the_device(cache):
+    # 256 x 4 float32 and a view of them, 100 bfloat16.
+    assert lines(TOLD, cache) == ["0", "4296 4296 4296", "4096 4296", "4096", "4096", "0"]
+
+
+def test_the_device_has_done_what_it_is_waited_for(cache):
+    assert lines(WAITED, cache) == ["None None None", "0 1", "True True None None", "[2.0, 2.0]"]
+    [built] = (cache / "nkisim").iterdir()
+    written = built.stat().st_mtime_ns
+    lines(WAITED, cache)
+    assert built.stat().st_mtime_ns == written  # compiled once
+
+
+def test_where_it_is_not_wanted_nothing_is_compiled(tmp_path):
+    assert lines(FAILS, tmp_path, NKISIM_TORCH_NATIVE="0") == ["RuntimeError", "[2.0, 2.0]"]
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_candidate_starts_no_compiler(tmp_path):
+    assert lines("import sys; sys.modules['nkisim_evaluate.candidate'] = sys\n" + FAILS, tmp_path)[0] == "RuntimeError"
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_compiler_that_fails_is_tried_once(tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f"#!/bin/sh\necho tried >> {tmp_path}/tries\nexit 1\n")
+    compiler.chmod(0o755)
+    for _ in range(2):
+        assert lines(FAILS, tmp_path / "cache", CXX=str(compiler)) == ["RuntimeError", "[2.0, 2.0]"]
+    assert (tmp_path / "tries").read_text() == "tried\n"
+
+
+def test_a_cache_that_cannot_be_written_leaves_the_device(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert lines(FAILS, tmp_path / "file") == ["RuntimeError", "[2.0, 2.0]"]
