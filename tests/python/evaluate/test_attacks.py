@@ -326,7 +326,7 @@ def test_outputs_that_make_no_sense(said):
 
 @pytest.mark.parametrize("change", [
     {"tensor": "other"}, {"shape": [1 << 20], "strides": [0]}, {"shape": [5]}, {"offset": -4}, {"strides": [-1]},
-    {"offset": 1 << 40}])
+    {"offset": 1 << 40}, {"offset": 12}])
 def test_outputs_that_are_not_there(change, tmp_path):
     np.save(tmp_path / "o.npy", np.zeros(4, np.float32))
     files = {"o": str(tmp_path / "o.npy")}

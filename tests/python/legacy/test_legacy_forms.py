@@ -321,6 +321,19 @@ def test_a_negative_block_counts_from_the_end_of_its_own_dimension():
     np.testing.assert_array_equal(run(kernel, x), x[0, 2])
 
 
+def test_an_ellipsis_stands_for_the_dimensions_between_a_block_and_the_last():
+    def kernel(x):
+        out = nl.ndarray((16, 2), dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = nl.ndarray((2, par_dim(16), 4), dtype=x.dtype, buffer=nl.sbuf)
+        for i in range(2):
+            tiles[i, ...] = nl.load(x[i])
+        nl.store(out, tiles[1, ..., 1:3])
+        return out
+
+    x = RNG.random((2, 16, 4), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x[1, :, 1:3])
+
+
 def test_a_mask_cuts_a_middle_axis_that_a_reduction_keeps():
     def kernel(x):
         out = nl.ndarray((16, 4, 1), dtype=x.dtype, buffer=nl.shared_hbm)

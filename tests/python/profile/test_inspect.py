@@ -150,3 +150,8 @@ def test_a_world_has_every_rank(place):
     for name in ("nrt_tensor_write", "nrt_tensor_read"):
         assert [e["args"]["bytes"] for e in events if e["name"] == name] == [128 * 64 * 4] * 4
     assert [e["name"] for e in events].count("nrt_execute") == 1
+    # One thing after the other: the tensors are read once the device has ended, whichever rank's they are.
+    [traced] = [e for e in events if e["name"] in ("compile", "trace")]
+    starts = {n: {e["ts"] for e in events if e["name"] == n} for n in ("nrt_tensor_write", "nrt_tensor_read")}
+    assert sorted(starts["nrt_tensor_write"]) == [pytest.approx(traced["ts"] + traced["dur"], abs=1)]
+    assert max(starts["nrt_tensor_write"]) < min(starts["nrt_tensor_read"])

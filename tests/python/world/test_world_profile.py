@@ -19,6 +19,17 @@ from nkisim_profile.session import Session  # noqa: E402
 from nkisim_profile.tables import SCHEMA, TABLES  # noqa: E402
 
 pytestmark = pytest.mark.process
+
+
+def test_a_row_of_an_operation_is_of_the_rank_that_came_last():
+    def of(rank, start, end):
+        return {"id": 7, "rank": rank, "start": start * 10 ** 9, "end": end * 10 ** 9, "operation": "all_reduce",
+                "algorithm": "ring", "group": "0-1", "input": 4096, "output": 1024}
+    assert list(page.rows([of(0, 2, 9), of(1, 5, 9)])) == [
+        ["7", "all_reduce", "ring", "0-1", "4,096", "5.000 us", "4.000 us", "1", "3.000 us (rank 0)"]]
+    assert list(page.rows([of(0, 2, 9)]))[0][-1] == ""
+
+
 RANKS, LATE, BYTES = 4, 1, 128 * 16 * 4
 WORK = [1, 40, 5, 1]  # activations of each rank before it comes
 
