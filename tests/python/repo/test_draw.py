@@ -7,10 +7,16 @@ import pytest
 
 from running import ROOT
 
-_spec = importlib.util.spec_from_file_location("draw", ROOT / "scripts" / "draw.py")
-draw = importlib.util.module_from_spec(_spec)
-sys.modules["draw"] = draw
-_spec.loader.exec_module(draw)
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+draw, near = script("draw"), script("nearest")
 
 CPP = '''#include <a> // 1 < 2
 // x == 3
@@ -61,3 +67,34 @@ def test_what_is_drawn(count):
     for m in found:
         text = files[m["file"]][0]
         assert text[m["at"]:m["at"] + len(m["find"])] == m["find"] != m["replace"]
+
+
+MODULE = """import os
+class Store:
+    def fill(self, rare):
+        return common(rare)
+def other():
+    return nothing_here
+"""
+TESTS = {"t/a/test_filled.py": "Store().fill(1)\nrare = common", "t/a/test_far.py": "common = 1",
+         "t/b/test_store.py": "import common", "t/b/test_other.py": "nothing_here = other()"}
+
+
+def test_names_around_a_line():
+    assert near.names_at(MODULE, 4, "p/store.py") == {
+        "def": 1.0, "self": 1.0, "return": 1.0, "common": 1.0, "rare": 1.0, "fill": 3.0, "Store": 3.0, "store": 3.0}
+    assert set(near.names_at(MODULE, 6, "p/store.py")) == {"def", "other", "return", "nothing_here", "store"}
+    assert "import" in near.names_at(MODULE, 1, "p/store.py")  # the whole file
+
+
+def test_the_nearest_tests_share_the_rarest_names():
+    weights = near.names_at(MODULE, 4, "p/store.py")
+    assert near.nearest(TESTS, weights, 2)[0] == "t/a/test_filled.py"
+    assert near.nearest(TESTS, near.names_at(MODULE, 6, "p/store.py"), 1) == ["t/b/test_other.py"]
+    assert near.nearest(TESTS, weights, 9) == near.nearest(dict(reversed(TESTS.items())), weights, 9)
+    # A name that every file has says nothing; the module's own name in the file's, and its folder, do.
+    assert near.nearest({f: "common" for f in TESTS}, {"common": 1.0}, 1) == ["t/a/test_far.py"]
+    told = {"t/a/test_x.py": "rare", "t/b/test_y.py": "rare", "t/b/test_store.py": "rare", "t/a/test_z.py": ""}
+    assert near.nearest(told, {"rare": 1.0}, 1, ["b"]) == ["t/b/test_store.py"]
+    assert near.nearest(told, {"rare": 1.0}, 1, ["a"]) == ["t/a/test_x.py"]
+    assert near.nearest(told, {"rare": 1.0}, 1, [], "p/store.py") == ["t/b/test_store.py"]
