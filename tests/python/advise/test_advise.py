@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from running import ROOT, cli
 
-from nkisim_advise import BadProgram, advise, search
+from nkisim_advise import BadProgram, advise, buffers, search
 from nkisim_advise.edit import Edit
 from nkisim_advise.program import Program
 from nkisim_advise.operand import element_bytes, is_whole, parse, strides
@@ -40,6 +40,18 @@ def once(a, w):
         nisa.dma_copy(dst=x, src=a[n * 128:(n + 1) * 128, :])
         if n == 0:
             nisa.dma_copy(dst=y, src=w)
+        nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
+        nisa.dma_copy(dst=out[n * 128:(n + 1) * 128, :], src=x)
+    return out
+
+@nki.jit
+def one(a, w):
+    """One tile for all blocks, filled and then changed in place."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    x, y = tile((128, 512)), tile((128, 512))
+    nisa.dma_copy(dst=y, src=w)
+    for n in range(16):
+        nisa.dma_copy(dst=x, src=a[n * 128:(n + 1) * 128, :])
         nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
         nisa.dma_copy(dst=out[n * 128:(n + 1) * 128, :], src=x)
     return out
@@ -111,6 +123,11 @@ def test_a_tile_kept_takes_what_the_kernel_that_loads_it_once_takes(recorded):
     low, high = kept.interval
     assert low < kept.gain < high
     assert found.combined_us <= min(f.latency_us for f in found.findings)
+
+
+def test_a_tile_changed_in_place_is_filled_once_a_turn(recorded, tmp_path):
+    [edit] = buffers.edits(Program.read(recorded("one"), tmp_path))
+    assert edit.say.startswith("1 tile in SBUF of 2 KiB per partition is filled 16 times: ")  # not 32
 
 
 def test_a_change_of_values_is_dropped_and_counted(recorded, monkeypatch):

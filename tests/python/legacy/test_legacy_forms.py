@@ -321,13 +321,29 @@ def test_a_negative_block_counts_from_the_end_of_its_own_dimension():
     np.testing.assert_array_equal(run(kernel, x), x[0, 2])
 
 
+def test_an_index_of_the_first_block_dimension_leaves_the_second():
+    def kernel(x):
+        out = nl.ndarray((16, 4), dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = nl.ndarray((2, 3, par_dim(16), 4), dtype=x.dtype, buffer=nl.sbuf)
+        for i in range(2):
+            for j in range(3):
+                tiles[i, j] = nl.load(x[i, j])
+        row = tiles[1]
+        assert row.shape == (3, 16, 4)
+        nl.store(out, row[2])
+        return out
+
+    x = RNG.random((2, 3, 16, 4), np.float32)
+    np.testing.assert_array_equal(run(kernel, x), x[1, 2])
+
+
 def test_an_ellipsis_stands_for_the_dimensions_between_a_block_and_the_last():
     def kernel(x):
         out = nl.ndarray((16, 2), dtype=x.dtype, buffer=nl.shared_hbm)
         tiles = nl.ndarray((2, par_dim(16), 4), dtype=x.dtype, buffer=nl.sbuf)
         for i in range(2):
             tiles[i, ...] = nl.load(x[i])
-        nl.store(out, tiles[1, ..., 1:3])
+        nl.store(out, tiles[0:2, ..., 1:3][1])
         return out
 
     x = RNG.random((2, 16, 4), np.float32)
