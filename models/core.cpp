@@ -126,11 +126,11 @@ void Core::release(Operation& op) {
 
 void Core::finish(Operation& op, Fs end) {
   device_.count_one();
-  if (op.expansion.is_collective) {
+  if (op.expansion().is_collective) {
     release(op);
     return;
   }
-  if (op.expansion.is_dma) {
+  if (op.expansion().is_dma) {
     const isa::DmaPlan* plan = op.step.inst->dma;
     if (plan != nullptr && plan->semaphore >= 0) post(op, false, end);
     release(op);
@@ -230,7 +230,7 @@ void Core::on_done(Transfer& transfer) {
                              .core = id_,
                              .queue = op.queue,
                              .mode = op.dge,
-                             .work = &op.expansion.dma,
+                             .work = &op.expansion().dma,
                              .trigger_start = op.trigger_start,
                              .trigger_end = op.trigger_end,
                              .first_packet = transfer.first_packet,

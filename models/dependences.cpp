@@ -9,15 +9,30 @@ constexpr std::int64_t kSbufPitch = 2048;
 constexpr std::int64_t kPsumPitch = 2048;  // a bank
 constexpr std::int64_t kMinTensorPitch = 4096;
 constexpr std::int64_t kMaxBuckets = 64;
+constexpr std::size_t kKnownOperands = 2048;
 constexpr std::size_t kTidyBucket = 16;  // records beyond which finished ones are looked for
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Without the dims that it has not.
+void copy_footprint(const isa::Footprint& from, isa::Footprint& to) {
+  to.first = from.first;
+  to.last = from.last;
+  to.run = from.run;
+  to.partition = from.partition;
+  to.partition_end = from.partition_end;
+  to.dim_count = from.dim_count;
+  std::copy_n(from.dims.begin(), from.dim_count, to.dims.begin());
+}
 
 }  // namespace
 
 Dependences::Dependences(const isa::Program& program, QueueIndex first_unordered,
                          const Completions& completions)
-    : program_(program), first_unordered_(first_unordered), completions_(completions) {
+    : program_(program),
+      first_unordered_(first_unordered),
+      completions_(completions),
+      known_(kKnownOperands) {
   std::int64_t sbuf = program.machine().sbuf_partition_bytes;
   std::int64_t psum = program.machine().psum_partition_bytes;
   for (const isa::Tensor& t : program.tensors()) {  // beyond where over-capacity was allowed
@@ -58,19 +73,50 @@ void Dependences::release(Record* record) {
   if (--record->references == 0) free_.push_back(record);
 }
 
-void Dependences::collect(const isa::Inst& inst, const isa::CoreState& state) {
-  accesses_.clear();
+// False if they may be others the next time.
+bool Dependences::find_operands(const isa::Inst& inst, const isa::CoreState& state,
+                                std::vector<Operand>& found) {
+  found.clear();
+  bool fixed = true;
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
     // On chip, another tensor at the same address may be what is written.
     if (!ref.on_chip() && !program_.tensor(ref).written) return;
+    fixed &= ref.dynamic == nullptr;
+    Operand& operand = found.emplace_back();
+    isa::find_footprint(ref, program_, state, operand.bytes);
+    operand.arena = &arena(ref);
+    operand.range =
+        isa::bucket_range(operand.bytes, operand.arena->pitch, operand.arena->buckets.size());
+    operand.write = write;
+  });
+  return fixed;
+}
+
+const std::vector<Dependences::Operand>& Dependences::operands(const isa::Inst& inst,
+                                                               const isa::CoreState& state) {
+  if (known_edits_ != program_.edits()) {
+    for (Known& known : known_) known.args = nullptr;
+    known_edits_ = program_.edits();
+  }
+  const auto key = reinterpret_cast<std::uintptr_t>(inst.args.data()) / alignof(isa::Arg);
+  Known& known = known_[(key * 0x9e3779b97f4a7c15U >> 32U) % kKnownOperands];
+  if (known.args == inst.args.data() && known.op == inst.op) return known.operands;
+  known.args = find_operands(inst, state, known.operands) ? inst.args.data() : nullptr;
+  known.op = inst.op;
+  return known.operands;
+}
+
+void Dependences::collect(const isa::Inst& inst, const isa::CoreState& state) {
+  accesses_.clear();
+  for (const Operand& operand : operands(inst, state)) {
     Record* r = allocate();
-    isa::find_footprint(ref, program_, state, r->bytes);
+    copy_footprint(operand.bytes, r->bytes);
     r->number = number_;
     r->visited = 0;
     r->queue = queue_;
-    r->write = write;
-    accesses_.push_back({&ref, write, r, &arena(ref)});
-  });
+    r->write = operand.write;
+    accesses_.push_back({operand.write, r, operand.arena, operand.range});
+  }
 }
 
 void Dependences::add_edge(const Record& record, const Access& access,
@@ -90,31 +136,40 @@ void Dependences::add_edge(const Record& record, const Access& access,
 }
 
 // A later access stands for an earlier one, within [first, last), that it must follow anyway.
-bool Dependences::superseded(const Record& record, const Access& access, std::int64_t first,
+bool Dependences::superseded(const Entry& entry, const Access& access, std::int64_t first,
                              std::int64_t last) const {
+  const Record& record = *entry.record;
   const bool ordered =
       access.write || (!record.write && record.queue == queue_ && queue_ < first_unordered_);
-  return ordered && covers(access.record->bytes, record.bytes, first, last);
+  if (!ordered) return false;
+  const isa::Footprint& bytes = access.record->bytes;
+  if (!bytes.dense()) return covers(bytes, record.bytes, first, last);
+  return bytes.partition <= entry.partition && bytes.partition_end >= entry.partition_end &&
+         bytes.first <= std::max(first, entry.first) && bytes.last >= std::min(last, entry.last);
 }
 
 void Dependences::scan(const Access& access, std::vector<Edge>& edges) {
   Arena& arena = *access.arena;
   const isa::Footprint& bytes = access.record->bytes;
   const std::size_t count = arena.buckets.size();
-  const isa::BucketRange range = isa::bucket_range(bytes, arena.pitch, count);
+  const bool dense = bytes.dense();
   ++visit_;
-  for (std::size_t b = range.from; b <= range.to; ++b) {
+  for (std::size_t b = access.range.from; b <= access.range.to; ++b) {
     auto& bucket = arena.buckets[b];
     const bool tidy = bucket.size() > kTidyBucket;
     const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
-    std::size_t kept = 0;
-    for (const Entry& entry : bucket) {
+    Entry* kept = bucket.data();
+    for (Entry& entry : bucket) {
       Record* r = entry.record;
-      if (entry.apart(bytes) || !may_overlap(r->bytes, bytes)) {
+      const auto keep = [&] {
+        if (kept != &entry) *kept = entry;
+        ++kept;
+      };
+      if (entry.apart(bytes) || (!(dense && r->bytes.dense()) && !may_overlap(r->bytes, bytes))) {
         if (tidy && settled(*r)) {
           release(r);
         } else {
-          bucket[kept++] = entry;
+          keep();
         }
         continue;
       }
@@ -126,13 +181,13 @@ void Dependences::scan(const Access& access, std::vector<Edge>& edges) {
         if (access.write || r->write) add_edge(*r, access, edges);
         r->visited = visit_;
       }
-      if (superseded(*r, access, first, last)) {
+      if (superseded(entry, access, first, last)) {
         release(r);
       } else {
-        bucket[kept++] = entry;
+        keep();
       }
     }
-    bucket.resize(kept);
+    bucket.resize(static_cast<std::size_t>(kept - bucket.data()));
   }
 }
 
@@ -140,7 +195,7 @@ void Dependences::insert(const Access& access) {
   Arena& arena = *access.arena;
   Record& record = *access.record;
   const isa::Footprint& f = record.bytes;
-  const isa::BucketRange range = isa::bucket_range(f, arena.pitch, arena.buckets.size());
+  const isa::BucketRange range = access.range;
   record.references = static_cast<int>(range.to - range.from + 1);
   const Entry entry{f.first, f.last, f.partition, f.partition_end, &record};
   for (std::size_t b = range.from; b <= range.to; ++b) arena.buckets[b].push_back(entry);

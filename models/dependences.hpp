@@ -33,12 +33,12 @@ class Dependences {
 
  private:
   struct Record {
-    isa::Footprint bytes;
     std::uint64_t number = 0;
     std::uint64_t visited = 0;
+    int references = 0;
     QueueIndex queue = 0;
     bool write = false;
-    int references = 0;
+    isa::Footprint bytes;
   };
   // A record in a bucket, with the bounds that decide most comparisons.
   struct Entry {
@@ -55,19 +55,36 @@ class Dependences {
     std::int64_t pitch = 1;
     std::vector<std::vector<Entry>> buckets;
   };
+  // An operand and where its bytes are.
+  struct Operand {
+    isa::Footprint bytes;
+    Arena* arena = nullptr;
+    isa::BucketRange range{};
+    bool write = false;
+  };
+  // Those of an instruction whose addresses no register decides.
+  struct Known {
+    const isa::Arg* args = nullptr;
+    isa::Op op{};
+    std::vector<Operand> operands;
+  };
   struct Access {
-    const isa::TensorRef* ref;
     bool write;
     Record* record;
     Arena* arena;
+    isa::BucketRange range;
   };
   void collect(const isa::Inst& inst, const isa::CoreState& state);
+  [[nodiscard]] const std::vector<Operand>& operands(const isa::Inst& inst,
+                                                     const isa::CoreState& state);
+  bool find_operands(const isa::Inst& inst, const isa::CoreState& state,
+                     std::vector<Operand>& found);
   [[nodiscard]] bool settled(const Record& record) const {
     return completions_.finished_before(record.queue, record.number, horizon_);
   }
   void scan(const Access& access, std::vector<Edge>& edges);
-  bool superseded(const Record& record, const Access& access, std::int64_t first,
-                  std::int64_t last) const;
+  [[nodiscard]] bool superseded(const Entry& entry, const Access& access, std::int64_t first,
+                                std::int64_t last) const;
   static void insert(const Access& access);
   void add_edge(const Record& record, const Access& access, std::vector<Edge>& edges) const;
   Arena& arena(const isa::TensorRef& ref);
@@ -83,6 +100,8 @@ class Dependences {
   std::unordered_map<std::uint32_t, Arena> tensors_;
   std::deque<Record> records_;
   std::vector<Record*> free_;
+  std::vector<Known> known_;       // by a hash of the arguments' place; a later one takes it
+  std::uint64_t known_edits_ = 0;  // of the program they are known of
   std::vector<Access> accesses_;
   QueueIndex queue_ = 0;  // of the operation being added
   std::uint64_t number_ = 0;

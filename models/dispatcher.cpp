@@ -58,7 +58,8 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
       options_(std::move(options)),
       walker_(program, core, state),
       dependences_(program, isa::kEngineCount, completions),
-      placer_(completions) {
+      placer_(completions),
+      forms_(program.machine()) {
   for (std::size_t e = 0; e < used_.size(); ++e) {
     used_.at(e) = program.uses(static_cast<isa::Engine>(e), core);
   }
@@ -76,6 +77,7 @@ Operation* Dispatcher::front(isa::Engine engine) {
 void Dispatcher::pop(isa::Engine engine) { queue(engine).pop_front(); }
 
 bool Dispatcher::recycle(Operation* op) {
+  forms_.release(*op->form);
   free_.push_back(op);
   --in_flight_;
   if (!starved_ || in_flight_ > kMaxRunAhead / 2) return false;
@@ -115,7 +117,7 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->evaluate = op->holds_walk = false;
   op->rendezvous = isa::spec(*step.inst).rendezvous ? ++meetings_ : 0;
   op->met = kNever;
-  isa::expand(*step.inst, program_.machine(), op->expansion);
+  op->form = &forms_.take(*step.inst, engine);
   return op;
 }
 
@@ -124,7 +126,6 @@ void Dispatcher::dispatch_control(const isa::Step& step) {
   for (std::size_t e = 0; e < queues_.size(); ++e) {
     if (!used_[e]) continue;
     Operation* op = make(step, static_cast<isa::Engine>(e));
-    for (isa::Part& part : op->expansion.parts) part.unit = isa::unit_of(op->engine);
     wait_for_walk(*op);
     queues_[e].push_back(op);
   }
@@ -178,23 +179,20 @@ QueueIndex Dispatcher::dma_queue(const Operation& op) {
   const auto e = index(op.engine);
   const auto count =
       static_cast<std::uint32_t>(std::max(1, config_.compiler.dma_queues_per_engine));
-  std::uint32_t key = 0;
-  std::string text;
-  if (inst.dma != nullptr && inst.dma->queue_name < program_.queues().size()) {
-    key = 0x10000U + inst.dma->queue_name;
-    text = program_.queues()[inst.dma->queue_name];
-  } else {
-    const std::uint32_t turn = dma_turn_.at(e)++ % count;
-    key = (static_cast<std::uint32_t>(op.dge) * isa::kEngineCount + static_cast<std::uint32_t>(e)) *
-              count +
-          turn;
-    text = dma_queue_name(op.dge, op.engine, turn, static_cast<int>(count));
-  }
+  const bool named = inst.dma != nullptr && inst.dma->queue_name < program_.queues().size();
+  const std::uint32_t turn = named ? 0 : dma_turn_.at(e)++ % count;
+  const std::uint32_t key = named ? 0x10000U + inst.dma->queue_name
+                                  : (static_cast<std::uint32_t>(op.dge) * isa::kEngineCount +
+                                     static_cast<std::uint32_t>(e)) *
+                                            count +
+                                        turn;
   const auto found = dma_queues_.find(key);
   if (found != dma_queues_.end()) return found->second;
   const QueueIndex q = completions_.add_queue();
   dma_queues_.emplace(key, q);
-  if (options_.on_queue) options_.on_queue(q, text);
+  if (!options_.on_queue) return q;
+  options_.on_queue(q, named ? program_.queues()[inst.dma->queue_name]
+                             : dma_queue_name(op.dge, op.engine, turn, static_cast<int>(count)));
   return q;
 }
 
@@ -210,10 +208,10 @@ QueueIndex Dispatcher::collective_queue() {
 Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
 
 void Dispatcher::choose_queue(Operation& op) {
-  if (op.expansion.is_dma) {
-    op.dge = config_.dma.resolve(op.expansion.dma.dge, op.engine);
+  if (op.expansion().is_dma) {
+    op.dge = config_.dma.resolve(op.expansion().dma.dge, op.engine);
     op.queue = dma_queue(op);
-  } else if (op.expansion.is_collective) {
+  } else if (op.expansion().is_collective) {
     op.queue = collective_queue();
   } else {
     op.queue = static_cast<QueueIndex>(op.engine);
@@ -233,7 +231,7 @@ void Dispatcher::derive_needs(Operation& op) {
   placer_.place({.engine = op.engine,
                  .queue = op.queue,
                  .number = op.number,
-                 .detached = op.expansion.is_dma || op.expansion.is_collective || op.holds_walk},
+                 .detached = op.beside() || op.holds_walk},
                 edges_, op.needs);
   add_waits(op);
 }
@@ -254,17 +252,17 @@ void Dispatcher::follow(const isa::Ordering& ordering) {
 void Dispatcher::add_waits(Operation& op) {
   const auto own = static_cast<std::size_t>(config_.compiler.waits_per_instruction);
   if (op.needs.size() <= own) return;
-  std::stable_sort(op.needs.begin(), op.needs.end(), [](const Need& a, const Need& b) {
-    return semaphore_order(a.queue) > semaphore_order(b.queue);
-  });
+  for (auto need = op.needs.begin(); need != op.needs.end(); ++need) {  // few: sorted by insertion
+    const auto after = [&](const Need& other) {
+      return semaphore_order(other.queue) < semaphore_order(need->queue);
+    };
+    std::rotate(std::find_if(op.needs.begin(), need, after), need, need + 1);
+  }
   const std::size_t added = op.needs.size() - own;
   for (std::size_t i = 0; i < op.needs.size(); ++i) {
     op.needs[i].part = static_cast<std::uint16_t>(std::min(i, added));
   }
   op.added_waits = static_cast<std::uint16_t>(added);
-  op.expansion.parts.insert(
-      op.expansion.parts.begin(), added,
-      isa::Part{.opcode = isa::Opcode::kEVENT_SEMAPHORE, .unit = isa::unit_of(op.engine)});
 }
 
 // What follows a register load is known only when the load has finished.

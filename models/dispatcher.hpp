@@ -61,6 +61,7 @@ class Dispatcher {
   isa::Walker walker_;
   Dependences dependences_;
   WaitPlacer placer_;
+  Forms forms_;
   std::array<Queue, isa::kEngineCount> queues_;
   std::array<bool, isa::kEngineCount> used_{};  // engines with instructions in this program
   std::unordered_map<std::uint32_t, QueueIndex> dma_queues_;

@@ -16,20 +16,25 @@ Engine::Engine(sc_core::sc_module_name name, isa::Engine id, EngineContext conte
       context_(context),
       config_(context.config.engines.at(static_cast<std::size_t>(id))),
       costs_(context.costs),
+      wait_{.opcode = isa::Opcode::kEVENT_SEMAPHORE, .unit = isa::unit_of(id)},
       array_(context.config),
       ready_(config_.start),
       handed_(config_.start) {
   SC_HAS_PROCESS(Engine);
   SC_METHOD(step);
+  sensitive << wake_;
 }
 
 void Engine::step() {
   if (context_.session.stopped()) return;
   try {
     const Fs now = SimSession::now();
-    wake_at_ = kNever;
     retire(now);
-    while (issue(now) == Progress::kIssued) {
+    if (!as_before(now)) {
+      do {
+        wake_at_ = kNever;
+        settled_ = false;
+      } while (issue(now) == Progress::kIssued);
     }
     schedule(now);
   } catch (...) {
@@ -37,13 +42,16 @@ void Engine::step() {
   }
 }
 
+// Whether the first instruction still waits for what it waited for when the engine last looked.
+bool Engine::as_before(Fs now) const {
+  if (settled_) return wake_at_ > now;
+  return blocked_queue_ != kNoQueue &&
+         context_.completions.get(blocked_queue_, blocked_number_).visible == kNever;
+}
+
 void Engine::schedule(Fs now) {
   const Fs next = std::min(wake_at_, later_.empty() ? kNever : later_.front().time);
-  if (next == kNever) {
-    next_trigger(wake_);
-  } else {
-    next_trigger(SimSession::time(std::max<Fs>(0, next - now)), wake_);
-  }
+  if (next != kNever) wake_.notify(SimSession::time(std::max<Fs>(0, next - now)));
 }
 
 void Engine::retire(Fs now) {
@@ -70,6 +78,12 @@ Engine::Progress Engine::sleep_until(Fs time, Fs now) {
   return Progress::kSleep;
 }
 
+// As sleep_until, where the time can only become later. Semaphores of the program's own may change.
+Engine::Progress Engine::settle_until(const Operation& op, Fs time, Fs now) {
+  settled_ = op.step.inst->sync == nullptr && op.rendezvous == 0;
+  return sleep_until(time, now);
+}
+
 Engine::Progress Engine::issue(Fs now) {
   blocked_queue_ = kNoQueue;
   blocked_semaphore_ = -1;
@@ -82,16 +96,26 @@ Engine::Progress Engine::issue(Fs now) {
 // Decisions that others can influence until the moment itself may not be taken ahead of time.
 bool Engine::at_own_time(const Operation& op, PartKind kind) const {
   if (part_ < op.added_waits) return false;
-  if (kind == PartKind::kDmaTrigger || op.expansion.is_dma) return true;
+  if (kind == PartKind::kDmaTrigger || op.expansion().is_dma) return true;
   return kind != PartKind::kSequencer && context_.ports.concerns(id_) &&
          (op.ports.sbuf || op.ports.psum_banks != 0);
 }
 
+const isa::Part& Engine::part_of(const Operation& op) const {
+  return part_ < op.added_waits ? wait_ : op.expansion().parts[part_ - op.added_waits];
+}
+
+const Cost& Engine::cost_of(const Operation& op) {
+  Cost& cost = part_ < op.added_waits ? wait_cost_ : op.form->costs[part_ - op.added_waits];
+  if (cost.rule == nullptr) cost = context_.costs.cost(part_of(op));
+  return cost;
+}
+
 Engine::Progress Engine::issue_part(Operation& op, Fs now) {
-  const isa::Part& part = op.expansion.parts[part_];
-  const Cost cost = costs_.cost(part);
+  const isa::Part& part = part_of(op);
+  const Cost& cost = cost_of(op);
   const std::uint32_t table =
-      op.expansion.parts[std::max<std::size_t>(part_, op.added_waits)].act_table;
+      op.expansion().parts[std::max<std::size_t>(part_, op.added_waits) - op.added_waits].act_table;
   if (table != 0 && table != table_) load_table(op, table);
   const isa::Sync* sync = part_ == 0 ? op.step.inst->sync : nullptr;
   if (sync != nullptr && !sync->waits.empty() && ready_ > now) return sleep_until(ready_, now);
@@ -113,10 +137,10 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
         std::max(wait->awake, wait->visible + (sequencer ? config_.wake_sequencer : config_.wake));
   }
   if (cost.kind == PartKind::kPipe) wait->pipe_free = std::max(wait->pipe_free, pipe_free_);
-  if (!added && (cost.kind == PartKind::kDmaTrigger || op.expansion.is_dma)) {
+  if (!added && (cost.kind == PartKind::kDmaTrigger || op.expansion().is_dma)) {
     return trigger_dma(op, part, cost, *wait, now);
   }
-  if (!added && op.expansion.is_collective) {
+  if (!added && op.expansion().is_collective) {
     return trigger_collective(op, part, cost, *wait, now);
   }
   if (cost.kind == PartKind::kArray) return run_array(op, part, cost, *wait);
@@ -194,7 +218,7 @@ Engine::Progress Engine::run_part(Operation& op, const isa::Part& part, const Co
     wait.port_free = grant.at;
     wait.port_holder = grant.holder;
     start = std::max(start, grant.at);
-    if (start > now) return sleep_until(start, now);
+    if (start > now) return settle_until(op, start, now);
     context_.ports.reserve(id_, op.ports, start + cost.interval);
   }
   const Fs end = start + cost.duration;
@@ -231,14 +255,14 @@ Engine::Progress Engine::run_array(Operation& op, const isa::Part& part, const C
 Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const Cost& cost,
                                      Wait wait, Fs now) {
   const DgeConfig& dge = context_.config.dma.dge(op.dge);
-  const std::int64_t descriptors = op.expansion.dma.descriptors;
+  const std::int64_t descriptors = op.expansion().dma.descriptors;
   const bool found = dge.dynamic_trigger > 0 && (part.features & isa::kFeatDynamic) != 0;
   if (wait.visible > 0 && dge.wake_base > 0 && !found) {
     wait.awake =
         std::max(wait.awake, wait.visible + dge.wake_base + descriptors * dge.wake_per_descriptor);
   }
   const Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
-  if (start > now) return sleep_until(start, now);
+  if (start > now) return settle_until(op, start, now);
   Fs end = start + (found ? dge.dynamic_trigger : dge.trigger.at(static_cast<std::size_t>(id_)));
   if (op.rendezvous != 0) end += cost.duration;  // the cores tell each other that they have come
   if (dge.queue_bytes > 0) {
@@ -282,7 +306,7 @@ Engine::Progress Engine::trigger_collective(Operation& op, const isa::Part& part
 
 void Engine::part_done(Operation& op, Fs start, Fs end) {
   end_ = std::max(end_, end);
-  const bool last = part_ + 1 == op.expansion.parts.size();
+  const bool last = part_ + 1 == op.parts();
   const isa::Sync* sync = op.step.inst->sync;
   if (part_ == 0 && sync != nullptr &&
       std::any_of(sync->posts.begin(), sync->posts.end(),
@@ -292,7 +316,7 @@ void Engine::part_done(Operation& op, Fs start, Fs end) {
   part_ = last ? 0 : part_ + 1;
   if (!last) return;
   context_.dispatcher.pop(id_);
-  const bool beside = op.expansion.is_dma || op.expansion.is_collective;
+  const bool beside = op.beside();
   if (!beside) op.pending = 1;
   Fs visible = end + config_.update;
   if (op.number != 0 && !beside) {

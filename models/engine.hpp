@@ -85,11 +85,15 @@ class Engine : public sc_core::sc_module {
   void put_later(Later later);
   Progress issue(Fs now);
   Progress issue_part(Operation& op, Fs now);
+  [[nodiscard]] const Cost& cost_of(const Operation& op);
+  [[nodiscard]] const isa::Part& part_of(const Operation& op) const;
   std::optional<Wait> waits(const Operation& op, Fs now);
   [[nodiscard]] bool only_waits(const Operation& op, const isa::Part& part) const;
   bool wait_for_needs(const Operation& op, Wait& wait);
   bool wait_for_semaphores(const isa::Sync& sync, Wait& wait);
   Progress sleep_until(Fs time, Fs now);
+  Progress settle_until(const Operation& op, Fs time, Fs now);
+  [[nodiscard]] bool as_before(Fs now) const;
   void load_table(const Operation& op, std::uint32_t table);
   Progress run_part(Operation& op, const isa::Part& part, const Cost& cost, Wait wait, Fs now);
   Progress trigger_dma(Operation& op, const isa::Part& part, const Cost& cost, Wait wait, Fs now);
@@ -104,7 +108,9 @@ class Engine : public sc_core::sc_module {
   isa::Engine id_;
   EngineContext context_;
   const EngineConfig& config_;
-  CostCache costs_;
+  CostCache costs_;  // of what belongs to no form
+  isa::Part wait_;   // one added before an instruction
+  Cost wait_cost_;
   Array array_;
   sc_core::sc_event wake_;
   std::deque<Later> later_;  // by time
@@ -113,6 +119,7 @@ class Engine : public sc_core::sc_module {
   Fs handed_ = 0;            // ... and would have been, had the array taken everything at once
   Fs pipe_free_ = 0;         // data path free
   Fs wake_at_ = kNever;
+  bool settled_ = false;  // nothing others do lets the head start before wake_at_
   Fs end_ = 0;
   Fs last_visible_ = 0;      // completions become visible in order
   std::uint32_t table_ = 0;  // activation tables loaded

@@ -15,10 +15,17 @@ bool of_engine(const Edge& edge) { return edge.queue < isa::kEngineCount; }
 
 const WaitPlacer::Clock* WaitPlacer::known_at(QueueIndex engine, std::uint64_t number) const {
   const auto& moments = moments_.at(engine);
-  const auto after = std::upper_bound(
-      moments.begin(), moments.end(), number,
-      [](std::uint64_t wanted, const Moment& moment) { return wanted < moment.number; });
-  return after == moments.begin() ? nullptr : &std::prev(after)->known;
+  std::size_t end = moments.size(), step = 1;  // those from `end` on are later
+  while (end > 0 && number < moments[end - std::min(step, end)].number) {
+    end -= std::min(step, end);
+    step *= 2;
+  }
+  std::size_t begin = end - std::min(step, end);
+  while (end - begin > 1) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    (number < moments[middle].number ? end : begin) = middle;
+  }
+  return end == 0 ? nullptr : &moments[begin].known;
 }
 
 bool WaitPlacer::implied(const Edge& edge, const std::vector<Edge>& engines) const {

@@ -8,6 +8,7 @@
 
 #include "models/completions.hpp"
 #include "models/dependences.hpp"
+#include "models/fifo.hpp"
 
 namespace nkisim::models {
 
@@ -66,7 +67,7 @@ class WaitPlacer {
   std::vector<Transfers> transfers_;  // by queue
   std::array<Clock, isa::kEngineCount> clocks_{};
   std::array<std::uint64_t, isa::kEngineCount> next_{};  // numbers of the next instructions
-  std::array<std::deque<Moment>, isa::kEngineCount> moments_;
+  std::array<Fifo<Moment>, isa::kEngineCount> moments_;
   std::vector<Edge> engines_;
 };
 

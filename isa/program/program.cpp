@@ -12,6 +12,29 @@ namespace nkisim::isa {
 namespace {
 
 constexpr std::size_t kArenaBytes = std::size_t{1} << 20U;
+constexpr std::size_t kMostKept = std::size_t{1} << 18U;  // argument lists to compare with
+constexpr std::size_t kKeptLists = 256;
+
+std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
+  h = (h ^ value) * 0x9e3779b97f4a7c15U;
+  return h ^ h >> 32U;
+}
+
+std::uint64_t hash_args(std::span<const Arg> args) {
+  std::uint64_t h = args.size();
+  for (const Arg& a : args) {
+    if (!a.present()) continue;
+    h = mix(h, static_cast<std::uint64_t>(a.integer) + static_cast<std::uint64_t>(a.kind));
+  }
+  return h;
+}
+
+// What an argument points to is kept once or compared by its place.
+bool same_args(std::span<const Arg> a, std::span<const Arg> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Arg& x, const Arg& y) {
+    return x.kind == y.kind && (x.integer == y.integer || !x.present());
+  });
+}
 
 std::uint64_t hash_dims(const std::vector<Dim>& dims) {
   std::uint64_t h = 0xcbf29ce484222325ULL;
@@ -152,7 +175,14 @@ const DynamicOffset* Program::add_dynamic(const DynamicOffset& dynamic) {
 }
 
 const RefList* Program::add_refs(RefList refs) { return &ref_lists_.emplace_back(std::move(refs)); }
-const IntList* Program::add_list(IntList list) { return &int_lists_.emplace_back(std::move(list)); }
+const IntList* Program::add_list(IntList list) {
+  std::uint64_t h = list.size();
+  for (const std::int64_t i : list) h = mix(h, static_cast<std::uint64_t>(i));
+  kept_lists_.resize(kKeptLists);
+  const IntList*& kept = kept_lists_[h % kKeptLists];
+  if (kept == nullptr || *kept != list) kept = &int_lists_.emplace_back(std::move(list));
+  return kept;
+}
 const std::string* Program::add_text(std::string_view text) { return &texts_.emplace_back(text); }
 const Sync* Program::add_sync(Sync sync) { return &syncs_.emplace_back(std::move(sync)); }
 const DmaPlan* Program::add_plan(DmaPlan plan) { return &plans_.emplace_back(std::move(plan)); }
@@ -200,11 +230,27 @@ std::string_view Program::opcode_name(Opcode opcode) const {
   return opcodes_.at(static_cast<std::size_t>(opcode) - static_cast<std::size_t>(Opcode::kCount));
 }
 
+// A copy of the arguments; the same one for equal arguments that come soon after each other.
+std::span<const Arg> Program::keep(std::span<const Arg> args) {
+  if (insts_.size() >= kept_.size() && kept_.size() < kMostKept) {
+    const auto old = std::exchange(kept_, {});
+    kept_.resize(std::max<std::size_t>(64, 4 * old.size()));
+    for (const auto& kept : old) {
+      if (!kept.empty()) kept_[hash_args(kept) % kept_.size()] = kept;
+    }
+  }
+  std::span<const Arg>& kept = kept_[hash_args(args) % kept_.size()];
+  if (!same_args(kept, args) || args.empty()) {
+    auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
+    std::uninitialized_copy(args.begin(), args.end(), copy);
+    kept = {copy, args.size()};
+  }
+  return kept;
+}
+
 const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   const OpSpec& op = spec(inst.op);
-  auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
-  std::uninitialized_copy(args.begin(), args.end(), copy);
-  inst.args = {copy, args.size()};
+  inst.args = keep(args);
   try {
     if (inst.engine == Engine::kAny && !op.engines.empty()) {
       check_arg_kinds(inst);  // pick_engine reads the arguments
@@ -265,9 +311,7 @@ void Program::set_engine(std::size_t i, Engine engine) {
 }
 
 void Program::set_args(std::size_t i, std::span<const Arg> args) {
-  auto* copy = static_cast<Arg*>(arena_.allocate(args.size() * sizeof(Arg), alignof(Arg)));
-  std::uninitialized_copy(args.begin(), args.end(), copy);
-  insts_.at(i).args = {copy, args.size()};
+  insts_.at(i).args = keep(args);
   ++edits_;
 }
 

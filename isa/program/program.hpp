@@ -74,6 +74,7 @@ class Program {
   const TensorRef* whole(std::uint32_t id);
   const DynamicOffset* add_dynamic(const DynamicOffset& dynamic);
   const RefList* add_refs(RefList refs);
+  /// One that the program has lately been given is kept once.
   const IntList* add_list(IntList list);
   const std::string* add_text(std::string_view text);
   const Sync* add_sync(Sync sync);
@@ -88,8 +89,9 @@ class Program {
     return static_cast<std::size_t>(Opcode::kCount) + opcodes_.size();
   }
 
-  /// Copies the arguments, resolves the engine, checks the instruction and appends it.
-  /// Throws Error with the instruction's name and location; the program is then unchanged.
+  /// Copies the arguments, or shares those of an earlier instruction that are equal, resolves the
+  /// engine, checks the instruction and appends it. Throws Error with the instruction's name and
+  /// location; the program is then unchanged.
   const Inst& append(Inst inst, std::span<const Arg> args);
 
   /// Gives instruction i, whose engine was left open, another one. Throws Error if it cannot run
@@ -148,6 +150,7 @@ class Program {
 
  private:
   void check_capacity(const Tensor& tensor) const;
+  std::span<const Arg> keep(std::span<const Arg> args);
   void track_blocks(const OpSpec& op, int core);
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
@@ -158,10 +161,12 @@ class Program {
   std::deque<Tensor> tensors_;
   std::unordered_map<std::string_view, std::uint32_t> tensor_ids_;  // by the names in tensors_
   std::deque<Inst> insts_;
+  std::vector<std::span<const Arg>> kept_;  // arguments lately added, by their hash
   std::unordered_map<std::uint64_t, std::vector<const Pattern*>> patterns_;
   std::deque<Pattern> pattern_store_;
   std::deque<RefList> ref_lists_;
   std::deque<IntList> int_lists_;
+  std::vector<const IntList*> kept_lists_;  // lately added, by their hash
   std::deque<std::string> texts_;
   std::deque<Sync> syncs_;
   std::deque<DmaPlan> plans_;

@@ -23,6 +23,7 @@ Dma::Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& sess
       planned_(static_cast<std::size_t>(config.engines), kNever) {
   SC_HAS_PROCESS(Dma);
   SC_METHOD(step);
+  sensitive << wake_;
   if (hbm_.limits()) hbm_.join(*this);
   if (!client_.on_packet) return;
   for (DmaLane& lane : lanes_) lane.record(packets_);
@@ -37,7 +38,7 @@ Transfer* Dma::allocate() {
 }
 
 void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
-  const isa::DmaWork& work = op.expansion.dma;
+  const isa::DmaWork& work = op.expansion().dma;
   Transfer* t = allocate();
   t->op = &op;
   t->plan = planner_.plan(work, op.step.inst->dma, dge);
@@ -53,7 +54,7 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   ++outstanding_.at(static_cast<std::size_t>(op.dge));
   for (const LanePlan& lane : t->plan->lanes) {
     const auto e = static_cast<std::size_t>(lane.engine);
-    if (!lanes_[e].push({op.queue, first_packet + lane.offset, &lane.load, t})) continue;
+    if (!lanes_[e].push(op.queue, first_packet + lane.offset, lane.load, t)) continue;
     planned_[e] = std::min(planned_[e], lanes_[e].next());
   }
   wake_.notify();
@@ -78,11 +79,7 @@ void Dma::schedule() {
     const Fs slack = std::max<Fs>(0, config_.semaphore_latency - 1);
     next = std::min(next, std::max(look + slack, SimSession::now()));
   }
-  if (next == kNever) {
-    next_trigger(wake_);
-  } else {
-    next_trigger(SimSession::time(next - SimSession::now()), wake_);
-  }
+  if (next != kNever) wake_.notify(SimSession::time(next - SimSession::now()));
 }
 
 void Dma::catch_up(Fs now) {
@@ -96,16 +93,13 @@ void Dma::catch_up(Fs now) {
 // Finishes everything up to `now` in the order of the semaphore writes.
 void Dma::take_until(Fs now, bool every) {
   finished_.clear();
+  done_.clear();
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     if (planned_[e] <= now || (every && lanes_[e].earliest() <= now)) look_at(e, now);
   }
   if (finished_.empty()) return;
-  std::sort(finished_.begin(), finished_.end(), [](const Finished& a, const Finished& b) {
-    return a.done.semaphore_start != b.done.semaphore_start
-               ? a.done.semaphore_start < b.done.semaphore_start
-               : a.engine < b.engine;
-  });
-  for (const Finished& f : finished_) finish_lane(f.engine, f.done);
+  std::sort(finished_.begin(), finished_.end());
+  for (const Finished& f : finished_) finish_lane(f.engine, done_[f.at]);
 }
 
 Fs Dma::next_packet() const {
@@ -132,7 +126,7 @@ void Dma::occupy(double bytes) {
   const Fs now = SimSession::now();
   catch_up(now);
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
-    if (!lanes_[e].push({kCollectiveQueue, now, &load->second, nullptr})) continue;
+    if (!lanes_[e].push(kCollectiveQueue, now, load->second, nullptr)) continue;
     planned_[e] = std::min(planned_[e], lanes_[e].next());
   }
   wake_.notify();
@@ -168,14 +162,16 @@ void Dma::run_events(Fs now) {
 
 void Dma::look_at(std::size_t e, Fs now) {
   const auto engine = static_cast<int>(e);
-  done_.clear();
+  std::size_t at = done_.size();
   lanes_[e].advance(now, done_);
   for (const PacketTime& p : packets_) {
     if (p.transfer == nullptr) continue;  // of a collective operation
     client_.on_packet(*static_cast<Transfer*>(p.transfer), engine, p);
   }
   packets_.clear();
-  for (const LaneDone& d : done_) finished_.push_back({engine, d});
+  for (; at < done_.size(); ++at) {
+    finished_.push_back({done_[at].semaphore_start, engine, static_cast<std::uint32_t>(at)});
+  }
   planned_[e] = lanes_[e].next();
 }
 

@@ -57,9 +57,16 @@ class Dma : public sc_core::sc_module, private HbmUser {
       return time != o.time ? time > o.time : order > o.order;
     }
   };
+  // The share done_[at] of an engine.
   struct Finished {
+    Fs semaphore_start;
     int engine;
-    LaneDone done;
+    std::uint32_t at;
+    bool operator<(const Finished& o) const {
+      return semaphore_start != o.semaphore_start ? semaphore_start < o.semaphore_start
+             : engine != o.engine                 ? engine < o.engine
+                                                  : at < o.at;
+    }
   };
   void step();
   void schedule();

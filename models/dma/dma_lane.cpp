@@ -13,18 +13,34 @@ void LaneLoad::add(const PacketRun& run) {
   work += run.count * run.interval;
 }
 
-bool DmaLane::push(const LaneItem& item) {
-  Active a{.item = item,
-           .total = item.load->packets,
-           .work = item.load->work,
-           .bytes = item.load->bytes};
+// Field by field: what has just been written is not read in other sizes.
+void DmaLane::Queue::begin(Fs ready, const LaneLoad& load, void* transfer) {
+  head.item.queue = index;
+  head.item.ready = ready;
+  head.item.load = &load;
+  head.item.transfer = transfer;
+  head.run = 0;
+  head.packet = 0;
+  head.total = load.packets;
+  head.work = load.work;
+  head.first = kNever;
+  head.payload_end = 0;
+  head.bytes = load.bytes;
+  head.cold = false;
+  busy = true;
+}
+
+bool DmaLane::push(QueueIndex queue, Fs ready, const LaneLoad& load, void* transfer) {
   auto q = std::find_if(queues_.begin(), queues_.end(),
-                        [&](const Queue& x) { return x.index >= item.queue; });
-  if (q == queues_.end() || q->index != item.queue) {
-    q = queues_.insert(q, Queue{item.queue, {}});
+                        [&](const Queue& x) { return x.index >= queue; });
+  if (q == queues_.end() || q->index != queue) {
+    q = queues_.insert(q, Queue{.index = queue});
   }
-  q->items.push_back(a);
-  if (q->items.size() > 1) return false;
+  if (q->busy) {
+    q->next.push_back({queue, ready, &load, transfer});
+    return false;
+  }
+  q->begin(ready, load, transfer);
   ++busy_;
   return true;
 }
@@ -33,15 +49,17 @@ Fs DmaLane::room(QueueIndex queue, std::int64_t bytes) const {
   const auto q = std::find_if(queues_.begin(), queues_.end(),
                               [&](const Queue& x) { return x.index == queue; });
   if (q == queues_.end()) return 0;
-  std::int64_t over = -bytes;
-  for (std::size_t i = 0; i < q->items.size(); ++i) over += q->items[i].bytes;
+  if (!q->busy) return 0;
+  std::int64_t over = q->head.bytes - bytes;
+  for (std::size_t i = 0; i < q->next.size(); ++i) over += q->next[i].load->bytes;
   Fs at = free_;
-  for (std::size_t i = 0; i < q->items.size() && over > 0; ++i) {
-    const Active& a = q->items[i];
-    at = std::max(at, a.item.ready);
-    for (std::size_t r = a.run; r < a.item.load->runs.size(); ++r) {
-      const PacketRun& run = a.item.load->runs[r];
-      const std::int64_t left = run.count - (r == a.run ? a.packet : 0);
+  for (std::size_t i = 0; i <= q->next.size() && over > 0; ++i) {
+    const LaneItem& item = i == 0 ? q->head.item : q->next[i - 1];
+    const std::size_t first = i == 0 ? q->head.run : 0;
+    at = std::max(at, item.ready);
+    for (std::size_t r = first; r < item.load->runs.size(); ++r) {
+      const PacketRun& run = item.load->runs[r];
+      const std::int64_t left = run.count - (i == 0 && r == first ? q->head.packet : 0);
       const std::int64_t needed = (over + run.bytes - 1) / run.bytes;
       if (needed <= left) return at + (needed - 1) * run.interval;
       over -= left * run.bytes;
@@ -54,7 +72,7 @@ Fs DmaLane::room(QueueIndex queue, std::int64_t bytes) const {
 Fs DmaLane::earliest() const {
   Fs ready = kNever;
   for (const Queue& q : queues_) {
-    if (!q.items.empty()) ready = std::min(ready, q.items.front().item.ready);
+    if (q.busy) ready = std::min(ready, q.head.item.ready);
   }
   return ready == kNever ? kNever : std::max(ready, free_);
 }
@@ -62,8 +80,8 @@ Fs DmaLane::earliest() const {
 Fs DmaLane::next_ready(Fs after) const {
   Fs ready = kNever;
   for (const Queue& q : queues_) {
-    if (!q.items.empty() && q.items.front().item.ready > after) {
-      ready = std::min(ready, q.items.front().item.ready);
+    if (q.busy && q.head.item.ready > after) {
+      ready = std::min(ready, q.head.item.ready);
     }
   }
   return ready;
@@ -73,8 +91,8 @@ Fs DmaLane::next_ready(Fs after) const {
 DmaLane::Queue* DmaLane::pick(Fs at) {
   Queue* lowest = nullptr;
   for (Queue& q : queues_) {
-    if (q.items.empty() || q.items.front().item.ready > at) continue;
-    const Active& a = q.items.front();
+    if (!q.busy || q.head.item.ready > at) continue;
+    const Active& a = q.head;
     if (q.index == last_ && turn_ > 0 &&
         turn_ + a.item.load->runs[a.run].bytes <= config_.turn_bytes) {
       return &q;
@@ -102,7 +120,7 @@ std::int64_t DmaLane::turn_of(const Active& a) const {
 
 // Turns that each other queue certainly has before the queue's first share is done.
 std::int64_t DmaLane::turns_of_others(const Queue& queue) const {
-  const Active& a = queue.items.front();
+  const Active& a = queue.head;
   const std::int64_t most = std::max(config_.turn_bytes, a.item.load->largest);
   const std::int64_t now = queue.index == last_ ? std::max<std::int64_t>(0, most - turn_) : most;
   return a.bytes <= now ? 0 : (a.bytes - now + most - 1) / most;
@@ -111,7 +129,7 @@ std::int64_t DmaLane::turns_of_others(const Queue& queue) const {
 // Which queue has work, where there is only one.
 std::size_t DmaLane::sole() const {
   std::size_t q = 0;
-  while (queues_[q].items.empty()) ++q;
+  while (!queues_[q].busy) ++q;
   return q;
 }
 
@@ -162,12 +180,11 @@ void DmaLane::take(Active& a, std::int64_t packets) {
 // One packet of `queue`, or as many as certainly follow each other until `limit`. With `sole`, no
 // other queue has work.
 void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done) {
-  Active& a = queue.items.front();
+  Active& a = queue.head;
   const LaneLoad& load = *a.item.load;
-  const bool alone =
-      sole || std::none_of(queues_.begin(), queues_.end(), [&](const Queue& q) {
-        return &q != &queue && !q.items.empty() && q.items.front().item.ready <= free_;
-      });
+  const bool alone = sole || std::none_of(queues_.begin(), queues_.end(), [&](const Queue& q) {
+                       return &q != &queue && q.busy && q.head.item.ready <= free_;
+                     });
   if (a.first == kNever) a.first = free_;
   Fs start = 0;
   do {
@@ -199,18 +216,25 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
 
 void DmaLane::finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done) {
   done.push_back(share);
-  queue.items.pop_front();
-  if (queue.items.empty()) --busy_;
+  if (queue.next.empty()) {
+    queue.busy = false;
+    --busy_;
+    return;
+  }
+  const LaneItem& next = queue.next.front();
+  queue.begin(next.ready, *next.load, next.transfer);
+  queue.next.pop_front();
 }
 
 // A share that nothing can delay any more, in one go. False if packets must be looked at.
 bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
-  Active& a = queue.items.front();
+  Active& a = queue.head;
   const LaneLoad& load = *a.item.load;
   const bool contended = hbm_ != nullptr && hbm_->limits() && load.hbm_passes > 0;
-  if (sink_ != nullptr || contended || a.first != kNever || a.cold) return false;
+  if (sink_ != nullptr || contended || a.first != kNever) return false;
+  if (a.cold && load.runs.size() != 2) return false;  // stalls are of runs
   const PacketRun& semaphore = load.runs.back();
-  Fs end = free_ + load.work - semaphore.interval;
+  Fs end = free_ + load.work - semaphore.interval + (a.cold ? load.cold : 0);
   double stalled = stalled_;
   if (load.stall > 0) {
     stalled += load.stall * static_cast<double>(load.bytes - semaphore.bytes);
@@ -262,8 +286,8 @@ bool DmaLane::rounds(Fs limit) {
   Fs length = 0, stalls = 0;
   int ready = 0;
   for (const Queue& q : queues_) {
-    if (q.items.empty() || q.items.front().item.ready > free_) continue;
-    const Active& a = q.items.front();
+    if (!q.busy || q.head.item.ready > free_) continue;
+    const Active& a = q.head;
     if (a.first == kNever || a.cold) return false;
     const PacketRun& run = a.item.load->runs[a.run];
     if (q.index == last_ && turn_ + run.bytes <= config_.turn_bytes) return false;
@@ -276,8 +300,8 @@ bool DmaLane::rounds(Fs limit) {
   fit = std::min(fit, window / std::max<Fs>(length, 1));
   if (fit < 2) return false;
   for (const Queue& q : queues_) {
-    if (q.items.empty() || q.items.front().item.ready > free_) continue;
-    stalls += stall_ahead(q.items.front(), fit * turn_of(q.items.front()));
+    if (!q.busy || q.head.item.ready > free_) continue;
+    stalls += stall_ahead(q.head, fit * turn_of(q.head));
   }
   fit = std::min(fit, (window - stalls) / std::max<Fs>(length, 1));
   if (fit < 2) return false;
@@ -286,10 +310,10 @@ bool DmaLane::rounds(Fs limit) {
   QueueIndex highest = 0,
              before = kNoQueue;  // of those served; up to the one served last until now
   for (Queue& q : queues_) {
-    if (q.items.empty() || q.items.front().item.ready > begin) continue;
+    if (!q.busy || q.head.item.ready > begin) continue;
     highest = q.index;
     if (q.index <= last_) before = q.index;
-    Active& a = q.items.front();
+    Active& a = q.head;
     const std::int64_t packets = fit * turn_of(a);
     extra += stall(a, packets) + contention(a, begin, packets, fit * length);
     take(a, packets);
@@ -304,7 +328,7 @@ void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
   while (busy_ > 0) {
     const bool only = busy_ == 1;
     Queue* queue = only ? &queues_[sole()] : nullptr;
-    const Fs at = only ? std::max(free_, queue->items.front().item.ready) : earliest();
+    const Fs at = only ? std::max(free_, queue->head.item.ready) : earliest();
     if (at > now) return;
     const bool was_idle = at - free_ > config_.cold_idle;
     free_ = at;
@@ -314,7 +338,7 @@ void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
       if (rounds(now)) continue;
       queue = pick(at);
     }
-    Active& a = queue->items.front();
+    Active& a = queue->head;
     if (a.first == kNever && was_idle && a.item.load->cold > 0) a.cold = true;
     if (!only || !whole(*queue, now, done)) step(*queue, now, only, done);
   }
@@ -340,18 +364,18 @@ Fs DmaLane::finish_alone(const Active& a) const {
 
 Fs DmaLane::next() const {
   if (busy_ == 0) return kNever;
-  if (busy_ == 1) return finish_alone(queues_[sole()].items.front());
+  if (busy_ == 1) return finish_alone(queues_[sole()].head);
   const Fs at = earliest();
   Fs best = kNever;
   for (const Queue& q : queues_) {
-    if (q.items.empty() || q.items.front().item.ready > at) continue;
-    const Active& a = q.items.front();
+    if (!q.busy || q.head.item.ready > at) continue;
+    const Active& a = q.head;
     Fs finish = at + a.work - a.item.load->runs.back().interval;
     finish += certain_stall(a);
     const std::int64_t turns = turns_of_others(q);
     for (const Queue& other : queues_) {
-      if (&other == &q || other.items.empty() || other.items.front().item.ready > at) continue;
-      const Active& o = other.items.front();
+      if (&other == &q || !other.busy || other.head.item.ready > at) continue;
+      const Active& o = other.head;
       finish += std::min(o.work, turns * std::min(o.item.load->runs[o.run].interval,
                                                   o.item.load->runs.back().interval));
     }

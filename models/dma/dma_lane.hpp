@@ -66,7 +66,10 @@ class DmaLane {
  public:
   explicit DmaLane(const DmaConfig& config, Hbm* hbm = nullptr) : config_(config), hbm_(hbm) {}
   /// True if the item is the first of its queue, so that the next finish may have moved.
-  bool push(const LaneItem& item);
+  bool push(QueueIndex queue, Fs ready, const LaneLoad& load, void* transfer);
+  bool push(const LaneItem& item) {
+    return push(item.queue, item.ready, *item.load, item.transfer);
+  }
   /// From now on every packet is computed by itself and appended to `sink`.
   void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
   /// Processes every packet that starts at or before `now`; appends the items that finished.
@@ -91,8 +94,11 @@ class DmaLane {
     bool cold = false;       // the next packet pays the cold delay
   };
   struct Queue {
-    QueueIndex index;
-    Fifo<Active> items;
+    QueueIndex index = 0;
+    bool busy = false;
+    Active head = {};          // if it is busy
+    Fifo<LaneItem> next = {};  // behind it
+    void begin(Fs ready, const LaneLoad& load, void* transfer);
   };
   [[nodiscard]] Queue* pick(Fs at);
   [[nodiscard]] Fs next_ready(Fs after) const;
