@@ -115,12 +115,12 @@ def gallery(out):
     import common
     import numpy as np
 
-    from nkisim_profile.report import main as report, plotly
+    from nkisim_profile.report import main as report, packed_plotly, plotly
 
     folder, rows = out / "gallery", []
     folder.mkdir(parents=True)
-    library = plotly()
-    (folder / "plotly.js").write_text(library)
+    (folder / "plotly.js").write_text(plotly())
+    library = packed_plotly()
     for path in sorted((ROOT / "examples").glob("*.py")):
         if path.stem == "common":
             continue
@@ -132,7 +132,7 @@ def gallery(out):
         assert report([str(session), "-o", str(page), "--title", path.stem]) == 0
         session.unlink()
         text = page.read_text()
-        whole = f"<script>{library}</script>"
+        whole = f'<script id="plotly" type="application/octet-stream">{library}</script>'
         assert text.count(whole) == 1, path
         page.write_text(text.replace(whole, '<script src="plotly.js"></script>'))
         shapes = ", ".join(f"{a.dtype} {list(a.shape)}" for a in case.inputs(np.random.default_rng(0))

@@ -10,6 +10,11 @@ ALIGN = 8
 TYPES = {"i4": np.int32, "u2": np.uint16, "u1": np.uint8, "f4": np.float32}
 
 
+def compressed(data, level=6):
+    """What the page's `unpack()` makes bytes of."""
+    return base64.b64encode(gzip.compress(data, level, mtime=0)).decode()
+
+
 class Pack:
     """Collects columns; each becomes a reference that the page's `column()` resolves."""
 
@@ -33,4 +38,4 @@ class Pack:
         head = json.dumps(facts).encode()
         head += b" " * (-len(head) % ALIGN)
         block = b"".join([len(head).to_bytes(8, "little"), head, *self._chunks])
-        return base64.b64encode(gzip.compress(block, 6, mtime=0)).decode()
+        return compressed(block)
