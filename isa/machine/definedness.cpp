@@ -28,14 +28,19 @@ void set_bits(std::uint64_t* words, std::int64_t first, std::int64_t count, bool
 
 std::int64_t find_bit(const std::uint64_t* words, std::int64_t first, std::int64_t count, bool on) {
   const auto end = static_cast<std::uint64_t>(first + count);
+  const std::uint64_t nothing = on ? 0 : ~std::uint64_t{0};
   for (auto at = static_cast<std::uint64_t>(first); at < end;) {
-    const std::uint64_t word = on ? words[at / 64] : ~words[at / 64];
-    const std::uint64_t found = word >> (at % 64);
+    const std::uint64_t found = (words[at / 64] ^ nothing) >> (at % 64);
     if (found != 0) {
       const std::uint64_t hit = at + static_cast<std::uint64_t>(__builtin_ctzll(found));
       return hit < end ? static_cast<std::int64_t>(hit) : -1;
     }
     at = (at / 64 + 1) * 64;
+    while (at + 256 <= end) {
+      const std::uint64_t* w = words + at / 64;
+      if (((w[0] ^ nothing) | (w[1] ^ nothing) | (w[2] ^ nothing) | (w[3] ^ nothing)) != 0) break;
+      at += 256;
+    }
   }
   return -1;
 }
@@ -47,15 +52,16 @@ std::uint64_t* Definedness::words() {
   if (!defined_) {
     defined_ = ZeroedArray<std::uint64_t>(static_cast<std::size_t>(size_) / 64 + 1);
     if (whole_) set_bits(defined_.get(), 0, size_, true);
-    whole_ = false;
   }
+  whole_ = false;
   return defined_.get();
 }
 
 void Definedness::define(std::int64_t first, std::int64_t count) {
   if (whole_) return;
-  whole_ = !defined_ && first == 0 && count >= size_;
-  if (!whole_) set_bits(words(), first, count, true);
+  const bool all = first == 0 && count >= size_;
+  if (!all || defined_) set_bits(words(), first, count, true);
+  whole_ = all;
 }
 
 void Definedness::undefine(std::int64_t first, std::int64_t count, std::uint32_t origin) {
@@ -68,8 +74,14 @@ void Definedness::undefine(std::int64_t first, std::int64_t count, std::uint32_t
 }
 
 std::int64_t Definedness::find_undefined(std::int64_t first, std::int64_t count) const {
-  if (!defined_) return whole_ || count <= 0 ? -1 : first;
-  return find_bit(defined_.get(), first, count, false);
+  if (whole_ || count <= 0) return -1;
+  if (!defined_) return first;
+  const std::int64_t found = find_bit(defined_.get(), first, count, false);
+  if (found < 0 && (looked_at_ += count) >= size_) {
+    looked_at_ = 0;
+    whole_ = find_bit(defined_.get(), 0, size_, false) < 0;
+  }
+  return found;
 }
 
 std::uint32_t Definedness::origin(std::int64_t at) const {

@@ -89,7 +89,10 @@ class Definedness {
  private:
   std::uint64_t* words();
   std::int64_t size_;
-  bool whole_ = false;                  // all are defined; no bits are kept
+  // Whether all are known to be defined. Once as many bytes have been asked for as there are, all
+  // are looked at: a tile written row by row and read again and again costs its readers nothing.
+  mutable bool whole_ = false;
+  mutable std::int64_t looked_at_ = 0;
   ZeroedArray<std::uint64_t> defined_;  // null until some are defined and some are not
   ZeroedArray<std::uint32_t> origins_;  // null until an instruction undefines a byte
 };

@@ -2,13 +2,23 @@
 #include <algorithm>
 #include <cstring>
 
-#include "isa/machine/eval.hpp"
+#include "isa/machine/eval_walk.hpp"
 
 namespace nkisim::isa {
 
 EvalContext::DenseRows EvalContext::dense_rows(const TensorRef& ref) {
-  if (!ref.on_chip() || ref.dynamic != nullptr || !ref.pattern->contiguous) return {};
-  return {memory_.place(ref), ref.rows(), ref.columns() * size_bytes(ref.dtype)};
+  if (ref.dynamic != nullptr) return {};
+  DenseRows dense{{}, ref.rows(), ref.columns() * size_bytes(ref.dtype)};
+  if (ref.on_chip()) {
+    if (ref.pattern->contiguous) dense.place = memory_.place(ref);
+    return dense;
+  }
+  const walking::RowShape shape = walking::row_shape(ref, 0);
+  const bool one_run = shape.runs == 1 && (shape.inner.step == 1 || shape.inner.num == 1);
+  if (!one_run || (dense.rows > 1 && shape.row_step < dense.row_bytes)) return dense;
+  dense.place = memory_.place(ref);
+  dense.place.pitch = shape.row_step;
+  return dense;
 }
 
 // Row by row is the same as all at once if no row of dst is read later: the operands are apart, or
@@ -16,6 +26,7 @@ EvalContext::DenseRows EvalContext::dense_rows(const TensorRef& ref) {
 bool EvalContext::may_stream(const DenseRows& dst, const DenseRows& src) {
   if (dst.place.region != src.place.region) return true;
   const std::int64_t pitch = dst.place.pitch;
+  if (pitch <= 0 || pitch != src.place.pitch) return false;
   if (dst.place.start == src.place.start && dst.row_bytes == src.row_bytes) return true;
   const auto apart = [](std::int64_t a, std::int64_t a_size, std::int64_t b, std::int64_t b_size) {
     return a + a_size <= b || b + b_size <= a;

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 
+#include "isa/base/clones.hpp"
 #include "isa/machine/gemm_tiles.hpp"
 
 namespace nkisim::isa {
@@ -20,33 +23,67 @@ Buffer make_buffer(std::size_t count) {
   return Buffer(static_cast<float*>(operator new[](count * sizeof(float), std::align_val_t{64})));
 }
 
-// Copies a [k_size][used] block, zero-padded to [k_size][Width]: what the padding computes is
-// never stored, and packed blocks stay in the first-level cache.
-template <int Width>
-void pack(const float* in, std::ptrdiff_t stride, int k_size, int used, float* out) {
-  for (int k = 0; k < k_size; ++k, in += stride, out += Width) {
-    if (used == Width) {
-      std::copy_n(in, Width, out);
-    } else {
-      std::fill(std::copy_n(in, used, out), out + Width, 0.0F);
+// One side of the product: k rows of `count` values.
+struct Side {
+  MatmulOperand in;
+  int count;
+};
+
+// Copies `Width` or fewer values and adds zeros: what the padding computes is never stored.
+template <class Stored, int Width>
+[[gnu::always_inline]] inline void pack_row(const std::byte* in, int used, float* out) {
+  Stored values[Width];
+  std::memcpy(values, in, static_cast<std::size_t>(used) * sizeof(Stored));
+  if constexpr (sizeof(Stored) == sizeof(float)) {
+    std::memcpy(out, values, static_cast<std::size_t>(used) * sizeof(float));
+  } else {
+    for (int i = 0; i < used; ++i) {
+      out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(values[i]) << 16);
     }
+  }
+  for (int i = used; i < Width; ++i) out[i] = 0.0F;
+}
+
+// Floats from the start of a packed block to the next: two lines more than it has, as blocks are
+// written side by side and would compete for a few sets of the caches at a power of two.
+template <int Width>
+std::size_t block_size(int k_size) {
+  return static_cast<std::size_t>(std::max(k_size, 0)) * Width + 32;
+}
+
+// Copies columns `first` to `first + used` of all rows, cut into blocks of [k_size][Width]. Row by
+// row, which is how the host reads ahead.
+template <class Stored, int Width>
+NKISIM_CLONES void pack(const Side& side, int first, int used, int k_size, float* out) {
+  const std::byte* in = side.in.data + static_cast<std::ptrdiff_t>(sizeof(Stored)) * first;
+  const std::size_t block = block_size<Width>(k_size);
+  for (int k = 0; k < k_size; ++k, in += side.in.stride_bytes, out += Width) {
+    const std::byte* from = in;
+    float* to = out;
+    int left = used;
+    for (; left >= Width; left -= Width, from += Width * sizeof(Stored), to += block) {
+      pack_row<Stored, Width>(from, Width, to);
+    }
+    if (left > 0) pack_row<Stored, Width>(from, left, to);
+  }
+}
+
+template <int Width>
+void pack_blocks(const Side& side, int first, int used, int k_size, float* out) {
+  if (side.in.bf16) {
+    pack<std::uint16_t, Width>(side, first, used, k_size, out);
+  } else {
+    pack<std::uint32_t, Width>(side, first, used, k_size, out);
   }
 }
 
 // Every NaN becomes the same bit pattern, since which operand's payload survives is up to the
 // compiler.
-void store_value(float& to, float value, bool accumulate) {
+[[gnu::always_inline]] inline void store_value(float& to, float value, bool accumulate) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const float sum = accumulate ? to + value : value;
   to = sum != sum ? kNan : sum;
 }
-
-// One side of the product: k rows of `count` values.
-struct Side {
-  const float* data;
-  std::ptrdiff_t stride;
-  int count;
-};
 
 struct Destination {
   float* data;
@@ -54,15 +91,19 @@ struct Destination {
   std::ptrdiff_t column_stride;
 };
 
-void store_tile(const float* __restrict tile, const Destination& out, int rows, int columns,
-                bool accumulate) {
+// A whole tile is the common case, with loops of a known length.
+template <bool Accumulate>
+NKISIM_CLONES void store_tile(const float* __restrict tile, const Destination& out, int rows,
+                              int columns) {
   for (int r = 0; r < rows; ++r) {
     const float* __restrict from = tile + r * kTileColumns;
     float* __restrict to = out.data + r * out.row_stride;
-    if (out.column_stride == 1) {
-      for (int c = 0; c < columns; ++c) store_value(to[c], from[c], accumulate);
+    if (out.column_stride != 1) {
+      for (int c = 0; c < columns; ++c) store_value(to[c * out.column_stride], from[c], Accumulate);
+    } else if (columns == kTileColumns) {
+      for (int c = 0; c < kTileColumns; ++c) store_value(to[c], from[c], Accumulate);
     } else {
-      for (int c = 0; c < columns; ++c) store_value(to[c * out.column_stride], from[c], accumulate);
+      for (int c = 0; c < columns; ++c) store_value(to[c], from[c], Accumulate);
     }
   }
 }
@@ -70,38 +111,44 @@ void store_tile(const float* __restrict tile, const Destination& out, int rows, 
 // out[r][c] = sum_k left[k][r] * right[k][c], tile by tile.
 void multiply(TileKernel kernel, const Side& left, const Side& right, const Destination& out,
               int k_size, bool accumulate) {
-  const int row_blocks = (left.count + kTileRows - 1) / kTileRows;
-  const auto depth = static_cast<std::size_t>(std::max(k_size, 0));
-  const std::size_t block = depth * kTileRows;
-  const Buffer rows = make_buffer(block * static_cast<std::size_t>(row_blocks) + 1);
-  const Buffer columns = make_buffer(depth * kTileColumns + 1);
-  const auto rows_used = [&](int b) { return std::min(kTileRows, left.count - b * kTileRows); };
-  for (int b = 0; b < row_blocks; ++b) {
-    pack<kTileRows>(left.data + b * kTileRows, left.stride, k_size, rows_used(b),
-                    rows.get() + static_cast<std::size_t>(b) * block);
-  }
+  constexpr int kGroup = 16 * kTileColumns;  // packed together, within the second-level cache
+  const auto blocks = [](int count, int width) {
+    return static_cast<std::size_t>((count + width - 1) / width);
+  };
+  const std::size_t block = block_size<kTileRows>(k_size), strip = block_size<kTileColumns>(k_size);
+  const Buffer rows = make_buffer(block * blocks(left.count, kTileRows));
+  const Buffer columns = make_buffer(strip * blocks(std::min(right.count, kGroup), kTileColumns));
+  pack_blocks<kTileRows>(left, 0, left.count, k_size, rows.get());
+  const auto store = accumulate ? store_tile<true> : store_tile<false>;
   for (int c = 0; c < right.count; c += kTileColumns) {
-    const int columns_used = std::min(kTileColumns, right.count - c);
-    pack<kTileColumns>(right.data + c, right.stride, k_size, columns_used, columns.get());
-    for (int b = 0; b < row_blocks; ++b) {
+    if (c % kGroup == 0) {
+      pack_blocks<kTileColumns>(right, c, std::min(right.count - c, kGroup), k_size, columns.get());
+    }
+    const float* right_at =
+        columns.get() + strip * static_cast<std::size_t>(c % kGroup / kTileColumns);
+    for (int r = 0; r < left.count; r += kTileRows) {
       alignas(64) std::array<float, kTileSize> tile;
-      kernel(rows.get() + static_cast<std::size_t>(b) * block, columns.get(), k_size, tile.data());
-      float* corner = out.data + b * kTileRows * out.row_stride + c * out.column_stride;
-      store_tile(tile.data(), {corner, out.row_stride, out.column_stride}, rows_used(b),
-                 columns_used, accumulate);
+      float* corner = out.data + r * out.row_stride + c * out.column_stride;
+      for (int i = 0; i < kTileRows && r + i < left.count; ++i) {  // each in a page of its own
+        __builtin_prefetch(corner + i * out.row_stride, 1);
+        __builtin_prefetch(corner + i * out.row_stride + 16, 1);
+      }
+      kernel(rows.get() + block * static_cast<std::size_t>(r / kTileRows), right_at, k_size,
+             tile.data());
+      store(tile.data(), {corner, out.row_stride, out.column_stride},
+            std::min(kTileRows, left.count - r), std::min(kTileColumns, right.count - c));
     }
   }
 }
 
 }  // namespace
 
-void matmul_at(SimdLevel level, const float* stationary, std::ptrdiff_t stationary_stride,
-               const float* moving, std::ptrdiff_t moving_stride, float* out,
-               std::ptrdiff_t out_stride, int k_size, int m_size, int n_size, bool accumulate,
-               Products products) {
+void matmul_at(SimdLevel level, const MatmulOperand& stationary, const MatmulOperand& moving,
+               float* out, std::ptrdiff_t out_stride, int k_size, int m_size, int n_size,
+               bool accumulate, Products products) {
   if (m_size <= 0 || n_size <= 0) return;
-  const Side left{stationary, stationary_stride, m_size};
-  const Side right{moving, moving_stride, n_size};
+  const Side left{stationary, m_size};
+  const Side right{moving, n_size};
   const TileKernel kernel = tile_kernel(level, products);
   // A tile is wider than high; products commute, so a narrow result is computed transposed.
   if (n_size < m_size && n_size <= kTileColumns / 2) {
@@ -111,11 +158,11 @@ void matmul_at(SimdLevel level, const float* stationary, std::ptrdiff_t stationa
   }
 }
 
-void matmul(const float* stationary, std::ptrdiff_t stationary_stride, const float* moving,
-            std::ptrdiff_t moving_stride, float* out, std::ptrdiff_t out_stride, int k_size,
-            int m_size, int n_size, bool accumulate, Products products) {
-  matmul_at(host_simd_level(), stationary, stationary_stride, moving, moving_stride, out,
-            out_stride, k_size, m_size, n_size, accumulate, products);
+void matmul(const MatmulOperand& stationary, const MatmulOperand& moving, float* out,
+            std::ptrdiff_t out_stride, int k_size, int m_size, int n_size, bool accumulate,
+            Products products) {
+  matmul_at(host_simd_level(), stationary, moving, out, out_stride, k_size, m_size, n_size,
+            accumulate, products);
 }
 
 }  // namespace nkisim::isa

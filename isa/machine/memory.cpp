@@ -44,6 +44,11 @@ std::int64_t Region::find_foreign(std::int64_t first, std::int64_t count) const 
 
 const std::vector<std::uint32_t> Memory::kNone;
 
+// Between partitions, whose own size is a multiple of large powers of two: without it the rows of a
+// tile would compete for a few sets of the host's caches. An odd number of lines, half a page and
+// one.
+constexpr std::int64_t kGap = 2048 + 64;
+
 Memory::Memory(const Program& program) : program_(program) {
   const Machine& m = program.machine();
   tensors_.resize(program.tensors().size());
@@ -54,8 +59,8 @@ Memory::Memory(const Program& program) : program_(program) {
     if (t.space == Space::kPsum) psum = std::max(psum, t.address + t.extent_bytes());
   }
   for (int core = 0; core < program.cores(); ++core) {
-    sbuf_.push_back(std::make_unique<Region>(sbuf * kPartitions));
-    psum_.push_back(std::make_unique<Region>(psum * kPartitions));
+    sbuf_.push_back(std::make_unique<Region>((sbuf + kGap) * kPartitions));
+    psum_.push_back(std::make_unique<Region>((psum + kGap) * kPartitions));
   }
 }
 

@@ -45,6 +45,12 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {
+  constexpr std::int64_t kLongRow = 64;  // shorter ones cost more one by one
+  const bool reduces =
+      inst.choice(kReduceCmd, ReduceCmd::kIdle) != ReduceCmd::kIdle || inst.has(kReduceRes);
+  if (!reduces && inst.tensor(kData).columns() >= kLongRow) {
+    return activate_rows(inst, ctx, kShared);
+  }
   finish_activation(inst, ctx, activate(inst, ctx, kShared), inst.tensor(kData),
                     inst.choice(kReduceCmd, ReduceCmd::kIdle), AluOp::kAdd, kReduceRes);
 }

@@ -230,21 +230,27 @@ void round_to_tf32(Tile<float> tile) {
   }
 }
 
-Tile<float> load_operand(const TensorRef& ref, EvalContext& ctx) {
+// In SBUF, and so apart from the result in PSUM, it stays where it is if its rows are dense.
+// In double_row mode [K, 2, M] read row-major is [2K, M]: the pair of a row is added next to it.
+MatmulOperand load_operand(const TensorRef& ref, bool double_row, EvalContext& ctx) {
+  const bool bf16 = ref.dtype == Dtype::kBfloat16;
+  if ((bf16 || ref.dtype == Dtype::kFloat32) && ref.space == Space::kSbuf) {
+    const EvalContext::InPlace place = ctx.in_place(ref, false);
+    if (place.data != nullptr) return {place.data, place.pitch_bytes, bf16};
+  }
   const Tile<float> tile = ctx.load(ref);
   if (ref.dtype == Dtype::kTfloat32) round_to_tf32(tile);
-  return tile;
+  return fp32_rows(tile.data, double_row ? tile.columns / 2 : tile.columns);
 }
 
-// In double_row mode [K, 2, M] read row-major is [2K, M]: the pair of a row is added next to it.
-void multiply(const Inst& inst, const Tile<float>& st, const Tile<float>& mv, float* out,
+void multiply(const Inst& inst, const MatmulOperand& st, const MatmulOperand& mv, float* out,
               std::int64_t stride, bool accumulate) {
   const Shape s = shape_of(inst);
   const bool wide = inst.tensor(kStationary).dtype == Dtype::kFloat32 ||
                     inst.tensor(kMoving).dtype == Dtype::kFloat32;
   const std::int64_t depth = is_double_row(inst) ? 2 * s.k : s.k;
-  matmul(st.data, s.m, mv.data, s.n, out, stride, static_cast<int>(depth), static_cast<int>(s.m),
-         static_cast<int>(s.n), accumulate, wide ? Products::kRounded : Products::kExact);
+  matmul(st, mv, out, stride, static_cast<int>(depth), static_cast<int>(s.m), static_cast<int>(s.n),
+         accumulate, wide ? Products::kRounded : Products::kExact);
 }
 
 void add_to(Tile<float> sum, const TensorRef& dst, EvalContext& ctx) {
@@ -261,8 +267,8 @@ void eval(const Inst& inst, EvalContext& ctx) {
     store_transposed(dst, inst.tensor(kStationary), identity_rows(inst.tensor(kMoving), ctx), ctx);
     return;
   }
-  const Tile<float> st = load_operand(inst.tensor(kStationary), ctx);
-  const Tile<float> mv = load_operand(inst.tensor(kMoving), ctx);
+  const MatmulOperand st = load_operand(inst.tensor(kStationary), is_double_row(inst), ctx);
+  const MatmulOperand mv = load_operand(inst.tensor(kMoving), is_double_row(inst), ctx);
   if (dst.dtype == Dtype::kFloat32) {  // straight into PSUM where its rows are dense
     if (accumulate) (void)ctx.in_place(dst, false);
     const auto place = ctx.in_place(dst, true);

@@ -155,8 +155,9 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const Tile<float> mv = dequantize(inst.tensor(kMoving), inst.tensor(kMovingScale), ctx);
   const bool accumulate = inst.flag(kAccumulate);
   const Tile<float> sum = accumulate ? ctx.load(dst) : ctx.make<float>(dst.rows(), dst.columns());
-  matmul(st.data, st.columns, mv.data, mv.columns, sum.data, sum.columns, static_cast<int>(st.rows),
-         static_cast<int>(st.columns), static_cast<int>(mv.columns), accumulate, Products::kExact);
+  matmul(fp32_rows(st.data, st.columns), fp32_rows(mv.data, mv.columns), sum.data, sum.columns,
+         static_cast<int>(st.rows), static_cast<int>(st.columns), static_cast<int>(mv.columns),
+         accumulate, Products::kExact);
   ctx.store(dst, sum);
 }
 

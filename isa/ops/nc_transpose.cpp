@@ -74,8 +74,8 @@ void multiply_by_identity(const TensorRef& dst, const TensorRef& data, EvalConte
   std::fill_n(identity.data, identity.size(), 0.0F);
   for (std::int64_t i = 0; i < x.rows; ++i) identity.row(i)[i] = 1.0F;
   const Tile<float> out = ctx.make<float>(x.columns, x.rows);
-  matmul(x.data, x.columns, identity.data, x.rows, out.data, x.rows, static_cast<int>(x.rows),
-         static_cast<int>(x.columns), static_cast<int>(x.rows), false);
+  matmul(fp32_rows(x.data, x.columns), fp32_rows(identity.data, x.rows), out.data, x.rows,
+         static_cast<int>(x.rows), static_cast<int>(x.columns), static_cast<int>(x.rows), false);
   ctx.store(dst, out);
 }
 

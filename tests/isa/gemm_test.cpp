@@ -72,8 +72,9 @@ std::vector<SimdLevel> levels() {
 
 std::vector<float> run(const Problem& p, SimdLevel level, bool accumulate, Products products) {
   std::vector<float> out = p.out;
-  matmul_at(level, p.stationary.data(), p.stationary_stride, p.moving.data(), p.moving_stride,
-            out.data(), p.out_stride, p.k, p.m, p.n, accumulate, products);
+  matmul_at(level, fp32_rows(p.stationary.data(), p.stationary_stride),
+            fp32_rows(p.moving.data(), p.moving_stride), out.data(), p.out_stride, p.k, p.m, p.n,
+            accumulate, products);
   return out;
 }
 
@@ -116,6 +117,33 @@ TEST_CASE("matmul equals the naive loop at the size of the array", "[gemm]") {
   check_all(make_problem(300, 5, 100, Dtype::kTfloat32, 9), Products::kExact);
 }
 
+TEST_CASE("operands of bf16 are widened from where they lie", "[gemm]") {
+  unsigned seed = 100;
+  for (const int m : {1, 7, 8, 20}) {
+    for (const int n : {1, 5, 31, 32, 70}) {
+      const Problem p = make_problem(19, m, n, Dtype::kBfloat16, seed++);
+      const auto stored = [](const std::vector<float>& values) {
+        std::vector<std::byte> bytes(2 * values.size() + 1);  // from an odd address
+        encode(Dtype::kBfloat16, values.data(), values.size(), bytes.data() + 1);
+        return bytes;
+      };
+      const std::vector<std::byte> left = stored(p.stationary), right = stored(p.moving);
+      const MatmulOperand st{left.data() + 1, 2 * p.stationary_stride, true};
+      const MatmulOperand mv{right.data() + 1, 2 * p.moving_stride, true};
+      const MatmulOperand wide = fp32_rows(p.moving.data(), p.moving_stride);
+      const std::vector<float> expected = naive(p, false, Products::kExact);
+      for (const SimdLevel level : levels()) {
+        for (const MatmulOperand& other : {mv, wide}) {
+          CAPTURE(m, n, static_cast<int>(level), other.bf16);
+          std::vector<float> out = p.out;
+          matmul_at(level, st, other, out.data(), p.out_stride, p.k, m, n, false, Products::kExact);
+          CHECK(same_bits(out, expected));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("fused and separate additions agree on exact products", "[gemm]") {
   for (const Dtype dtype : {Dtype::kBfloat16, Dtype::kFloat16, Dtype::kTfloat32, Dtype::kFloat8E4m3,
                             Dtype::kFloat8E5m2, Dtype::kFloat8E3m4}) {
@@ -151,10 +179,10 @@ TEST_CASE("sums run over k in order", "[gemm]") {
   const std::vector<float> ones(4, 1.0F);
   const std::vector<float> moving = {1.0F, 1e8F, 1.0F, -1e8F};
   float out = 5.0F;
-  matmul(ones.data(), 1, moving.data(), 1, &out, 1, 4, 1, 1, false);
+  matmul(fp32_rows(ones.data(), 1), fp32_rows(moving.data(), 1), &out, 1, 4, 1, 1, false);
   CHECK(out == 0.0F);
   out = 1.0F;
-  matmul(ones.data(), 1, moving.data(), 1, &out, 1, 4, 1, 1, true);
+  matmul(fp32_rows(ones.data(), 1), fp32_rows(moving.data(), 1), &out, 1, 4, 1, 1, true);
   CHECK(out == 1.0F);  // the old value joins after the sum: 1e8 would have swallowed it
 }
 

@@ -321,7 +321,8 @@ TEST_CASE("nc_matmul costs little more than its product", "[.bench]") {
            200;
   };
   const double gemm = time([&] {
-    matmul(a.data(), 128, x.data(), 512, c.data(), 512, 128, 128, 512, false, Products::kExact);
+    matmul(fp32_rows(a.data(), 128), fp32_rows(x.data(), 512), c.data(), 512, 128, 128, 512, false,
+           Products::kExact);
   });
   const double whole = time([&] { ctx.run(s.b.program().insts()[0]); });
   WARN("gemm " << gemm << " us, nc_matmul " << whole << " us");

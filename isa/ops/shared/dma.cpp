@@ -185,8 +185,15 @@ static void cast_integers(const std::byte* in, std::size_t count, Dtype dtype, s
   }
 }
 
+// Whether no address is found at run time, and no element is read that another one overwrites.
+static bool moves_rows(const TensorRef& dst, const TensorRef& src, EvalContext& ctx) {
+  return dst.dtype == src.dtype && dst.dynamic == nullptr && src.dynamic == nullptr &&
+         dst.tensor != src.tensor && dst.rows() == src.rows() && !ctx.comes_back(dst);
+}
+
 void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext& ctx) {
   ctx.set_skip_out_of_bounds(skip);
+  if (moves_rows(dst, src, ctx)) return ctx.copy_raw(dst, src);
   if (src.dtype == dst.dtype) {
     const Tile<std::byte> raw = ctx.load_raw(src);
     const std::vector<bool> dropped = ctx.skipped_rows();

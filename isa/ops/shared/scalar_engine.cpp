@@ -1,6 +1,7 @@
 #include "isa/ops/shared/scalar_engine.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace nkisim::isa {
 namespace {
@@ -92,6 +93,23 @@ void check_activation(const Inst& inst, const Machine& machine, const Activation
                                   std::string(machine.target) +
                                   "; trn2 is the first target that has it");
   }
+}
+
+void activate_rows(const Inst& inst, EvalContext& ctx, const ActivationParams& p) {
+  const TensorRef& data = inst.tensor(p.data);
+  std::optional<Stage> scale, bias;
+  if (inst.has(p.scale)) {
+    scale.emplace(ctx, AluOp::kMultiply, inst.arg(p.scale), false, data.rows());
+  }
+  if (inst.has(p.bias)) bias.emplace(ctx, AluOp::kAdd, inst.arg(p.bias), false, data.rows());
+  const ActivateStage stage{.fn = inst.choice(p.op, ActFn::kCopy)};
+  ctx.map_rows({&data}, inst.tensor(p.dst),
+               [&](std::int64_t r, const float* const* in, float* out, std::size_t n) {
+                 const float* x = in[0];
+                 if (scale) scale->apply_to(r, x, out, n), x = out;
+                 if (bias) bias->apply_to(r, x, out, n), x = out;
+                 apply(stage.fn, x, stage.parameter, out, n);
+               });
 }
 
 Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams& p) {

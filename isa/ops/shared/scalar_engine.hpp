@@ -35,5 +35,7 @@ void expand_activation(const Inst& inst, const Machine& machine, const Activatio
 void check_activation(const Inst& inst, const Machine& machine, const ActivationParams& p);
 /// fn(data * scale + bias) in FP32.
 [[nodiscard]] Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams& p);
+/// The same, row by row and stored: for tiles of long rows of which nothing is reduced.
+void activate_rows(const Inst& inst, EvalContext& ctx, const ActivationParams& p);
 
 }  // namespace nkisim::isa

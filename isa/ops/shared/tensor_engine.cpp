@@ -139,29 +139,85 @@ void check_transpose_dst(const TensorRef& data, const TensorRef& dst) {
                  : std::string(name(data.dtype)) + (from == 4 ? "" : " or float32"));
 }
 
+namespace {
+
+// Rows of `in` become columns of `out`, zeros where `source_rows` is negative. Blocks keep a line
+// of each of their rows in the first-level cache. `From` may be narrower than `To`, which then has
+// zeros above.
+template <typename From, typename To>
+void transpose_elements(const std::byte* in, std::int64_t in_pitch,
+                        const std::vector<std::int64_t>& source_rows, std::byte* out,
+                        std::int64_t out_pitch, std::int64_t out_rows) {
+  constexpr std::int64_t kBlock = 64 / static_cast<std::int64_t>(sizeof(From));
+  const auto n_size = static_cast<std::int64_t>(source_rows.size());
+  for (std::int64_t n0 = 0; n0 < n_size; n0 += kBlock) {
+    const std::int64_t n1 = std::min(n0 + kBlock, n_size);
+    for (std::int64_t m0 = 0; m0 < out_rows; m0 += kBlock) {
+      const std::int64_t m1 = std::min(m0 + kBlock, out_rows);
+      for (std::int64_t n = n0; n < n1; ++n) {
+        const std::int64_t k = source_rows[static_cast<std::size_t>(n)];
+        const std::byte* from = in + std::max<std::int64_t>(k, 0) * in_pitch;
+        std::byte* to = out + n * static_cast<std::int64_t>(sizeof(To));
+        for (std::int64_t m = m0; m < m1; ++m) {
+          From element{};
+          if (k >= 0)
+            std::memcpy(&element, from + m * std::int64_t{sizeof element}, sizeof element);
+          const To wide = static_cast<To>(element);
+          std::memcpy(to + m * out_pitch, &wide, sizeof wide);
+        }
+      }
+    }
+  }
+}
+
+using Transpose = void (*)(const std::byte*, std::int64_t, const std::vector<std::int64_t>&,
+                           std::byte*, std::int64_t, std::int64_t);
+
+// Elements of `from` and `to` bytes; a wider one loses its upper bytes.
+Transpose transpose_of(std::int64_t from, std::int64_t to) {
+  if (from == 8) return transpose_elements<std::uint64_t, std::uint64_t>;
+  if (from == 1) {
+    if (to == 1) return transpose_elements<std::uint8_t, std::uint8_t>;
+    if (to == 2) return transpose_elements<std::uint8_t, std::uint16_t>;
+    return transpose_elements<std::uint8_t, std::uint32_t>;
+  }
+  if (from == 2) {
+    if (to == 1) return transpose_elements<std::uint16_t, std::uint8_t>;
+    if (to == 2) return transpose_elements<std::uint16_t, std::uint16_t>;
+    return transpose_elements<std::uint16_t, std::uint32_t>;
+  }
+  if (to == 1) return transpose_elements<std::uint32_t, std::uint8_t>;
+  if (to == 2) return transpose_elements<std::uint32_t, std::uint16_t>;
+  return transpose_elements<std::uint32_t, std::uint32_t>;
+}
+
+}  // namespace
+
 void store_transposed(const TensorRef& dst, const TensorRef& stationary,
                       const std::vector<std::int64_t>& source_rows, EvalContext& ctx) {
   const bool exact_value = dst.dtype == Dtype::kFloat32 && size_bytes(stationary.dtype) < 4 &&
                            is_float(stationary.dtype);
   const std::int64_t from = exact_value ? 4 : size_bytes(stationary.dtype);
   const std::int64_t to = size_bytes(dst.dtype);
-  const std::byte* in = nullptr;
-  if (exact_value) {
-    in = reinterpret_cast<const std::byte*>(ctx.load(stationary).data);
-  } else {
-    in = ctx.load_raw(stationary).data;
+  const std::int64_t columns = stationary.columns();
+  const Transpose transpose = transpose_of(from, to);
+  // In place where that is a run of bytes each and they are apart.
+  const bool apart = stationary.space != dst.space;
+  EvalContext::InPlace in;
+  if (!exact_value && apart) in = ctx.in_place(stationary, false);
+  if (in.data == nullptr) {
+    in = {exact_value ? reinterpret_cast<std::byte*>(ctx.load(stationary).data)
+                      : ctx.load_raw(stationary).data,
+          columns * from};
   }
-  const std::int64_t columns = stationary.columns(), n_size = dst.columns();
-  const auto out = ctx.make<std::byte>(dst.rows(), n_size * to);
-  std::memset(out.data, 0, static_cast<std::size_t>(out.size()));
-  const auto bytes = static_cast<std::size_t>(std::min(from, to));
-  for (std::int64_t m = 0; m < dst.rows(); ++m) {
-    std::byte* row = out.row(m);
-    for (std::int64_t n = 0; n < n_size; ++n) {
-      const std::int64_t k = source_rows[static_cast<std::size_t>(n)];
-      if (k >= 0) std::memcpy(row + n * to, in + (k * columns + m) * from, bytes);
+  if (apart) {
+    if (const EvalContext::InPlace out = ctx.in_place(dst, true); out.data != nullptr) {
+      transpose(in.data, in.pitch_bytes, source_rows, out.data, out.pitch_bytes, dst.rows());
+      return;
     }
   }
+  const auto out = ctx.make<std::byte>(dst.rows(), dst.columns() * to);
+  transpose(in.data, in.pitch_bytes, source_rows, out.data, out.columns, dst.rows());
   ctx.store_raw(dst, out);
 }
 
