@@ -68,9 +68,12 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const auto in = ctx.load_raw(src);
   const auto size = static_cast<std::int64_t>(size_bytes(src.dtype));
   const auto out = ctx.make<std::byte>(in.rows, valid * width * size);
+  const auto at_of = [&](std::int64_t core, std::int64_t k) {
+    return index.row(core + k % kCorePartitions)[k / kCorePartitions];
+  };
   for (std::int64_t k = 0; k < valid; ++k) {
     for (std::int64_t core = 0; core < in.rows; core += kCorePartitions) {
-      const std::int64_t at = index.row(core + k % kCorePartitions)[k / kCorePartitions];
+      const std::int64_t at = at_of(core, k);
       if (at + width > src.columns()) {
         fail(Rule::index_out_of_bounds,
              "index " + std::to_string(k) + " of partitions from " + std::to_string(core),
@@ -78,10 +81,13 @@ void eval(const Inst& inst, EvalContext& ctx) {
              "an element offset that leaves " + std::to_string(width) + " of " +
                  std::to_string(src.columns()) + " elements");
       }
-      for (std::int64_t p = core; p < core + kCorePartitions; ++p) {
-        std::memcpy(out.row(p) + k * width * size, in.row(p) + at * size,
-                    static_cast<std::size_t>(width * size));
-      }
+    }
+  }
+  const auto list = ctx.make<std::uint32_t>(1, valid);
+  for (std::int64_t core = 0; core < in.rows; core += kCorePartitions) {
+    for (std::int64_t k = 0; k < valid; ++k) list.data[k] = at_of(core, k);
+    for (std::int64_t p = core; p < core + kCorePartitions; ++p) {
+      gather_pieces(in.row(p), size, list.data, valid, width * size, out.row(p));
     }
   }
   ctx.store_raw(inst.tensor(kDst), out);

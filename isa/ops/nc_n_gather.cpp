@@ -37,15 +37,16 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const auto size = static_cast<std::int64_t>(size_bytes(data.dtype));
   const auto out = ctx.make<std::byte>(index.rows, index.columns * size);
   for (std::int64_t r = 0; r < index.rows; ++r) {
-    for (std::int64_t i = 0; i < index.columns; ++i) {
-      const std::int64_t at = index.row(r)[i];
-      if (at >= data.columns()) {
-        fail(Rule::index_out_of_bounds,
-             "index " + std::to_string(i) + " of partition " + std::to_string(r),
-             std::to_string(at), "0 to " + std::to_string(data.columns() - 1));
-      }
-      std::memcpy(out.row(r) + i * size, in.row(r) + at * size, static_cast<std::size_t>(size));
+    const std::uint32_t* of_row = index.row(r);
+    const std::uint32_t* end = of_row + index.columns;
+    const std::uint32_t* outside =
+        std::find_if(of_row, end, [&](std::int64_t at) { return at >= data.columns(); });
+    if (outside != end) {
+      fail(Rule::index_out_of_bounds,
+           "index " + std::to_string(outside - of_row) + " of partition " + std::to_string(r),
+           std::to_string(*outside), "0 to " + std::to_string(data.columns() - 1));
     }
+    gather_pieces(in.row(r), size, of_row, index.columns, size, out.row(r));
   }
   ctx.store_raw(inst.tensor(kDst), out);
 }

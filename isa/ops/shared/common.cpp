@@ -100,6 +100,31 @@ void fill_elements(std::byte* out, const std::byte* element, std::int64_t size,
   }
 }
 
+namespace {
+
+// A fixed size makes each copy a load and a store.
+template <std::size_t Piece>
+void gather_fixed(const std::byte* in, std::int64_t unit, const std::uint32_t* index,
+                  std::int64_t count, std::byte* out) {
+  for (std::int64_t i = 0; i < count; ++i, out += Piece) {
+    std::memcpy(out, in + unit * std::int64_t{index[i]}, Piece);
+  }
+}
+
+}  // namespace
+
+void gather_pieces(const std::byte* in, std::int64_t unit, const std::uint32_t* index,
+                   std::int64_t count, std::int64_t piece, std::byte* out) {
+  if (piece == 1) return gather_fixed<1>(in, unit, index, count, out);
+  if (piece == 2) return gather_fixed<2>(in, unit, index, count, out);
+  if (piece == 4) return gather_fixed<4>(in, unit, index, count, out);
+  if (piece == 8) return gather_fixed<8>(in, unit, index, count, out);
+  if (piece == 16) return gather_fixed<16>(in, unit, index, count, out);
+  for (std::int64_t i = 0; i < count; ++i, out += piece) {
+    std::memcpy(out, in + unit * std::int64_t{index[i]}, static_cast<std::size_t>(piece));
+  }
+}
+
 void extend_zeros(Dtype dtype, const Tile<std::uint32_t>& x) {
   const int bits = 8 * size_bytes(dtype);
   if (bits >= 32) return;

@@ -63,6 +63,9 @@ class Stage {
 /// The same on a whole tile, in place.
 void apply_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
                  const Tile<float>& x);
+/// Piece i of `out`, `piece` bytes, is what is at byte `unit` * index[i] of `in`.
+void gather_pieces(const std::byte* in, std::int64_t unit, const std::uint32_t* index,
+                   std::int64_t count, std::int64_t piece, std::byte* out);
 /// `count` copies of the element of `size` bytes (1, 2 or 4) at `element`.
 void fill_elements(std::byte* out, const std::byte* element, std::int64_t size, std::int64_t count);
 /// Clears what lies beyond the elements' width, or fills it with the elements' top bit.
