@@ -64,7 +64,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
                .rows = static_cast<std::size_t>(x.columns),
                .columns = static_cast<std::size_t>(x.rows),
                .row_stride = 1,
-               .column_stride = x.columns},
+               .column_stride = static_cast<std::ptrdiff_t>(x.columns)},
               out.data);
   ctx.store(dst, out);
 }

@@ -91,7 +91,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
               {.data = x.data,
                .rows = static_cast<std::size_t>(out.size()),
                .columns = static_cast<std::size_t>(count),
-               .row_stride = count,
+               .row_stride = static_cast<std::ptrdiff_t>(count),
                .column_stride = 1},
               out.data);
   if (inst.flag(kNegate)) {

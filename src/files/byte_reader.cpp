@@ -75,7 +75,7 @@ std::size_t ByteReader::raw(char* out, std::size_t room) {
     n = std::fread(out, 1, room, file_.get());
     if (n == 0 && std::ferror(file_.get()) != 0) fail(isa::Rule::file_unreadable, "cannot be read");
   } else {
-    n = std::min(room, memory_.size() - consumed_);
+    n = static_cast<std::size_t>(std::min<std::uint64_t>(room, memory_.size() - consumed_));
     std::memcpy(out, memory_.data() + consumed_, n);
   }
   consumed_ += n;

@@ -18,7 +18,7 @@ void accumulate(Accumulators& registers, ReduceCmd cmd, AluOp op, int first_lane
               {.data = values.data,
                .rows = rows,
                .columns = static_cast<std::size_t>(values.columns),
-               .row_stride = values.columns,
+               .row_stride = static_cast<std::ptrdiff_t>(values.columns),
                .column_stride = 1},
               lanes);
 }
