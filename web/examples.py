@@ -1,0 +1,37 @@
+"""Puts the example traces with their sources, data and expected outputs beside the page, and a list of them.
+
+usage: python3 web/examples.py SITE
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def example(trace, site):
+    """A row of the page's list; its files are copied."""
+    expect = json.loads((ROOT / "traces" / "expect.json").read_text())[trace.stem]
+    with trace.open() as lines:
+        about = json.loads(next(lines))["about"]
+    beside = (trace, trace.with_suffix(".npz"), ROOT / "traces" / "kernels" / f"{trace.stem}.py")
+    files = [path.relative_to(ROOT) for path in beside if path.exists()]
+    for path in files:
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, site / path)
+    name = str(trace.relative_to(ROOT))
+    return {"name": trace.stem, "about": about, "trace": name, "files": [str(path) for path in files],
+            "words": ["--expect", str(pathlib.Path(name).with_suffix(".npz")), "--rtol", str(expect["rtol"]),
+                      "--atol", str(expect["atol"])]}
+
+
+def main(site):
+    rows = [example(trace, site) for trace in sorted((ROOT / "traces").glob("*.jsonl"))]
+    rows.sort(key=lambda row: row["name"] != "softmax")  # it comes first
+    (site / "examples.json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]).resolve())
