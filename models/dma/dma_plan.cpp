@@ -21,6 +21,11 @@ struct PacketRates {
   bool compute = false;
 };
 
+// Whether the pieces of a row lie close together in HBM.
+bool are_near(const isa::DmaWork& work, const DmaConfig& config) {
+  return config.piece_near_bytes > 0 && work.step_bytes <= config.piece_near_bytes;
+}
+
 PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
   PacketRates r{.bytes_per_ns = config.bytes_per_ns, .compute = work.compute};
   if (work.transpose) {
@@ -32,7 +37,8 @@ PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
   const bool pieces = work.descriptors > work.rows && work.descriptor_bytes > work.element_bytes;
   // GpSimd's descriptors of known addresses are made without.
   const bool made = work.dge == isa::DgeMode::kSwdge && !work.dynamic;
-  if (load && !work.transpose && pieces && !made && config.piece_full_bytes > 0) {
+  if (load && !work.transpose && pieces && !made && !are_near(work, config) &&
+      config.piece_full_bytes > 0) {
     const auto size = static_cast<double>(std::min(r.descriptor_bytes, config.piece_full_bytes));
     r.gap = static_cast<Fs>(static_cast<double>(config.piece_gap) * size /
                             static_cast<double>(config.piece_full_bytes));
@@ -215,7 +221,8 @@ std::shared_ptr<const TransferPlan> DmaPlanner::plan(const isa::DmaWork& work,
                    work.bytes * 8 + work.element_bytes,
                    static_cast<std::int64_t>(work.src) * 16 + static_cast<std::int64_t>(work.dst),
                    bit(work.transpose, 0) | bit(work.compute, 1) | bit(work.scattered, 2) |
-                       bit(is_in_series(work, dge), 3) | bit(work.dynamic, 4),
+                       bit(is_in_series(work, dge), 3) | bit(work.dynamic, 4) |
+                       bit(are_near(work, config_), 5),
                    static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&dge))};
   auto& known = known_[key];
   if (known == nullptr) {

@@ -161,6 +161,20 @@ TEST_CASE("dma_copy says what is contiguous in HBM, in whatever order") {
   CHECK(run(b.all(half), b.view(h, {{64, 8}, {1, 32}})) == 128);
 }
 
+TEST_CASE("dma_copy says how far apart the pieces of a row are in HBM") {
+  ProgramBuilder b("trn2");
+  const auto h = b.hbm("h", Dtype::kFloat32, {4096, 8});
+  const auto s = b.sbuf("s", Dtype::kFloat32, {128, 32, 8});
+  const auto step = [&](const TensorRef* dst, const TensorRef* src) {
+    return b.parts(b.op("dma_copy", {{"dst", PB::arg(dst)}, {"src", PB::arg(src)}})).dma.step_bytes;
+  };
+  CHECK(step(b.all(s), b.view(h, {{256, 128}, {8, 32}, {1, 8}})) == 0);  // a row is one piece
+  CHECK(step(b.all(s), b.view(h, {{8, 128}, {1024, 32}, {1, 8}})) == 4096);
+  const auto half = b.sbuf("half", Dtype::kFloat32, {128, 32, 4});
+  CHECK(step(b.all(half), b.view(h, {{256, 128}, {8, 32}, {1, 4}})) == 32);
+  CHECK(step(b.all(h), b.all(s)) == 0);  // a store
+}
+
 TEST_CASE("dma_copy counts the contiguous pieces of both sides") {
   ProgramBuilder b("trn2");
   const auto h = b.hbm("h", Dtype::kFloat32, {128, 512});

@@ -193,6 +193,25 @@ TEST_CASE("a load of several pieces per partition pays for each") {
         from_ns(768 / 20.0 + 5));  // a store
 }
 
+TEST_CASE("pieces that are near each other in HBM pay nothing, be another like them far") {
+  DmaConfig c = config();
+  c.piece_gap = from_ns(17);
+  c.piece_full_bytes = 384;
+  c.piece_near_bytes = 4096;
+  DmaPlanner planner(c);
+  const auto load = [&](std::int64_t step) {
+    isa::DmaWork w = work(128, 2048, 768);
+    w.element_bytes = 4;
+    w.src = isa::Space::kHbm;
+    w.dst = isa::Space::kSbuf;
+    w.step_bytes = step;
+    return planner.plan(w, nullptr, c.hardware)->lanes[0].load.runs[0].interval;
+  };
+  CHECK(load(4097) == from_ns(768 / 20.0 + 5 + 17));
+  CHECK(load(4096) == from_ns(768 / 20.0 + 5));
+  CHECK(load(98304) == from_ns(768 / 20.0 + 5 + 17));
+}
+
 TEST_CASE("short stretches at run-time addresses go in series") {
   const DmaConfig c = config();
   DgeConfig software;

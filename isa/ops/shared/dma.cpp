@@ -23,6 +23,18 @@ std::int64_t contiguous_elements(const TensorRef& ref) {
   return run;
 }
 
+// Bytes from one contiguous piece of a row to the next; 0 where a row is one.
+std::int64_t step_bytes(const TensorRef& ref) {
+  std::int64_t run = 1;
+  const auto& dims = ref.pattern->dims;
+  for (std::size_t d = dims.size(); d-- > 1;) {
+    if (dims[d].num == 1) continue;
+    if (dims[d].step != run) return std::abs(dims[d].step) * size_bytes(ref.dtype);
+    run *= dims[d].num;
+  }
+  return 0;
+}
+
 // Bytes of the longest contiguous stretch that the operand's elements cover.
 std::int64_t covered_bytes(const TensorRef& ref) {
   auto dims = ref.pattern->dims;
@@ -146,7 +158,8 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
              .indirect = request.gather,
              .scattered = !dst.on_chip() && contiguous_elements(dst) < dst.elements(),
              .dynamic = request.dynamic,
-             .run_bytes = src.on_chip() ? 0 : covered_bytes(src)};
+             .run_bytes = src.on_chip() ? 0 : covered_bytes(src),
+             .step_bytes = src.on_chip() ? 0 : step_bytes(src)};
 }
 
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,
