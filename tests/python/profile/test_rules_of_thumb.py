@@ -25,3 +25,27 @@ def path(*steps):
     (3, [(0, "hbm", 10), (1, "dma_latency", 15), (1, "dma_engines", 5), (2, "wait_dma", 5)], 20 / 200)])
 def test_the_share_that_waits_for_dma_is_that_of_the_core_that_waits_most(cores, steps, share):
     assert run._dma_share(SimpleNamespace(path=path(*steps), cores=cores, end_fs=200)) == pytest.approx(share)
+
+
+class Transfers:
+    def __init__(self, *descriptor_bytes):
+        self.descriptor_bytes = np.array(descriptor_bytes)
+
+    def __len__(self):
+        return len(self.descriptor_bytes)
+
+
+@pytest.mark.parametrize("average, transposes, waits, descriptors, partial, said", [
+    (32768, 10, 30, (512, 4096), False, []),  # each just good enough
+    (1000, 11, 40, (256, 512, 100), True, [
+        ("partial", "the run was interrupted: these tables end early"),
+        ("transpose", "over 10 % of the PE array's work is transposes"),
+        ("dma", "the average DMA moves 1000 bytes; 32 KiB or more use the bandwidth"),
+        ("dma", "2 of 3 DMAs have elements under 512 bytes"),
+        ("dma", "20 % of the critical path waits for DMA")])])
+def test_what_is_said_of_a_run(average, transposes, waits, descriptors, partial, said):
+    totals = {"transpose_flops": transposes, "hardware_flops": 100, "dma_transfer_average_bytes": average}
+    found = run.warnings(SimpleNamespace(
+        totals=lambda: totals, facts={"partial": partial}, transfers=Transfers(*descriptors), cores=1, end_fs=200,
+        path=path((0, "hbm", waits), (0, OTHER, 60))))
+    assert list(zip(found["category"], found["message"])) == said
