@@ -1,10 +1,14 @@
-"""The profiler's rules of thumb, on paths that are written out here."""
+"""The profiler's rules of thumb, on paths that are written out here, and how a page packs its numbers."""
 
+import base64
+import gzip
+import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from nkisim_profile.report import pack
 from nkisim_profile.session import CAUSES
 from nkisim_profile.tables import run
 
@@ -49,3 +53,17 @@ def test_what_is_said_of_a_run(average, transposes, waits, descriptors, partial,
         totals=lambda: totals, facts={"partial": partial}, transfers=Transfers(*descriptors), cores=1, end_fs=200,
         path=path((0, "hbm", waits), (0, OTHER, 60))))
     assert list(zip(found["category"], found["message"])) == said
+
+
+@pytest.mark.parametrize("name", ["", "k", "kernel 1", "kernels"])
+def test_columns_lie_where_a_page_can_use_them_in_place(name):
+    block = pack.Pack()
+    columns = {"u1": [1, 2, 3], "i4": [4, -5, 6], "u2": [7], "f4": [0.5, 2.0]}
+    places = {kind: block.add(values, kind) for kind, values in columns.items()}
+    text = gzip.decompress(base64.b64decode(block.finish({"name": name})))
+    length = int.from_bytes(text[:8], "little")
+    assert json.loads(text[8:8 + length]) == {"name": name}
+    for kind, values in columns.items():
+        at = 8 + length + places[kind]["at"]
+        assert at % 8 == 0 and np.frombuffer(text, pack.TYPES[kind], len(values), at).tolist() == values
+    assert len(text) % 8 == 0

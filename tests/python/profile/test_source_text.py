@@ -1,10 +1,12 @@
 """Which files a session may show: what somebody wrote into a trace names them."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from nkisim_profile.files import MAX_SOURCE, source_text
+from nkisim_profile.session import Session
 
 
 @pytest.fixture
@@ -27,3 +29,10 @@ def test_a_source_file_below_the_folder(folder):
                                   "pipe.py", "long.py", "none.py", "/etc/passwd", "."])
 def test_no_other(name, folder):
     assert source_text(folder, name) is None
+
+
+@pytest.mark.parametrize("facts, name", [({"trace": "k.jsonl"}, "k.jsonl"), ({"trace": ""}, "trace"), ({}, "trace")])
+def test_an_instruction_without_a_line_of_python_has_that_of_its_trace(facts, name):
+    insts = SimpleNamespace(file=[0, 1], line=[0, 7], trace_line=[3, 4])
+    session = SimpleNamespace(facts=facts, texts=["", "k.py"], insts=insts)
+    assert Session.source(session) == [f"{name}:3", "k.py:7"]
