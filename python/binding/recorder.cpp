@@ -159,7 +159,7 @@ TensorRef Recorder::operand(PyObject* tensor, bool exact) {
   TensorRef r;
   r.tensor = static_cast<std::uint32_t>(id);
   r.space = owner.space;
-  r.dtype = static_cast<Dtype>(view.code);
+  r.dtype = static_cast<Dtype>(view.code >= 0 ? view.code : front.code.integer_of(view.dtype));
   r.offset = view.off;
   PyObject *shape = view.shape, *strides = view.strides;
   if (r.space != Space::kHbm) {

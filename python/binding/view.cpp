@@ -65,7 +65,8 @@ int initialise_view(PyObject* self, PyObject* args, PyObject* kwargs) {
   View& v = view_of(self);
   try {
     v.item_bytes = static_cast<std::int32_t>(item_bytes_of.integer_of(dtype));
-    v.code = static_cast<std::int32_t>(code_of_dtype.integer_of(dtype));
+    v.code = py::hasattr(dtype, "code") ? static_cast<std::int32_t>(code_of_dtype.integer_of(dtype))
+                                        : -1;
   } catch (py::error_already_set& e) {
     e.restore();
     return -1;

@@ -25,7 +25,7 @@ struct View {
   const isa::TensorRef* ref;    // the operand made of it, and with all of its dimensions
   const isa::TensorRef* exact;  // null: none was made
   std::int32_t item_bytes;
-  std::int32_t code;  // of the dtype
+  std::int32_t code;  // of the dtype; -1: it is none of ours
 };
 
 [[nodiscard]] inline View& view_of(PyObject* tensor) { return *reinterpret_cast<View*>(tensor); }

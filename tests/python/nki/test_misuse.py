@@ -67,6 +67,13 @@ def test_every_spoilt_argument_is_an_error_at_the_kernels_line(name, function, g
         assert "make(" in problem.source or "islice" in problem.source, (name, kind, str(problem))
 
 
+def test_an_array_as_a_legacy_operand_is_found_when_its_result_is_placed():
+    """The view of a dtype that is none of ours is made, and refused where it becomes an operand."""
+    function, given = next(call[1:] for call in CALLS if call[0] == "legacy0")
+    problem = attempt(function, {**given, "data": JUNK["array"]}, legacy=True)
+    assert problem.kernel_file == __file__ and problem.message.endswith("has no attribute 'code'")
+
+
 def test_an_exception_inside_the_front_end_names_the_operands():
     problem = attempt(nl.rms_norm, dict(x=f32(8, 4), w=f32(8, 4), axis=1, n="four"))
     assert problem.instruction == "rms_norm" and isinstance(problem, TypeError)
