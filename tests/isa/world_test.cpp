@@ -96,3 +96,36 @@ TEST_CASE("what is defined as a whole keeps no bits until some of it is not") {
   part.define(0, 99);
   CHECK(part.find_undefined(0, 100) == 99);
 }
+
+TEST_CASE("what is known to be all defined is so no longer where a byte is undefined", "[world]") {
+  constexpr std::int64_t kSize = 1000;
+  Definedness bits(kSize);
+  for (std::int64_t row = 0; row < kSize; row += 100) {
+    CHECK(bits.find_undefined(0, kSize) == row);
+    bits.define(row, 100);
+  }
+  for (int look = 0; look < 3; ++look) CHECK(bits.find_undefined(0, kSize) == -1);
+  bits.define(300, 40);
+  bits.undefine(777, 2, 5);
+  CHECK(bits.find_undefined(0, kSize) == 777);
+  CHECK(bits.find_undefined(0, 777) == -1);
+  CHECK(bits.find_undefined(779, kSize - 779) == -1);
+  CHECK(bits.origin(777) == 5);
+  bits.define(0, kSize);
+  CHECK(bits.find_undefined(0, kSize) == -1);
+  bits.undefine(0, 1, 6);
+  CHECK(bits.find_undefined(0, kSize) == 0);
+  CHECK(bits.find_undefined(1, kSize - 1) == -1);
+}
+
+TEST_CASE("any bit of many words is found", "[world]") {
+  for (std::int64_t hole = 0; hole < 900; ++hole) {
+    Definedness bits(900);
+    bits.define(0, 900);
+    bits.undefine(hole, 1, 1);
+    for (const std::int64_t first : {std::int64_t{0}, hole / 2, hole}) {
+      CHECK(bits.find_undefined(first, 900 - first) == hole);
+      CHECK(bits.find_undefined(first, hole - first) == -1);
+    }
+  }
+}
