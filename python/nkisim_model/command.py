@@ -80,6 +80,10 @@ def arguments(words):
     add("--target", default="trn2", help="trn2 or trn3 (default trn2)")
     add("--tp", type=int, default=8, help="ranks that share the weights (default 8)")
     add("--dp", type=int, default=1, help="copies of the model, each of tp ranks with a batch of its own (default 1)")
+    add("--ep", type=int, default=1, help="groups of ranks with experts of their own (only 1: all have part of each)")
+    add("--instances", type=int, default=1, metavar="N",
+        help="spread the ranks of a copy over N instances, which EFA joins (default 1)")
+    add("--ultraserver", action="store_true", help="instances are joined by links, four a server (trn2)")
     add("--batch", type=int, default=1, help="sequences (default 1)")
     add("--context", type=int, default=2048, help="tokens in the cache (default 2048)")
     add("--prompt", type=int, metavar="N", help="also the time to the first token after a prompt of N tokens")
@@ -112,6 +116,9 @@ def arguments(words):
 def sweep(args):
     """The Sweep that was asked for, be it of one point."""
     model = read(args.config)
+    if args.ep != 1:
+        raise ModelError(f"experts in {args.ep} groups", "1, as every rank has part of the width of all experts, among "
+                         "which moe_block_tkg chooses; its mode for experts of a rank is not connected", "--ep")
     if args.layers is not None:
         if args.layers < 1:
             raise ModelError(f"--layers {args.layers}", "at least 1")
@@ -119,7 +126,8 @@ def sweep(args):
     axes = {name: [getattr(args, name)] for name in SWEPT} | dict(args.sweep)
     replaced = {part: function(path, name) for part, path, name in args.kernel}
     return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
-                 args.exact, args.machine, args.prompt, args.boundaries, args.host, args.dp)
+                 args.exact, args.machine, args.prompt, args.boundaries, args.host, args.dp,
+                 args.instances, args.ultraserver)
 
 
 def _executor(address):

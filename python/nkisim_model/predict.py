@@ -24,6 +24,7 @@ from .architecture import ModelError
 from .library import load
 from .share import Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
+from .trust import Trust, interval, rests_on, trust_of
 
 
 class Sample(NamedTuple):
@@ -97,7 +98,7 @@ class Prediction:
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
     layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
-    prompt, 0 for a decode step. timeline: of one layer.
+    prompt, 0 for a decode step. timeline: of one layer. trust: of the simulated run.
     """
 
     share: Share
@@ -109,6 +110,22 @@ class Prediction:
     layers_us: list[float] = dataclasses.field(default_factory=list)
     prompt: int = 0
     timeline: list[Slice] = dataclasses.field(default_factory=list)
+    trust: Trust = Trust()
+
+    @property
+    def between(self) -> dict[str, float]:
+        """What lies between kernels, in microseconds by name."""
+        return {name: part.us for name, part in self.parts.items() if name not in PARTS}
+
+    @property
+    def interval(self) -> dict | None:
+        """low_us, high_us and coverage of step_us; None where nothing is known."""
+        return interval(self.trust, self.step_us - sum(self.between.values()), self.between)
+
+    @property
+    def rests_on(self) -> list[str]:
+        """What the interval rests on, or why there is none."""
+        return rests_on(self.trust, self.between)
 
     @property
     def sample(self) -> Sample:
@@ -138,7 +155,8 @@ class Prediction:
                 "batch": s.batch, "dp": s.dp, "context": s.context, "dtype": s.dtype,
                 "tpot_us": self.step_us, "layer_us": self.layer_us,
                 "tokens_per_second": self.tokens_per_second, "steady": self.steady, "error": self.error,
-                "layers_us": self.layers_us,
+                "layers_us": self.layers_us, "interval": self.interval, "rests_on": self.rests_on,
+                "instances": s.instances, "ultraserver": s.ultraserver,
                 "weight_bytes": s.weight_bytes, "cache_bytes": s.cache_bytes,
                 "memory_bytes": s.memory_bytes, "fits": s.fits, "next_kernel": self.next_kernel,
                 "parts": {name: p.as_json() for name, p in self.parts.items()}}
@@ -152,6 +170,7 @@ class _Run:
     parts: dict[tuple[int, str], Part]
     instructions: int
     timeline: list[Slice]
+    trust: Trust
 
     def layers_us(self) -> list[float]:
         """The critical path's time in each layer."""
@@ -218,7 +237,7 @@ def _prediction(share, run, simulated, prompt):
     steady = layers[cold:] if more else layers
     ours = sum(steady) / len(steady)
     return Prediction(share, run.us + more * sum(steady) if more else run.us, ours, parts, bool(more), run.instructions,
-                      layers, prompt or 0, run.timeline)
+                      layers, prompt or 0, run.timeline, run.trust)
 
 
 def _simulate(share, kernel, given, config):
@@ -226,7 +245,7 @@ def _simulate(share, kernel, given, config):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library's kernels have some of their own
         ranks = share.tp * share.dp
-        options = Options(share.target, timing="only", allow_unwritten=True, config=config,
+        options = Options(share.target, timing="only", allow_unwritten=True, config=config, overrides=share.overrides,
                           compiler=Choices(), ranks=ranks, files={"session": str(Path(folder) / "0.npz")})
         options.files_of = {0}
         with contextlib.redirect_stdout(io.StringIO()):  # where the library says how it uses SBUF
@@ -235,7 +254,8 @@ def _simulate(share, kernel, given, config):
         session = Session(str(Path(folder) / "0.npz"))
     executed = result[0].executed if ranks > 1 else result.executed
     regions = _regions(session)
-    return _Run(result.latency_us, _parts(session, regions), executed, _timeline(session, regions))
+    return _Run(result.latency_us, _parts(session, regions), executed, _timeline(session, regions),
+                trust_of(result.confidence, result.latency_us))
 
 
 def _parts(session, regions):

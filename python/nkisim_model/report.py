@@ -14,9 +14,11 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     m = s.model
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
+           + (f"{s.instances} instances, " if s.instances > 1 else "") + ("UltraServer, " if s.ultraserver else "")
            + (f"{s.dp} copies, each " if s.dp > 1 else "") +
            f"batch {s.batch}, context {s.context}, {s.dtype}" + (f" (not {m.quantised})" if m.quantised else ""),
            f"per token     {p.step_us / 1e3:.3f} ms, {p.tokens_per_second:.1f} tokens/s",
+           f"interval      {_interval(p)}",
            f"per layer     {_layer(p)}",
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
            f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}"]
@@ -32,6 +34,13 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     if prompt is not None:
         out += ["", "of the prompt", *_parts(prompt)]
     return out
+
+
+def _interval(p: Prediction) -> str:
+    """The interval of the time per token, and what it rests on."""
+    found, why = p.interval, "; ".join(p.rests_on)
+    return f"none ({why})" if found is None else \
+        f"{found['low_us'] / 1e3:.3f} to {found['high_us'] / 1e3:.3f} ms; how many are within is not known ({why})"
 
 
 def _not_counted(p: Prediction) -> str:

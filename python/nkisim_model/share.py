@@ -11,6 +11,9 @@ DTYPE_BYTES = {"bfloat16": 2, "float16": 2}
 #: Source: AWS's architecture pages, Trainium2 and Trainium3.
 HBM_GIB_PER_CORE = {"trn2": 12, "trn3": 18}
 MOST_RANKS = 4096  # of a world
+#: Cores of a chip, chips of an instance along a row and in all, instances of an UltraServer (1: the links of an
+#: instance reach as far). Source: AWS's architecture pages, Trn2 and Trn3.
+CORES, CHIPS_OF = 8, {"trn2": (4, 16, 4), "trn3": (64, 64, 1)}
 ROUND = 128  # the kernels' tiles have so many partitions
 
 
@@ -19,6 +22,7 @@ class Share:
     """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary.
 
     hidden: elements of a token, padded to whole tiles where the kernels take the model's own number beside it.
+    instances: that the ranks of a copy are spread over. ultraserver: these are joined by links, else by the network.
     """
 
     model: Architecture
@@ -34,6 +38,20 @@ class Share:
     vocabulary: int
     hidden: int
     dp: int = 1
+    instances: int = 1
+    ultraserver: bool = False
+
+    @property
+    def overrides(self) -> dict[str, int] | None:
+        """What the machine's description says otherwise: instances of no more chips than these ranks take."""
+        changed = {}
+        wide, _, joined = CHIPS_OF[self.target]
+        if self.instances > 1:
+            chips = self.tp * self.lnc // CORES // self.instances
+            changed = {"topology.rows": max(1, chips // wide), "topology.columns": min(wide, chips)}
+        if self.ultraserver:
+            changed["topology.instances_per_server"] = joined
+        return changed or None
 
     @property
     def groups(self) -> list[list[int]]:
@@ -68,13 +86,14 @@ class Share:
 
 
 def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context: int = 2048,
-          dtype: str = "bfloat16", lnc: int = 2, dp: int = 1) -> Share:
+          dtype: str = "bfloat16", lnc: int = 2, dp: int = 1, instances: int = 1, ultraserver: bool = False) -> Share:
     """The Share of a rank; a ModelError where the model cannot be cut so. dp: copies of the model side by side, each of
-    `tp` ranks and with `batch` sequences of its own."""
+    `tp` ranks and with `batch` sequences of its own. instances, ultraserver: where the ranks of a copy are."""
     if not 1 <= dp * max(1, tp) <= MOST_RANKS:
         raise ModelError(f"{dp} copies of {tp} ranks", f"at least 1 copy, and at most {MOST_RANKS} ranks")
     if target not in HBM_GIB_PER_CORE:
         raise ModelError(f"target {target!r}", "trn2 or trn3, which nki-library's decode kernels need")
+    _check_place(target, tp * lnc, instances, ultraserver)
     if dtype not in DTYPE_BYTES:
         raise ModelError(f"dtype {dtype!r}", f"one of {', '.join(DTYPE_BYTES)}")
     if tp < 1 or model.heads % tp:
@@ -99,4 +118,20 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
         inner = -(-inner // ROUND) * ROUND
     vocabulary = -(-model.vocabulary // (tp * lnc)) * lnc
     return Share(model, target, tp, lnc, batch, context, dtype, model.heads // tp, kv_heads, inner,
-                 vocabulary, hidden, dp)
+                 vocabulary, hidden, dp, instances, ultraserver)
+
+
+def _check_place(target, cores, instances, ultraserver):
+    """Whether so many cores can be spread so over instances."""
+    wide, most, joined = CHIPS_OF[target]
+    if ultraserver and joined == 1:
+        raise ModelError(f"an UltraServer of {target}", "none, as one domain of its switch is one already",
+                         "--ultraserver")
+    if instances < 1:
+        raise ModelError(f"{instances} instances", "at least 1", "--instances")
+    chips, left = divmod(cores, CORES * instances)
+    whole = chips <= wide or chips % wide == 0
+    if instances > 1 and (left or not 1 <= chips <= most or not whole):
+        raise ModelError(f"{cores} cores on {instances} instances",
+                         f"whole chips of {CORES} cores in each, up to {wide} or a multiple of it, at most {most}",
+                         "--instances")

@@ -64,6 +64,8 @@ class Sweep:
     boundaries: int = 0
     host_us: float = 0.0
     dp: int = 1
+    instances: int = 1
+    ultraserver: bool = False
     beside: bool = True  # with functions of the user's, also the prediction without
 
     def points(self) -> list[Point]:
@@ -72,7 +74,8 @@ class Sweep:
 
     def predicted(self, point: Point, said: Callable[[str], None] | None = None) -> Point:
         """The point with its predictions. Raises Error, or the library's AssertionError."""
-        share = share_of(self.model, self.target, point.tp, point.batch, point.context, self.dtype, dp=self.dp)
+        share = share_of(self.model, self.target, point.tp, point.batch, point.context, self.dtype, dp=self.dp,
+                         instances=self.instances, ultraserver=self.ultraserver)
         alone = functools.partial(predict, share, self.library, exact=self.exact, config=self.machine, said=said)
 
         def one(*replaced, **options):

@@ -1,0 +1,117 @@
+"""`nkisim model`: ranks on several instances, and how far a prediction is to be trusted."""
+
+import dataclasses
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+
+import pytest
+from running import cli
+from small_model import LLAMA, SMALL, copied
+
+import nkisim_model.trust
+from nkisim_model import ModelError, of_config, predict, report, share_of
+from nkisim_model.between import with_between
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PARTS = {"attention": copied, "mlp": copied}
+#: 16 ranks of two cores: four chips.
+WIDE = {**SMALL, "num_attention_heads": 16, "num_hidden_layers": 2}
+
+
+def wide(**where):
+    return share_of(of_config(WIDE), "trn2", 16, context=256, **where)
+
+
+# ---- places ------
+def test_what_lies_between_instances_takes_longer():
+    """One instance, two that links join, two that the network joins, four: each takes longer, and a step over the
+    network (15 us, configs) is in each of the two all-reduces of a layer at least once."""
+    inside, joined, apart, four = (predict(wide(**where), None, PARTS) for where in (
+        {}, dict(instances=2, ultraserver=True), dict(instances=2), dict(instances=4)))
+    times = [p.step_us for p in (inside, joined, apart, four)]
+    assert times == sorted(times) and len(set(times)) == 4
+    assert apart.step_us - joined.step_us >= 2 * 2 * (15 - 5)
+    assert (four.as_json()["instances"], joined.as_json()["ultraserver"]) == (4, True)
+    assert "on trn2: tp 16, LNC 2, 2 instances, UltraServer, " in report.lines(joined)[0]
+
+
+def test_copies_on_instances_of_their_own_do_not_pass_the_network():
+    """Each copy fills an instance of 16 chips, of which the second one starts in the next."""
+    model = of_config({**WIDE, "num_attention_heads": 64, "head_dim": 32, "hidden_size": 512})
+    one, two = (predict(share_of(model, "trn2", 64, context=256, dp=dp), None, PARTS) for dp in (1, 2))
+    assert two.step_us == pytest.approx(one.step_us, rel=1e-3)
+
+
+def test_what_instances_the_machine_has():
+    """By hand: 64 ranks of two cores are 16 chips, eight in each of two."""
+    model = of_config({**LLAMA, "num_attention_heads": 64, "num_key_value_heads": 8})
+    assert share_of(model, "trn2", 64).overrides is None
+    assert share_of(model, "trn2", 64, instances=2).overrides == {"topology.rows": 2, "topology.columns": 4}
+    assert share_of(model, "trn2", 32, instances=4, ultraserver=True).overrides == {
+        "topology.rows": 1, "topology.columns": 2, "topology.instances_per_server": 4}
+    assert share_of(model, "trn3", 64, instances=2).overrides == {"topology.rows": 1, "topology.columns": 8}
+
+
+@pytest.mark.parametrize("target, where, words", [
+    ("trn2", dict(instances=8), "whole chips of 8 cores"), ("trn2", dict(instances=3), "whole chips"),
+    ("trn2", dict(instances=0), "at least 1"), ("trn3", dict(ultraserver=True), "one domain of its switch")])
+def test_instances_that_cannot_be(target, where, words):
+    with pytest.raises(ModelError, match=words):
+        share_of(of_config(WIDE), target, 16, context=256, **where)
+
+
+# ---- trust ------
+def test_the_interval_by_hand():
+    """Of a run of 200 us that may take 190 to 300: 0.95 to 1.5 times the kernel, and what lies between as it is."""
+    run = {"interval": {"low_us": 190.0, "high_us": 300.0, "coverage": 0.8}, "reasons": ["a kernel"]}
+    trust = nkisim_model.trust.trust_of(run, 200.0)
+    assert nkisim_model.trust.interval(trust, 1000.0, {"host": 50.0}) == {
+        "low_us": pytest.approx(1000.0), "high_us": pytest.approx(1550.0), "coverage": None}
+    said = nkisim_model.trust.rests_on(trust, {"host": 50.0})
+    assert said[0] == "a kernel" and said[-2:] == ["the host's time is as given", "without launches"]
+    for nothing in (None, {"interval": None, "reasons": ["of nobody"]}):
+        none = nkisim_model.trust.trust_of(nothing, 200.0)
+        assert nkisim_model.trust.interval(none, 1000.0, {}) is None and none.reasons
+
+
+def test_a_prediction_says_its_interval():
+    found = predict(wide(), None, PARTS)
+    low, high = found.interval["low_us"], found.interval["high_us"]
+    assert low < found.step_us < high and found.interval["coverage"] is None
+    assert any("several cores or ranks" in why for why in found.rests_on)
+    later = with_between(found, 2, 100.0)
+    more = later.step_us - found.step_us
+    assert later.interval["low_us"] == pytest.approx(low + more)
+    assert later.interval["high_us"] == pytest.approx(high + more)
+    assert later.as_json()["interval"] == later.interval and later.as_json()["rests_on"] == later.rests_on
+    line = next(line for line in report.lines(found) if line.startswith("interval"))
+    assert f"{low / 1e3:.3f} to {high / 1e3:.3f} ms" in line and "without launches and the host" in line
+    blind = dataclasses.replace(found, trust=nkisim_model.trust.Trust(reasons=("of nobody",)))
+    assert "interval      none (of nobody; " in "\n".join(report.lines(blind))
+
+
+@pytest.mark.process
+def test_the_command_says_what_it_has_not(tmp_path):
+    config, mine = tmp_path / "config.json", tmp_path / "mine.py"
+    config.write_text(json.dumps(WIDE))
+    support = str(ROOT / "tests" / "support")
+    mine.write_text(f"import sys\nsys.path.append({support!r})\nfrom small_model import copied\n")
+    words = ("model", config, "--tp", "16", "--context", "256", "--kernel", f"attention={mine}:copied", "--kernel",
+             f"mlp={mine}:copied")
+    assert "experts in 2 groups" in cli(*words, "--ep", "2", code=3).stderr
+    found = json.loads(cli(*words, "--instances", "2", "--ultraserver", "--json").stdout)
+    assert (found["instances"], found["ultraserver"]) == (2, True) and found["interval"]["coverage"] is None
+
+
+# ---- measured steps ------
+def test_the_table_of_measured_steps_is_what_is_stored():
+    path = ROOT / "validation" / "megakernels"
+    loader = importlib.machinery.SourceFileLoader("megakernels_of_validation", str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    points = json.loads(module.STORED.read_text(encoding="utf-8"))["points"]
+    text = module.PAGE.read_text(encoding="utf-8")
+    assert module.paged(text, module.table(points)) == text
+    assert all(abs(p["simulated"]["total"] / p["measured"]["total"] - 1) <= 0.10 for p in points)
