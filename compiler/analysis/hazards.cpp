@@ -25,15 +25,16 @@ std::uint32_t Hazards::arena_of(const isa::TensorRef& ref) {
   if (ref.on_chip() && (placed_.empty() || placed_[ref.tensor])) {
     return ref.space == isa::Space::kSbuf ? 0 : 1;
   }
-  const auto [entry, fresh] =
-      tensor_arena_.emplace(ref.tensor, static_cast<std::uint32_t>(arenas_.size()));
-  if (fresh) {
+  if (ref.tensor >= tensor_arena_.size()) tensor_arena_.resize(program_.tensors().size());
+  std::uint32_t& arena = tensor_arena_[ref.tensor];
+  if (arena == 0) {
+    arena = static_cast<std::uint32_t>(arenas_.size());
     const std::int64_t bytes = program_.tensor(ref).extent_bytes();
     const std::int64_t pitch = std::max(kHazardPitch, bytes / kHazardBuckets + 1);
     arenas_.push_back(
         {pitch, std::vector<Bucket>(static_cast<std::size_t>(buckets_for(bytes, pitch)))});
   }
-  return entry->second;
+  return arena;
 }
 
 void Hazards::collect(const isa::Inst& inst) {

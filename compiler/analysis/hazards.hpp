@@ -2,7 +2,6 @@
 // list scheduler may not break.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
 #include "isa/program/footprint.hpp"
@@ -62,8 +61,8 @@ class Hazards {
 
   const isa::Program& program_;
   const std::vector<bool>& placed_;
-  std::vector<Arena> arenas_;  // SBUF, PSUM, then tensors
-  std::unordered_map<std::uint32_t, std::uint32_t> tensor_arena_;
+  std::vector<Arena> arenas_;                // SBUF, PSUM, then tensors
+  std::vector<std::uint32_t> tensor_arena_;  // by tensor; 0: none yet
   std::vector<Access> accesses_;
   std::vector<std::uint32_t> edge_of_;  // by producer: where its edge may be in `edges`
 };

@@ -1,7 +1,6 @@
 #include "compiler/analysis/room.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace nkisim::compiler {
 
@@ -11,35 +10,41 @@ RangeMax::RangeMax(std::size_t size) {
   added_.assign(2 * size_, 0);
 }
 
+// From the leaves up: at every height at most one node at each end of the range, then their
+// parents.
 void RangeMax::add(std::size_t from, std::size_t to, std::int64_t value) {
-  if (from < to) add(1, 0, size_, from, to, value);
-}
-
-void RangeMax::add(std::size_t node, std::size_t low, std::size_t high, std::size_t from,
-                   std::size_t to, std::int64_t value) {
-  if (to <= low || high <= from) return;
-  if (from <= low && high <= to) {
+  if (from >= to) return;
+  const auto change = [&](std::size_t node) {
     highest_[node] += value;
     added_[node] += value;
-    return;
+  };
+  const std::size_t first = from + size_, last = to - 1 + size_;
+  for (std::size_t l = first, r = last + 1; l < r; l /= 2, r /= 2) {
+    if (l % 2 == 1) change(l++);
+    if (r % 2 == 1) change(--r);
   }
-  const std::size_t middle = (low + high) / 2;
-  add(2 * node, low, middle, from, to, value);
-  add(2 * node + 1, middle, high, from, to, value);
-  highest_[node] = added_[node] + std::max(highest_[2 * node], highest_[2 * node + 1]);
+  const auto refresh = [&](std::size_t node) {
+    highest_[node] = added_[node] + std::max(highest_[2 * node], highest_[2 * node + 1]);
+  };
+  for (std::size_t l = first / 2, r = last / 2; l > 0; l /= 2, r /= 2) {
+    refresh(l);
+    if (r != l) refresh(r);
+  }
 }
 
 std::int64_t RangeMax::max(std::size_t from, std::size_t to) const {
-  return from < to ? max(1, 0, size_, from, to) : 0;
-}
-
-std::int64_t RangeMax::max(std::size_t node, std::size_t low, std::size_t high, std::size_t from,
-                           std::size_t to) const {
-  if (to <= low || high <= from) return std::numeric_limits<std::int64_t>::min() / 2;
-  if (from <= low && high <= to) return highest_[node];
-  const std::size_t middle = (low + high) / 2;
-  return added_[node] +
-         std::max(max(2 * node, low, middle, from, to), max(2 * node + 1, middle, high, from, to));
+  if (from >= to) return 0;
+  std::size_t l = from + size_, r = to - 1 + size_;
+  std::int64_t left = highest_[l], right = highest_[r];  // of what of the range lies below them
+  for (; l / 2 != r / 2; l /= 2, r /= 2) {               // to the children of one node
+    if (l % 2 == 0) left = std::max(left, highest_[l + 1]);
+    if (r % 2 == 1) right = std::max(right, highest_[r - 1]);
+    left += added_[l / 2];
+    right += added_[r / 2];
+  }
+  std::int64_t top = std::max(left, right);
+  for (std::size_t node = l / 2; node > 0; node /= 2) top += added_[node];
+  return top;
 }
 
 void PrefixSum::add(std::size_t at, std::int64_t value) {

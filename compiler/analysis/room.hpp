@@ -17,10 +17,6 @@ class RangeMax {
   [[nodiscard]] std::int64_t max(std::size_t from, std::size_t to) const;
 
  private:
-  void add(std::size_t node, std::size_t low, std::size_t high, std::size_t from, std::size_t to,
-           std::int64_t value);
-  [[nodiscard]] std::int64_t max(std::size_t node, std::size_t low, std::size_t high,
-                                 std::size_t from, std::size_t to) const;
   std::size_t size_ = 1;
   std::vector<std::int64_t> highest_, added_;
 };
