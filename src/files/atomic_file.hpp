@@ -51,4 +51,7 @@ class GzipWriter {
   std::unique_ptr<State> state_;
 };
 
+/// The bytes in zlib's form, made for speed; for formats that keep blocks of it.
+[[nodiscard]] std::string zlib_packed(std::string_view bytes);
+
 }  // namespace nkisim

@@ -26,7 +26,8 @@ struct Reports::Timelines {
   explicit Timelines(const ReportFiles& files) {
     Timeline::Writers writers;
     if (!files.perfetto.empty()) {
-      writers.push_back(std::make_unique<PerfettoWriter>(sink(files.perfetto)));
+      writers.push_back(
+          std::make_unique<PerfettoWriter>(sink(files.perfetto), !files.perfetto.ends_with(".gz")));
     }
     if (!files.chrome.empty()) {
       writers.push_back(std::make_unique<ChromeWriter>(sink(files.chrome)));

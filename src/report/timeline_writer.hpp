@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "models/time.hpp"
@@ -74,10 +75,11 @@ class TimelineWriter {
   virtual void end() = 0;
 };
 
-/// TracePacket messages (perfetto/protos/perfetto/trace/*.proto).
+/// TracePacket messages (perfetto/protos/perfetto/trace/*.proto), compressed in blocks if `packed`.
+/// Texts of arguments are written once.
 class PerfettoWriter : public TimelineWriter {
  public:
-  explicit PerfettoWriter(ByteSink out) : out_(std::move(out)) {}
+  explicit PerfettoWriter(ByteSink out, bool packed = false);
   void begin() override;
   void process(std::uint64_t track, const std::string& name) override;
   void track(std::uint64_t track, std::uint64_t process, const std::string& name,
@@ -85,11 +87,22 @@ class PerfettoWriter : public TimelineWriter {
   void slice(std::uint64_t track, const TimelineSlice& slice) override;
   void instant(std::uint64_t track, models::Fs time, std::string_view name) override;
   void counter(std::uint64_t track, models::Fs time, double value) override;
-  void end() override {}
+  void end() override;
 
  private:
-  ByteSink out_;
-  std::string packet_;  // being written
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  void write_block();
+  std::uint64_t number_of(std::string_view text);
+  ByteSink file_, out_;  // what packets go to: the file, or a block of it
+  std::string block_;    // to be compressed
+  std::string packet_;   // being written
+  std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> texts_;
+  std::vector<std::pair<std::uint64_t, std::string_view>> new_texts_;  // of the packet
   std::uint64_t processes_ = 0;
 };
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from perfetto_files import slices, trace_pb2
+from perfetto_files import packets, slices
 from running import ROOT, cli
 
 pytestmark = pytest.mark.process
@@ -22,9 +22,7 @@ def flows(path):
                 name = slices_at[e["pid"], e["tid"], e["ts"]]
                 found[e["id"]][e["ph"] == "f"].append(name)
         return found
-    trace = trace_pb2.Trace()
-    trace.ParseFromString(path.read_bytes())
-    for packet in trace.packet:
+    for packet in packets(path.read_bytes()):
         if packet.HasField("track_event"):
             event = packet.track_event
             for ids, end in ((event.flow_ids, 0), (event.terminating_flow_ids, 1)):
