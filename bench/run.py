@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures nkisim's own speed: reading, timing-only simulation, profiles, a large matmul, single
-operations.
+"""Measures nkisim's own speed: reading, compiling, timing-only simulation, profiles, a large matmul,
+single operations; and how the time of each stage grows with the program.
 
 Everything a ratio is made of is measured here, in one run, on the same processors. Times are
 processor time with one thread (a busy machine would distort the wall clock's), else elapsed time.
@@ -8,6 +8,7 @@ Needs build/release (scripts/build) and NumPy with OpenBLAS.
 """
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -59,6 +60,58 @@ def bench_timing(build, trace, repeat):
     print(f"time       {row['instructions']:,} instructions, timing only, one core: "
           f"{row['seconds']:.2f} s, {rate(row):,.0f} instructions/s, "
           f"peak memory {row['peak_mib']:.0f} MiB (program included)")
+
+
+def bench_compiling(build, folder, instructions, repeat):
+    kernel = folder / "kernel.jsonl"
+    subprocess.run([sys.executable, ROOT / "bench/kernel.py", kernel, str(instructions)], check=True)
+    runs = [stages(build, "compile", kernel) for _ in range(repeat)]
+    row = best(runs, "compile")
+    passes = sorted((best(runs, stage)["seconds"], stage.removeprefix("pass "))
+                    for stage in runs[0] if stage.startswith("pass "))
+    print(f"compile    {row['instructions']:,} instructions as recorded, all defaults: "
+          f"{row['seconds']:.2f} s, {rate(row):,.0f} instructions/s, "
+          f"peak memory {row['peak_mib']:.0f} MiB")
+    print("           of that " + ", ".join(f"{name} {seconds:.2f} s"
+                                            for seconds, name in passes[:-6:-1]))
+
+
+SIZES = (4, 2, 1)  # of the program, as parts of the largest
+
+
+def bench_growth(build, folder, instructions, repeat):
+    """The exponent e of time ~ instructions ** e, by least squares over three sizes."""
+    seconds = {}
+    for part in SIZES:
+        count = instructions // part
+        for script, what in (("million.py", "time"), ("kernel.py", "compile")):
+            trace = folder / "growth.jsonl"
+            subprocess.run([sys.executable, ROOT / "bench" / script, trace, str(count)], check=True)
+            runs = [stages(build, what, trace) for _ in range(repeat)]
+            for stage in runs[0]:
+                if stage != "read" or what == "time":
+                    seconds.setdefault(stage, []).append(best(runs, stage)["seconds"])
+        trace = folder / "growth.jsonl"
+        subprocess.run([sys.executable, ROOT / "bench/million.py", trace, str(count)], check=True)
+        for name, words in PROFILES.items():
+            runs = [measured([build / "nkisim", "run", trace, "--timing-only", "-q", *words], folder)
+                    for _ in range(repeat)]
+            seconds.setdefault(f"run, {name}", []).append(min(cpu for _, cpu, _ in runs))
+    print(f"growth     processor s of {', '.join(f'{instructions // p:,}' for p in SIZES)} "
+          "instructions, and the exponent")
+    for stage, times in seconds.items():
+        if times[-1] >= 0.02:  # below, the clock decides
+            print(f"           {stage:20}" + "".join(f"{t:9.3f}" for t in times)
+                  + f"{exponent(times):8.2f}")
+
+
+def exponent(times):
+    """The slope of log(time) over log(instructions), by least squares."""
+    x = [math.log(1 / part) for part in SIZES]
+    y = [math.log(max(t, 1e-6)) for t in times]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return (sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y))
+            / sum((a - mean_x) ** 2 for a in x))
 
 
 PROFILES = {"summary only": [], "session": ["--session", "s.npz"],
@@ -144,7 +197,7 @@ def bench_ops(build, folder, repeat):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="read, time, profile, matmul, ops (default: all)")
+    parser.add_argument("what", nargs="*", help="read, compile, time, profile, growth, matmul, ops (default: all)")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--instructions", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3, help="best of how many")
@@ -153,7 +206,7 @@ def main():
     global clock
     if args.threads > 1:
         clock = time.perf_counter
-    what = args.what or ["read", "time", "profile", "matmul", "ops"]
+    what = args.what or ["read", "compile", "time", "profile", "growth", "matmul", "ops"]
     os.environ["OPENBLAS_NUM_THREADS"] = str(args.threads)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
     with tempfile.TemporaryDirectory() as folder:
@@ -164,10 +217,14 @@ def main():
                             str(args.instructions)], check=True)
         if "read" in what:
             bench_reading(args.build, trace, args.repeat)
+        if "compile" in what:
+            bench_compiling(args.build, folder, args.instructions, args.repeat)
         if "time" in what:
             bench_timing(args.build, trace, args.repeat)
         if "profile" in what:
             bench_profile(args.build, folder, args.instructions // 4, args.repeat)
+        if "growth" in what:
+            bench_growth(args.build, folder, args.instructions // 4, args.repeat)
         if "matmul" in what:
             bench_matmul(args.build, folder, args.repeat, args.threads)
         if "ops" in what:

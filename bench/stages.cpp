@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/pipeline.hpp"
 #include "isa/world/interpreter.hpp"
 #include "src/config/config_json.hpp"
 #include "src/run/simulation.hpp"
@@ -46,11 +47,32 @@ void print(const char* stage, const Stopwatch& watch, std::uint64_t instructions
               simulated_us, peak_mib());
 }
 
+/// The compiler with its defaults, pass by pass and in all.
+void run_compiler(const nkisim::TraceFile& trace) {
+  const std::uint64_t recorded = trace.program->insts().size();
+  const nkisim::models::Config config =
+      nkisim::load_config(std::string(trace.program->machine().target));
+  const Stopwatch all;
+  Stopwatch pass;
+  const auto told = [&](const nkisim::compiler::Compiled::Step& step) {
+    print(("pass " + std::string(step.pass)).c_str(), pass, recorded);
+    pass = {};
+  };
+  nkisim::compiler::compile(
+      *trace.program, nkisim::compiler::kernel_options([](const auto&) { return std::nullopt; }),
+      {trace.open, trace.legacy}, [&]() -> const nkisim::models::Config& { return config; }, told);
+  print("compile", all, recorded);
+}
+
 int run(const std::string& what, const std::string& path) {
   const Stopwatch read;
   const nkisim::TraceFile trace = nkisim::read_trace(path);
   print("read", read, trace.program->insts().size());
   if (what == "read") return 0;
+  if (what == "compile") {
+    run_compiler(trace);
+    return 0;
+  }
   if (what == "time") {
     const nkisim::models::Config config =
         nkisim::load_config(std::string(trace.program->machine().target));
@@ -73,8 +95,8 @@ int run(const std::string& what, const std::string& path) {
 
 int main(int argc, char** argv) {
   const std::string_view what = argc == 3 ? argv[1] : "";
-  if (what != "read" && what != "time" && what != "interpret") {
-    std::fputs("usage: nkisim_stages read|time|interpret TRACE\n", stderr);
+  if (what != "read" && what != "compile" && what != "time" && what != "interpret") {
+    std::fputs("usage: nkisim_stages read|compile|time|interpret TRACE\n", stderr);
     return 2;
   }
   try {
