@@ -10,6 +10,17 @@ if(NKISIM_MACHINE STREQUAL aarch64)
   set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
   set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
   set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static;-L;${NKISIM_SYSROOT})
+  # The cross compiler has headers of a newer glibc of its own, which it takes before the sysroot's: a SIGSTKSZ of
+  # those asks sysconf what an older glibc does not know.
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=include
+                  OUTPUT_VARIABLE GCC_HEADERS OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(HEADERS ${GCC_HEADERS} ${NKISIM_SYSROOT}/usr/include/aarch64-linux-gnu ${NKISIM_SYSROOT}/usr/include)
+  list(TRANSFORM HEADERS PREPEND "-isystem ")
+  list(JOIN HEADERS " " HEADERS)
+  set(CXX_HEADERS /usr/aarch64-linux-gnu/include/c++/12)
+  set(CMAKE_C_FLAGS_INIT "-nostdinc ${HEADERS}")
+  set(CMAKE_CXX_FLAGS_INIT
+      "-nostdinc -isystem ${CXX_HEADERS} -isystem ${CXX_HEADERS}/aarch64-linux-gnu -isystem ${CXX_HEADERS}/backward ${HEADERS}")
 endif()
 set(CMAKE_SYSROOT ${NKISIM_SYSROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
@@ -19,7 +30,7 @@ set(Boost_USE_STATIC_LIBS ON)
 
 # GCC looks for libraries and start files in its own system's folders first.
 set(FOLDER ${NKISIM_SYSROOT}/usr/lib/${NKISIM_MACHINE}-linux-gnu)
-set(FLAGS "-B${FOLDER} -L${FOLDER} -L${NKISIM_SYSROOT}/lib/${NKISIM_MACHINE}-linux-gnu -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--as-needed ${FOLDER}/newer_libc.o")
+set(FLAGS "-B${FOLDER} -L${FOLDER} -L${NKISIM_SYSROOT}/lib/${NKISIM_MACHINE}-linux-gnu -pthread -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--as-needed ${FOLDER}/newer_libc.o")
 foreach(KIND EXE SHARED MODULE)
   set(CMAKE_${KIND}_LINKER_FLAGS_INIT ${FLAGS})
 endforeach()
