@@ -1,8 +1,6 @@
 // What becomes of undefined values at the ends of a program: its outputs and its registers.
 #pragma once
 
-#include <functional>
-
 #include "isa/machine/eval.hpp"
 
 namespace nkisim::isa {

@@ -138,11 +138,9 @@ void bind_allocation(py::module_& m) {
       {Py_tp_doc, const_cast<char*>("One allocation of a kernel.")},
       {0, nullptr},
   }};
-  PyType_Spec spec = {"nkisim.Allocation", sizeof(Allocation), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
-  auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
-  if (!type) throw py::error_already_set();
-  m.attr("Allocation") = type;
+  m.attr("Allocation") =
+      make_class({"nkisim.Allocation", sizeof(Allocation), 0,
+                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()});
 }
 
 }  // namespace nkisim::python

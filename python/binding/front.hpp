@@ -11,6 +11,14 @@ namespace nkisim::python {
 
 namespace py = pybind11;
 
+/// A class of this specification, whose slots outlive it; what Python raises comes as
+/// error_already_set.
+[[nodiscard]] inline py::object make_class(PyType_Spec spec) {
+  auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
+  if (!type) throw py::error_already_set();
+  return type;
+}
+
 /// An attribute read and written on the hot path. Where its owner's class keeps it in __slots__,
 /// its place in the object is looked up once instead of its name every time.
 class Slot {

@@ -95,10 +95,9 @@ void bind_instruction(py::module_& m) {
       {Py_tp_doc, const_cast<char*>("An instruction that a call of nki.isa recorded.")},
       {0, nullptr},
   }};
-  PyType_Spec spec = {"nkisim.NkiInstruction", sizeof(Handle), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots.data()};
-  auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
-  if (!type) throw py::error_already_set();
+  const py::object type =
+      make_class({"nkisim.NkiInstruction", sizeof(Handle), 0,
+                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots.data()});
   handle_type = reinterpret_cast<PyTypeObject*>(type.ptr());
   m.attr("NkiInstruction") = type;
   m.attr("NO_INSTRUCTION") = py::reinterpret_steal<py::object>(new_instruction(nullptr, 0));

@@ -255,11 +255,9 @@ void bind_view(py::module_& m) {
       {Py_tp_doc, const_cast<char*>("A view of a storage.")},
       {0, nullptr},
   }};
-  PyType_Spec spec = {"nkisim.View", sizeof(View), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
-  auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
-  if (!type) throw py::error_already_set();
-  m.attr("View") = type;
+  m.attr("View") =
+      make_class({"nkisim.View", sizeof(View), 0,
+                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()});
   m.def("register_subscripts", &register_subscripts);
 }
 
