@@ -71,12 +71,14 @@ class Architecture:
     @property
     def weights(self) -> dict[str, int]:
         """Elements of the weights by part: attention and MLP of all layers, head, embedding."""
-        return self.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden)
+        return self.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts)
 
-    def weights_of(self, heads: int, kv_heads: int, inner: int, vocabulary: int, hidden: int) -> dict[str, int]:
-        """The same of whoever has so many heads, so much of the MLP's width, of the vocabulary and of each token."""
+    def weights_of(self, heads: int, kv_heads: int, inner: int, vocabulary: int, hidden: int, experts: int
+                   ) -> dict[str, int]:
+        """The same of whoever has so many heads, so much of the MLP's width, of the vocabulary and of each token, and
+        so many of the experts (0: none), but all of the router."""
         attention = hidden * self.head_dim * (2 * heads + 2 * kv_heads)
-        mlp = 3 * hidden * inner * max(1, self.experts) + hidden * self.experts
+        mlp = 3 * hidden * inner * max(1, experts) + hidden * self.experts
         table = vocabulary * hidden
         return {"attention": self.layers * attention, "mlp": self.layers * mlp, "head": table,
                 "embedding": 0 if self.tied else table}

@@ -80,7 +80,8 @@ def arguments(words):
     add("--target", default="trn2", help="trn2 or trn3 (default trn2)")
     add("--tp", type=int, default=8, help="ranks that share the weights (default 8)")
     add("--dp", type=int, default=1, help="copies of the model, each of tp ranks with a batch of its own (default 1)")
-    add("--ep", type=int, default=1, help="groups of ranks with experts of their own (only 1: all have part of each)")
+    add("--ep", type=int, default=1, metavar="N",
+        help="groups of ranks with experts of their own (default 1: every rank has part of each expert)")
     add("--instances", type=int, default=1, metavar="N",
         help="spread the ranks of a copy over N instances, which EFA joins (default 1)")
     add("--ultraserver", action="store_true", help="instances are joined by links, four a server (trn2)")
@@ -91,7 +92,8 @@ def arguments(words):
     add("--layers", type=int, metavar="N", help="another number of layers than the model's")
     add("--boundaries", type=int, default=0, metavar="N",
         help="kernels of a layer that a graph starts one after another (default 0: the step is one kernel)")
-    add("--host", type=float, default=0.0, metavar="US", help="the host's time per token, in microseconds (default 0)")
+    add("--host", type=float, default=0.0, metavar="US",
+        help="the host's time per token, in microseconds (default 0; the line `served` has what is usual)")
     add("--exact", action="store_true", help="simulate every layer")
     add("--machine", metavar="FILE.json", help="a machine description instead of the target's")
     add("--kernel", action="append", default=[], type=kernel, metavar="PART=FILE.py:FUNCTION",
@@ -116,9 +118,6 @@ def arguments(words):
 def sweep(args):
     """The Sweep that was asked for, be it of one point."""
     model = read(args.config)
-    if args.ep != 1:
-        raise ModelError(f"experts in {args.ep} groups", "1, as every rank has part of the width of all experts, among "
-                         "which moe_block_tkg chooses; its mode for experts of a rank is not connected", "--ep")
     if args.layers is not None:
         if args.layers < 1:
             raise ModelError(f"--layers {args.layers}", "at least 1")
@@ -127,7 +126,7 @@ def sweep(args):
     replaced = {part: function(path, name) for part, path, name in args.kernel}
     return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
                  args.exact, args.machine, args.prompt, args.boundaries, args.host, args.dp,
-                 args.instances, args.ultraserver)
+                 args.ep, args.instances, args.ultraserver)
 
 
 def _executor(address):

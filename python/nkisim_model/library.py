@@ -117,14 +117,15 @@ def mlp(x, w, share, step):
 
 
 def experts(x, w, share, step):
-    """RMSNorm, router, the chosen experts of every token."""
+    """RMSNorm, router, the chosen experts of every token; where groups of ranks have experts of their own, all of
+    these, with a weight of 0 for tokens that chose others."""
     lib, m = step.library, share.model
     act = lib.ActFnType.SiLU
-    more = {}
+    more = {"is_all_expert": True, "rank_id": w.group} if share.ep > 1 else {}
     if m.sinks:  # top-k before the softmax, and SiLU with a factor of 1.702 within
         act = lib.ActFnType.Swish
-        more = {"router_bias": w.router_bias, "expert_gate_up_bias": w.gate_up_bias, "expert_down_bias": w.down_bias,
-                "gate_clamp_upper_limit": m.clamp, "up_clamp_upper_limit": m.clamp, "up_clamp_lower_limit": -m.clamp}
+        more |= {"router_bias": w.router_bias, "expert_gate_up_bias": w.gate_up_bias, "expert_down_bias": w.down_bias,
+                 "gate_clamp_upper_limit": m.clamp, "up_clamp_upper_limit": m.clamp, "up_clamp_lower_limit": -m.clamp}
     return lib.moe_block_tkg(
         inp=x, gamma=w.norm2, router_weights=w.router, expert_gate_up_weights=w.gate_up,
         expert_down_weights=w.down, eps=m.eps, top_k=m.top_k,

@@ -24,8 +24,9 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; } svg .soft { fill: var(--soft); }
 svg .axis { stroke: var(--line); } svg .roof { stroke: var(--ink); fill: none; stroke-width: 1.5; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .15rem .7rem; text-align: right;
+th, td { padding: .15rem .5rem; text-align: right;
   border-bottom: 1px solid var(--line); white-space: nowrap; } th:first-child, td:first-child { text-align: left; }
+.facts th, .facts td { text-align: left; vertical-align: top; border: 0; } .facts td { white-space: normal; }
 pre { overflow-x: auto; }
 .key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 2px; }
 p { color: var(--soft); }
@@ -38,7 +39,7 @@ def write(points, path) -> None:
     first = found[0].found
     m = first.share.model
     body = [f"<h1>{html.escape(m.kind)}, {m.layers} layers of {m.hidden}, on {first.share.target}</h1>",
-            f"<pre>{html.escape(chr(10).join(report.lines(first)[1:4]))}</pre>",
+            _facts(report.lines(first)[1:6]),
             "<h2>Time per token</h2>", _keys(first), _stacks([(_where(p), p.found) for p in found]),
             f"<h2>One layer ({_where(found[0])})</h2>", "<p>What the engines of the first core, its transfers and its "
             "collectives do while one layer of the steady state runs.</p>", _timeline(first),
@@ -56,13 +57,21 @@ def write(points, path) -> None:
         + "\n".join(body) + "\n</body></html>\n", encoding="utf-8")
 
 
+def _facts(lines):
+    """Lines of a report as a table: the name of each, and what it says, which may be long."""
+    said = (html.escape(line).partition("  ") for line in lines)
+    rows = "".join(f"<tr><th>{name}</th><td>{words.strip()}</td></tr>" for name, _, words in said)
+    return f"<table class=facts>{rows}</table>"
+
+
 def _where(point):
     return f"tp {point.tp}, batch {point.batch}, context {point.context}"
 
 
 def _keys(p):
     return "<div>" + " ".join(
-        f"<span style='margin-right:1em'>{_key(n)}</span>" for n, e in p.parts.items() if e.us) + "</div>"
+        f"<span style='margin-right:1em;display:inline-block'>{_key(name)}</span>"
+        for name, part in p.parts.items() if part.us) + "</div>"
 
 
 def _key(part):

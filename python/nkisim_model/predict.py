@@ -152,7 +152,7 @@ class Prediction:
     def as_json(self) -> dict:
         s = self.share
         return {"model": dataclasses.asdict(s.model), "target": s.target, "tp": s.tp, "lnc": s.lnc,
-                "batch": s.batch, "dp": s.dp, "context": s.context, "dtype": s.dtype,
+                "batch": s.batch, "dp": s.dp, "ep": s.ep, "context": s.context, "dtype": s.dtype,
                 "tpot_us": self.step_us, "layer_us": self.layer_us,
                 "tokens_per_second": self.tokens_per_second, "steady": self.steady, "error": self.error,
                 "layers_us": self.layers_us, "interval": self.interval, "rests_on": self.rests_on,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .between import served
 from .predict import Part, Prediction
 
 GIB = 2**30
@@ -15,10 +16,11 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
            + (f"{s.instances} instances, " if s.instances > 1 else "") + ("UltraServer, " if s.ultraserver else "")
-           + (f"{s.dp} copies, each " if s.dp > 1 else "") +
+           + (f"{s.ep} groups of experts, " if s.ep > 1 else "") + (f"{s.dp} copies, each " if s.dp > 1 else "") +
            f"batch {s.batch}, context {s.context}, {s.dtype}" + (f" (not {m.quantised})" if m.quantised else ""),
            f"per token     {p.step_us / 1e3:.3f} ms, {p.tokens_per_second:.1f} tokens/s",
            f"interval      {_interval(p)}",
+           f"served        {_served(p)}",
            f"per layer     {_layer(p)}",
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
            f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}"]
@@ -34,6 +36,14 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     if prompt is not None:
         out += ["", "of the prompt", *_parts(prompt)]
     return out
+
+
+def _served(p: Prediction) -> str:
+    """Time per token with what a server adds."""
+    s = served(p)
+    return (f"about {s.us / 1e3:.1f} ms, {s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
+            f"{s.boundaries_us / 1e3:.2f} ms of launches, {s.host_us / 1e3:.2f} of the host (few cases: "
+            "docs/models.md)")
 
 
 def _interval(p: Prediction) -> str:
@@ -113,7 +123,7 @@ def bound(part: Part) -> str:
 def table(points) -> list[str]:
     """One line for each Point of a sweep."""
     prompted = any(p.prompt for p in points)
-    out = [f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'GiB':>8}"
+    out = [f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'served':>9}{'GiB':>8}"
            + f"{'ms first':>10}" * prompted + "  next"]
     for point in points:
         where, p = f"{point.tp:>4}{point.batch:>7}{point.context:>9}", point.found
@@ -122,7 +132,7 @@ def table(points) -> list[str]:
             continue
         s = p.share
         out.append(f"{where}{p.step_us / 1e3:>10.3f}{p.tokens_per_second:>10.1f}"
-                   f"{p.layer_us:>10.1f}{(s.weight_bytes + s.cache_bytes) / GIB:>8.2f}"
+                   f"{p.layer_us:>10.1f}{served(p).us / 1e3:>9.1f}{(s.weight_bytes + s.cache_bytes) / GIB:>8.2f}"
                    + (f"{point.prompt.step_us / 1e3:>10.3f}" if prompted else "") + f"  {p.next_kernel}"
                    + ("" if s.fits else "  DOES NOT FIT"))
     return out

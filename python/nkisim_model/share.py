@@ -22,6 +22,7 @@ class Share:
     """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary.
 
     hidden: elements of a token, padded to whole tiles where the kernels take the model's own number beside it.
+    ep: groups of the ranks of a copy, each with experts of its own, which the ranks of a group share over their width.
     instances: that the ranks of a copy are spread over. ultraserver: these are joined by links, else by the network.
     """
 
@@ -38,8 +39,14 @@ class Share:
     vocabulary: int
     hidden: int
     dp: int = 1
+    ep: int = 1
     instances: int = 1
     ultraserver: bool = False
+
+    @property
+    def experts(self) -> int:
+        """Those that this rank has a part of."""
+        return self.model.experts // self.ep
 
     @property
     def overrides(self) -> dict[str, int] | None:
@@ -66,7 +73,7 @@ class Share:
     @property
     def weight_bytes(self) -> int:
         """Of all layers, head and embedding."""
-        parts = self.model.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden)
+        parts = self.model.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts)
         return sum(parts.values()) * DTYPE_BYTES[self.dtype]
 
     @property
@@ -86,9 +93,11 @@ class Share:
 
 
 def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context: int = 2048,
-          dtype: str = "bfloat16", lnc: int = 2, dp: int = 1, instances: int = 1, ultraserver: bool = False) -> Share:
+          dtype: str = "bfloat16", lnc: int = 2, dp: int = 1, ep: int = 1, instances: int = 1,
+          ultraserver: bool = False) -> Share:
     """The Share of a rank; a ModelError where the model cannot be cut so. dp: copies of the model side by side, each of
-    `tp` ranks and with `batch` sequences of its own. instances, ultraserver: where the ranks of a copy are."""
+    `tp` ranks and with `batch` sequences of its own. ep: groups among these ranks that have experts of their own.
+    instances, ultraserver: where the ranks of a copy are."""
     if not 1 <= dp * max(1, tp) <= MOST_RANKS:
         raise ModelError(f"{dp} copies of {tp} ranks", f"at least 1 copy, and at most {MOST_RANKS} ranks")
     if target not in HBM_GIB_PER_CORE:
@@ -113,12 +122,15 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
     if batch * (model.heads // tp) > ROUND:
         raise ModelError(f"batch {batch} of {model.heads // tp} query heads a rank",
                          f"at most {ROUND} together, which is what attention_block_tkg takes")
-    inner = -(-model.inner // tp)
+    if ep < 1 or tp % ep or (ep > 1 and (not model.experts or model.experts % ep)):
+        raise ModelError(f"{model.experts} experts in {ep} groups of {tp} ranks",
+                         "a divisor of both, or 1: every rank has part of the width of each", "--ep")
+    inner = -(-model.inner // (tp // ep))
     if model.experts == 0:
         inner = -(-inner // ROUND) * ROUND
     vocabulary = -(-model.vocabulary // (tp * lnc)) * lnc
     return Share(model, target, tp, lnc, batch, context, dtype, model.heads // tp, kv_heads, inner,
-                 vocabulary, hidden, dp, instances, ultraserver)
+                 vocabulary, hidden, dp, ep, instances, ultraserver)
 
 
 def _check_place(target, cores, instances, ultraserver):

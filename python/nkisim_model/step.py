@@ -42,10 +42,12 @@ def layer_shapes(share: Share, make, layer: int):
          "values": make(s.batch, s.kv_heads, cached, m.head_dim)}
     if m.sinks:
         w |= {"sink": make(s.heads, 1), "out_bias": make(1, s.hidden), "router_bias": make(1, m.experts),
-              "gate_up_bias": make(m.experts, 2, s.inner), "down_bias": make(m.experts, s.hidden)}
+              "gate_up_bias": make(s.experts, 2, s.inner), "down_bias": make(s.experts, s.hidden)}
+    if s.ep > 1:
+        w["group"] = Shape((1, 1), "uint32")
     if m.experts:
-        w |= {"router": make(s.hidden, m.experts), "gate_up": make(m.experts, s.hidden, 2, s.inner),
-              "down": make(m.experts, s.inner, s.hidden)}
+        w |= {"router": make(s.hidden, m.experts), "gate_up": make(s.experts, s.hidden, 2, s.inner),
+              "down": make(s.experts, s.inner, s.hidden)}
     else:
         w |= {"gate": make(s.hidden, s.inner), "up": make(s.hidden, s.inner),
               "down": make(s.inner, s.hidden)}

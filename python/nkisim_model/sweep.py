@@ -16,7 +16,7 @@ from nkisim.values.errors import Error
 from nkisim_work import Doing
 
 from .architecture import Architecture
-from .between import with_between
+from .between import served, with_between
 from .library import load
 from .predict import Prediction, predict
 from .share import share_of
@@ -40,7 +40,7 @@ class Point:
     def as_json(self) -> dict:
         if self.found is None:
             return {"tp": self.tp, "batch": self.batch, "context": self.context, "error": self.problem}
-        out = self.found.as_json()
+        out = self.found.as_json() | {"served": served(self.found).as_json()}
         if self.without is not None:
             out["without_kernel"] = self.without.as_json()
         if self.prompt is not None:
@@ -64,6 +64,7 @@ class Sweep:
     boundaries: int = 0
     host_us: float = 0.0
     dp: int = 1
+    ep: int = 1
     instances: int = 1
     ultraserver: bool = False
     beside: bool = True  # with functions of the user's, also the prediction without
@@ -75,7 +76,7 @@ class Sweep:
     def predicted(self, point: Point, said: Callable[[str], None] | None = None) -> Point:
         """The point with its predictions. Raises Error, or the library's AssertionError."""
         share = share_of(self.model, self.target, point.tp, point.batch, point.context, self.dtype, dp=self.dp,
-                         instances=self.instances, ultraserver=self.ultraserver)
+                         ep=self.ep, instances=self.instances, ultraserver=self.ultraserver)
         alone = functools.partial(predict, share, self.library, exact=self.exact, config=self.machine, said=said)
 
         def one(*replaced, **options):

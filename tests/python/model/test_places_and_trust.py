@@ -62,6 +62,35 @@ def test_instances_that_cannot_be(target, where, words):
         share_of(of_config(WIDE), target, 16, context=256, **where)
 
 
+# ---- experts ------
+MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4,
+       "head_dim": 128, "moe_intermediate_size": 768, "intermediate_size": 6144, "num_experts": 128,
+       "num_experts_per_tok": 8, "num_hidden_layers": 2, "vocab_size": 151936}
+
+
+def test_groups_of_ranks_with_experts_of_their_own():
+    """By hand: of 128 experts in 2 groups of 2 ranks each rank has half the width (384) of 64, the same bytes as a
+    quarter (192) of all; whoever computes a part is told its group."""
+    whole, groups = (share_of(of_config(MOE), "trn3", 4, context=256, ep=ep) for ep in (1, 2))
+    assert (whole.experts, whole.inner) == (128, 192) and (groups.experts, groups.inner) == (64, 384)
+    assert whole.weight_bytes == groups.weight_bytes
+    seen = []
+
+    def mine(x, w, share, step):
+        seen.append((w.gate_up.shape, w.down.shape, w.router.shape, w.group.shape))
+        return copied(x, w, share, step)
+
+    found = predict(groups, None, {"attention": copied, "mlp": mine})
+    assert set(seen) == {((64, 2048, 2, 384), (64, 384, 2048), (2048, 128), (1, 1))}
+    assert found.as_json()["ep"] == 2 and ", 2 groups of experts, " in report.lines(found)[0]
+
+
+@pytest.mark.parametrize("config, ep", [(MOE, 3), (MOE, 8), (WIDE, 2), (MOE, 0)])
+def test_groups_that_cannot_be(config, ep):
+    with pytest.raises(ModelError, match="a divisor of both"):
+        share_of(of_config(config), "trn2", 4 if config is MOE else 16, context=256, ep=ep)
+
+
 # ---- trust ------
 def test_the_interval_by_hand():
     """Of a run of 200 us that may take 190 to 300: 0.95 to 1.5 times the kernel, and what lies between as it is."""
@@ -100,7 +129,7 @@ def test_the_command_says_what_it_has_not(tmp_path):
     mine.write_text(f"import sys\nsys.path.append({support!r})\nfrom small_model import copied\n")
     words = ("model", config, "--tp", "16", "--context", "256", "--kernel", f"attention={mine}:copied", "--kernel",
              f"mlp={mine}:copied")
-    assert "experts in 2 groups" in cli(*words, "--ep", "2", code=3).stderr
+    assert "0 experts in 2 groups of 16 ranks" in cli(*words, "--ep", "2", code=3).stderr
     found = json.loads(cli(*words, "--instances", "2", "--ultraserver", "--json").stdout)
     assert (found["instances"], found["ultraserver"]) == (2, True) and found["interval"]["coverage"] is None
 

@@ -13,7 +13,7 @@ from running import cli, python
 from small_model import SMALL, copied, reads, twice
 
 from nkisim_model import ModelError, library, of_config, page, predict, report, share_of
-from nkisim_model.between import with_between
+from nkisim_model.between import served, with_between
 from nkisim_model.step import PARTS
 from nkisim_model.sweep import Point, Sweep
 from nkisim_profile.session import Session
@@ -76,12 +76,20 @@ def test_what_lies_between_kernels(small):
     text = "\n".join(report.lines(p))
     assert "boundaries 100%" in text and "not counted   sampling" in text
     assert "not counted   the host, launches between kernels" in "\n".join(report.lines(alone))
+    assert served(p) == (p.step_us, 60 * 34, 1500, p.tokens_per_second)  # nothing is added twice
+    usual = served(alone)
+    assert usual.us == pytest.approx(alone.step_us + 60 * 34 + 1750) and usual.host_us == 1750
+    assert usual.tokens_per_second == pytest.approx(1e6 / usual.us)
+    assert f"served        about {usual.us / 1e3:.1f} ms" in "\n".join(report.lines(alone))
     for wrong in ((-1, 0.0), (0, -1.0), (0, float("nan"))):
         with pytest.raises(ModelError, match="at least 0"):
             with_between(alone, *wrong)
     asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [2], "batch": [1], "context": [256]}, replaced=parts,
                   boundaries=98, host_us=1500.0)
-    assert asked.predicted(asked.points()[0]).found.as_json() == p.as_json()
+    point = asked.predicted(asked.points()[0])
+    assert point.found.as_json() == p.as_json()
+    assert point.as_json()["served"] == {"tpot_us": p.step_us, "boundaries_us": pytest.approx(60 * 34), "host_us": 1500,
+                                         "tokens_per_second": p.tokens_per_second}
 
 
 # ---- a sweep ------
