@@ -60,8 +60,9 @@ class Studies:
                 self._take(answer)
 
     def close(self):
+        """Without jobs to come the process ends, and removes what is under way."""
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            self._process.stdin.close()
 
 
 class Page:

@@ -14,9 +14,11 @@ import json
 import linecache
 import os
 import select
+import shutil
 import signal
 import sys
 import sysconfig
+import tempfile
 import time
 
 from nkisim.tools.install import install
@@ -62,16 +64,18 @@ def warm_up(text):
 
 
 class Child:
-    """One text's process. `pipe` reads what it says; it is the leader of its own group."""
+    """One text's process. `pipe` reads what it says; it is the leader of its own group. Its folder goes with it,
+    however it ends."""
 
     def __init__(self, job):
         self.id, self.ends = job["id"], time.monotonic() + job["seconds"]
         self.rest, self.said_all = b"", False
         self.pipe, there = os.pipe()
+        self.folder = tempfile.mkdtemp(prefix="nkisim-lsp-")
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self.pipe)
-            _child(job, there)
+            _child(job, self.folder, there)
         os.close(there)
 
     def kill(self):
@@ -82,9 +86,10 @@ class Child:
                 continue
         os.waitpid(self.pid, 0)
         os.close(self.pipe)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _child(job, pipe):
+def _child(job, folder, pipe):
     """Never returns: what the text prints is nobody's, and it reads nothing."""
     try:
         os.setpgid(0, 0)
@@ -98,7 +103,7 @@ def _child(job, pipe):
             while line:
                 line = line[os.write(pipe, line):]
 
-        study.Study(job["path"], job["text"], say).run()
+        study.Study(job["path"], job["text"], folder, say).run()
         say({"stage": "end", "why": ""})
     finally:
         os._exit(0)
@@ -166,7 +171,8 @@ def _rehearse():
     from .study import Study
 
     path, given = list(sys.path), sys.dont_write_bytecode
-    Study(os.path.join(os.path.dirname(__file__), "rehearsal"), _FIRST, lambda answer: None).run()
+    with tempfile.TemporaryDirectory(prefix="nkisim-lsp-") as folder:
+        Study(os.path.join(os.path.dirname(__file__), "rehearsal"), _FIRST, folder, lambda answer: None).run()
     sys.path[:], sys.dont_write_bytecode = path, given
     linecache.clearcache()
     sys.modules.pop("nkisim_kernel_file", None)

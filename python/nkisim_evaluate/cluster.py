@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from multiprocessing.util import Finalize
 from typing import Any
 
 from nkisim_work import Dask, Futures, NoPool
@@ -21,6 +23,7 @@ class _Warm(threading.local):
 
     key: tuple[str, str, str | None] | None = None
     evaluator: Evaluator | None = None
+    folder: Finalize | None = None
 
     def of(self, settings: Settings, text: str, cache: str | None) -> Evaluator:
         """The Evaluator for these, made where the last one is another."""
@@ -28,7 +31,10 @@ class _Warm(threading.local):
         if key != self.key or self.evaluator is None:
             if self.evaluator is not None:
                 self.evaluator.close()
-            folder = tempfile.mkdtemp(prefix="nkisim-reference-")  # lives as long as the worker
+            folder = tempfile.mkdtemp(prefix="nkisim-reference-")  # lives as long as the evaluator
+            if self.folder is not None:
+                self.folder()
+            self.folder = Finalize(None, shutil.rmtree, (folder, True), exitpriority=1)  # also in a pool's worker
             path = pathlib.Path(folder) / pathlib.Path(settings.reference_path).name
             path.write_text(text, encoding="utf-8")
             self.key, self.evaluator = key, Evaluator(settings.of(str(path)), 1, cache)

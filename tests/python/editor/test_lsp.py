@@ -42,7 +42,8 @@ class Editor:
 
     def __init__(self, folder):
         self.client, self.told, self.shown = LanguageClient("test", "1"), asyncio.Queue(), []
-        self.path = folder / "k.py"
+        self.path, self.temporary = folder / "k.py", folder / "temporary"
+        self.temporary.mkdir()
         self.uri, self.version = self.path.as_uri(), 0
 
         @self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
@@ -54,7 +55,8 @@ class Editor:
             self.shown.append(params.message)
 
     async def start(self, text, *words, trusted=True):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+                       "TMPDIR": str(self.temporary)}
         await self.client.start_io(sys.executable, "-m", "nkisim_editor", "lsp", *words, env=environment)
         self.client_says = await self.client.initialize_async(lsp.InitializeParams(
             capabilities=lsp.ClientCapabilities(), initialization_options={"trusted": trusted}))
@@ -101,6 +103,11 @@ class Editor:
         await self.client.shutdown_async(None)
         self.client.exit(None)
         await self.client.stop()
+        for _ in range(100):  # the process that studies texts ends after the server
+            if not (left := list(self.temporary.iterdir())):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"left behind: {left}")
 
 
 def session(folder, text, steps, *words, **options):

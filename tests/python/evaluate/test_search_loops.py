@@ -161,10 +161,12 @@ def test_an_executors_tasks_each_give_one_result():
 
 @pytest.mark.parametrize("on", ["threads", "processes"])
 def test_the_example_of_executors(on, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    (temporary := tmp_path / "temporary").mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, SEARCH / "executors.py", on, "--cache", tmp_path / "known", "--most", "9"],
                           capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
+    assert list(temporary.iterdir()) == []  # the workers' files went with them
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) == 9 and {line[0] for line in lines} == {"ok", "wrong", "illegal"}
     assert len(list((tmp_path / "known").rglob("*.json"))) == 9
