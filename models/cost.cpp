@@ -21,21 +21,21 @@ bool matches(const Row& row, const isa::Part& part) {
 }  // namespace
 
 CostTable::CostTable(const Config& config, const isa::Program& program)
-    : config_(config), program_(program) {
-  rows_.resize(program.opcode_count());
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    resolve(i, program.opcode_name(static_cast<isa::Opcode>(i)));
-  }
+    : config_(config), program_(program), rows_(program.opcode_count()) {}
+
+const CostTable::Rows& CostTable::rows(isa::Unit unit, isa::Opcode opcode) const {
+  Rows& rows = rows_[static_cast<std::size_t>(opcode)][static_cast<std::size_t>(unit)];
+  if (!rows.resolved) resolve(unit, program_.opcode_name(opcode), rows);
+  return rows;
 }
 
-void CostTable::resolve(std::size_t opcode, std::string_view opcode_name) {
+void CostTable::resolve(isa::Unit unit, std::string_view opcode_name, Rows& rows) const {
+  rows.resolved = true;
   for (const CostRule& rule : config_.rules) {
-    if (!names(rule.opcodes, opcode_name)) continue;
-    rows_[opcode][static_cast<std::size_t>(rule.unit)].rules.push_back(&rule);
+    if (rule.unit == unit && names(rule.opcodes, opcode_name)) rows.rules.push_back(&rule);
   }
   for (const CostExtra& extra : config_.extras) {
-    if (!names(extra.opcodes, opcode_name)) continue;
-    rows_[opcode][static_cast<std::size_t>(extra.unit)].extras.push_back(&extra);
+    if (extra.unit == unit && names(extra.opcodes, opcode_name)) rows.extras.push_back(&extra);
   }
 }
 

@@ -20,7 +20,8 @@ struct Cost {
   const CostRule* rule = nullptr;
 };
 
-/// The rows of a config, resolved per opcode of one program.
+/// The rows of a config, resolved per opcode of one program when its first part asks. Not for two
+/// threads at once.
 class CostTable {
  public:
   CostTable(const Config& config, const isa::Program& program);
@@ -31,14 +32,13 @@ class CostTable {
   struct Rows {
     std::vector<const CostRule*> rules;
     std::vector<const CostExtra*> extras;
+    bool resolved = false;
   };
-  void resolve(std::size_t opcode, std::string_view opcode_name);
-  [[nodiscard]] const Rows& rows(isa::Unit unit, isa::Opcode opcode) const {
-    return rows_[static_cast<std::size_t>(opcode)][static_cast<std::size_t>(unit)];
-  }
+  void resolve(isa::Unit unit, std::string_view opcode_name, Rows& rows) const;
+  [[nodiscard]] const Rows& rows(isa::Unit unit, isa::Opcode opcode) const;
   const Config& config_;
   const isa::Program& program_;
-  std::vector<std::array<Rows, isa::kUnitCount>> rows_;
+  mutable std::vector<std::array<Rows, isa::kUnitCount>> rows_;
 };
 
 /// Remembers recent costs: programs repeat few different parts.

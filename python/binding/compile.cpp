@@ -99,7 +99,7 @@ py::dict compile(Recorder& r, const Choices& given, bool legacy,
   r.remarks = checks::located(r.program, odd);
   const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
   r.used = options;
-  std::optional<models::Config> config;
+  std::shared_ptr<const models::Config> config;
   compiler::Compiled done;
   {
     const py::gil_scoped_release release;

@@ -42,7 +42,7 @@ std::unique_ptr<Recorder> from_bytes(const py::bytes& trace, std::optional<std::
 // Ranks that run it and share an HBM stack, and so must be of one process.
 int ranks_per_stack(const Recorder& r, const std::string& config,
                     const std::vector<std::string>& overrides) {
-  return models::ranks_per_stack(machine_description(config, overrides), r.program.cores());
+  return models::ranks_per_stack(*machine_description(config, overrides), r.program.cores());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
 #include "python/binding/emit.hpp"
+#include "python/binding/figures.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/instruction.hpp"
 #include "python/binding/link.hpp"
@@ -32,6 +33,7 @@ PYBIND11_MODULE(_core, m) {
   bind_recording(program);
   bind_compile(program);
   bind_running(program);
+  bind_figures(m);
   bind_documents(m, program);
   bind_world(m);
   bind_link(program);

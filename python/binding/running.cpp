@@ -11,6 +11,7 @@
 #include "compiler/analysis/loops.hpp"
 #include "isa/program/uses.hpp"
 #include "python/binding/bind.hpp"
+#include "python/binding/figures.hpp"
 #include "python/binding/machine.hpp"
 #include "src/report/report.hpp"
 
@@ -95,7 +96,7 @@ void interrupted(bool keep_partial) {
 
 }  // namespace
 
-py::dict result_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
+py::dict counts_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
                    bool timed) {
   const nkisim::SimResult& result = done.result().ranks[rank];
   py::dict out;
@@ -103,17 +104,9 @@ py::dict result_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::s
   out["partial"] = result.partial;
   if (!timed) return out;
   const nkisim::Summary& summary = ran.ranks[rank].summary;
-  std::ostringstream text;
-  summary.print(text);
-  const nkisim::Totals totals(summary);
   const nkisim::Interval span = summary.span();
-  out["latency_ns"] = nkisim::in_seconds(totals.latency()) * 1e9;
-  out["totals"] = totals.metrics().dump();
+  out["latency_ns"] = nkisim::in_seconds(nkisim::latency(summary)) * 1e9;
   out["span"] = std::pair(span.start, span.end);
-  out["json"] = summary.json().dump();
-  out["text"] = text.str();
-  const auto trust = done.trust(rank);
-  if (!trust.is_null()) out["confidence"] = trust.dump();
   return out;
 }
 
@@ -227,19 +220,20 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   if (values) extras.fresh = [&] { return memory_with(r.program, inputs); };
   if (choices.full_confidence && r.recorded) {
     extras.switches = [&] {
-      return nkisim::try_switches(r.trace, *r.recorded, r.used, config, go_on);
+      return nkisim::try_switches(r.trace, *r.recorded, r.used, *config, go_on);
     };
   }
-  nkisim::Ran ran;
-  nkisim::Execution execution({given(r, memory, services, files)}, config,
-                              {.world = services.world, .timed = choices.timed}, ran);
-  execute(execution, extras, choices.keep_partial);
-  py::dict out = result_of(execution, ran, 0, choices.timed);
+  auto done = std::make_unique<Run>(given(r, memory, services, files), config, services.world,
+                                    choices.timed);
+  execute(done->execution, extras, choices.keep_partial);
+  py::dict out = counts_of(done->execution, done->ran, 0, choices.timed);
   if (explain && choices.timed) {
     std::ostringstream said;
-    nkisim::print_explanation(said, *ran.ranks.front().reports->accounting(), ran.changes);
+    nkisim::print_explanation(said, *done->ran.ranks.front().reports->accounting(),
+                              done->ran.changes);
     out["explanation"] = said.str();
   }
+  if (choices.timed) out["figures"] = figures_of(std::move(done), py::cast(&r));
   return out;
 }
 

@@ -30,7 +30,8 @@ RunWishes wishes_of(const py::dict& given);
 /// Runs and reports without the interpreter's lock. Ctrl-C stops it; with keep_partial what is done
 /// so far is the result, else KeyboardInterrupt is raised.
 void execute(nkisim::Execution& execution, const nkisim::Extras& extras, bool keep_partial);
-py::dict result_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
+/// Instructions, whether it was stopped and, `timed`, when a rank ran.
+py::dict counts_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
                    bool timed);
 std::span<const std::byte> bytes_of(const py::buffer_info& info);
 

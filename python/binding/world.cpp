@@ -4,12 +4,25 @@
 #include <algorithm>
 
 #include "python/binding/bind.hpp"
+#include "python/binding/figures.hpp"
 #include "python/binding/link.hpp"
 #include "python/binding/machine.hpp"
 #include "python/binding/running.hpp"
 
 namespace nkisim::python {
 namespace {
+
+py::dict result_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
+                   bool timed) {
+  py::dict out = counts_of(done, ran, rank, timed);
+  if (!timed) return out;
+  const nkisim::Summary& summary = ran.ranks[rank].summary;
+  out["json"] = summary.json().dump();
+  out["text"] = text_of(summary);
+  const auto trust = done.trust(rank);
+  if (!trust.is_null()) out["confidence"] = trust.dump();
+  return out;
+}
 
 // The ranks' programs (several may be one) and their memories.
 class World {
@@ -72,7 +85,7 @@ class World {
       ranks.back().input.inputs = inputs_[r];
     }
     nkisim::Ran ran;
-    nkisim::Execution execution(std::move(ranks), config,
+    nkisim::Execution execution(std::move(ranks), *config,
                                 {world_, chosen.timed, chosen.fold, shard}, ran);
     execute(execution, {}, chosen.keep_partial);
     values_of_ = execution.result().values_of;

@@ -108,7 +108,7 @@ void Confidence::Use::add(Basis basis, std::int64_t size, Fs time_used) {
   used = true;
 }
 
-Confidence::Use Confidence::sampled(const std::string& unit, const std::string& opcode) const {
+Confidence::Use Confidence::sampled(std::string_view unit, std::string_view opcode) const {
   const std::string_view target = isa::first_target(program_->machine().generation);
   Use use;
   use.own = find(config_, target, unit, opcode);
@@ -116,7 +116,7 @@ Confidence::Use Confidence::sampled(const std::string& unit, const std::string& 
   return use;
 }
 
-bool Confidence::doubtful(isa::Unit unit, const std::string& opcode) const {
+bool Confidence::doubtful(isa::Unit unit, std::string_view opcode) const {
   return std::any_of(config_.rules.begin(), config_.rules.end(), [&](const models::CostRule& r) {
     return r.unit == unit && (r.assumed || r.documented) &&
            std::any_of(r.opcodes.begin(), r.opcodes.end(),
@@ -138,23 +138,25 @@ void Confidence::on_start(const isa::Program& program, const models::Config& con
   cache_ = std::make_unique<models::CostCache>(*costs_);
   cores_ = program.cores();
   uses_.assign(program.opcode_count(), {});
-  for (std::size_t op = 0; op < uses_.size(); ++op) {
-    const std::string opcode(program.opcode_name(static_cast<isa::Opcode>(op)));
-    for (int u = 0; u < isa::kUnitCount; ++u) {
-      const auto unit = static_cast<isa::Unit>(u);
-      Use& use = uses_[op][static_cast<std::size_t>(u)];
-      use = sampled(std::string(isa::name(unit)), opcode);
-      use.doubtful = doubtful(unit, opcode);
-    }
-  }
   busy_until_.clear();
-  packets_ = sampled("DMA", std::string(kPackets));
+  packets_ = sampled("DMA", kPackets);
+}
+
+// Of few opcodes anything is ever asked.
+Confidence::Use& Confidence::use_of(const isa::Part& part) {
+  Use& use = uses_[static_cast<std::size_t>(part.opcode)][static_cast<std::size_t>(part.unit)];
+  if (!use.used) {
+    const std::string_view opcode = program_->opcode_name(part.opcode);
+    use = sampled(isa::name(part.unit), opcode);
+    use.doubtful = doubtful(part.unit, opcode);
+  }
+  return use;
 }
 
 void Confidence::on_event(const models::PartEvent& event) {
   if (event.part == nullptr || event.kind == models::PartKind::kDmaTrigger) return;
   const isa::Part& part = *event.part;
-  Use& use = uses_[static_cast<std::size_t>(part.opcode)][static_cast<std::size_t>(part.unit)];
+  Use& use = use_of(part);
   Basis basis = basis_of(use, part.elements);
   if (use.doubtful) {  // only then it matters which rule decides
     const models::CostRule& rule = *cache_->cost(part).rule;

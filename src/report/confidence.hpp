@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,8 +60,9 @@ class Confidence : public models::Observer {
     bool doubtful = false;  // a rule of it is assumed or documented
     void add(Basis basis, std::int64_t size, models::Fs time_used);
   };
-  [[nodiscard]] Use sampled(const std::string& unit, const std::string& opcode) const;
-  [[nodiscard]] bool doubtful(isa::Unit unit, const std::string& opcode) const;
+  [[nodiscard]] Use sampled(std::string_view unit, std::string_view opcode) const;
+  [[nodiscard]] bool doubtful(isa::Unit unit, std::string_view opcode) const;
+  [[nodiscard]] Use& use_of(const isa::Part& part);
   [[nodiscard]] static Basis basis_of(const Use& use, std::int64_t size);
   // For people: "21.3 to 41.0 us in 4 of 5 cases (...)".
   [[nodiscard]] static std::string line(const Json& json);

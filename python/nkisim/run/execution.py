@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Container
 from typing import TYPE_CHECKING
@@ -96,11 +95,9 @@ def _attempt(recorder, options, result, undefined):
                                      undefined, recorder.print, choices(options))
         if options.timing:
             result.executed = found["instructions"]
-            result.summary = json.loads(found["json"])
-            result.latency_ns, result.totals = found["latency_ns"], json.loads(found["totals"])
-            result.summary_text = found["text"]
+            result.latency_ns = found["latency_ns"]
+            result.take(found["figures"])
             result.partial = found["partial"]
-            result.confidence = json.loads(found["confidence"]) if "confidence" in found else None
             result.explanation = found.get("explanation", "")
     except Error as problem:
         raise problem.with_traceback(None) from None

@@ -218,6 +218,13 @@ def _check_loops(recorder):
 
 
 def _parameter_names(function, args):
+    if isinstance(function, types.FunctionType) and not vars(function):  # no decorator's
+        code = function.__code__
+        star = code.co_argcount + code.co_kwonlyargcount  # the place of *args
+        star_end = star + bool(code.co_flags & inspect.CO_VARARGS)
+        names = [*code.co_varnames[:code.co_argcount], *code.co_varnames[star:star_end]]
+        if len(names) >= len(args):
+            return names[:len(args)]
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

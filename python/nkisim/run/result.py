@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
 
 if TYPE_CHECKING:
+    from .. import _core
     from ..record.recorder import Recorder
     from .compiling import Outcome
     from .options import Options
@@ -23,12 +26,7 @@ class Result:
         self.outputs: Any = None   # the kernel's arrays: NumPy, torch or JAX as its arguments
         #: From the first start to the last end of anything on any core.
         self.latency_ns: float | None = None
-        self.summary: dict[str, dict[str, Any]] = {}  # the profiler's metrics, one entry per core
-        self.totals: dict[str, Any] = {}  # ... and of all cores together
-        self.summary_text = ""
-        #: How far to trust the latency: the interval that measurements of such kernels leave, and
-        #: why (docs/evidence.md); its "text" is all that in a line.
-        self.confidence: dict[str, Any] | None = None
+        self._figures: _core.Figures | None = None  # of a run in time
         self.executed = 0          # dynamic instructions
         self.files = options.files  # reports that the run writes (see _core's simulate)
         self.explanation = ""      # where the time went, if files has "explain"
@@ -43,6 +41,33 @@ class Result:
         self.written: set[int] = set()        # ids of the inputs that the kernel writes: copied before the run
         self._inputs_kept = False   # else their arrays may still be the caller's
         self.name = name
+
+    def take(self, figures: _core.Figures) -> None:
+        """Those of a run that has ended, read only when someone asks."""
+        self._figures = figures
+        for name in ("summary", "totals", "summary_text", "confidence"):
+            vars(self).pop(name, None)
+
+    @functools.cached_property
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """The profiler's metrics, one entry per core."""
+        return {} if self._figures is None else json.loads(self._figures.summary())
+
+    @functools.cached_property
+    def totals(self) -> dict[str, Any]:
+        """The metrics of all cores together."""
+        return {} if self._figures is None else json.loads(self._figures.totals())
+
+    @functools.cached_property
+    def summary_text(self) -> str:
+        """The metrics for people."""
+        return "" if self._figures is None else self._figures.text()
+
+    @functools.cached_property
+    def confidence(self) -> dict[str, Any] | None:
+        """How far to trust the latency: the interval that measurements of such kernels leave, and
+        why (docs/evidence.md); its "text" is all that in a line. None of a run that was stopped."""
+        return None if self._figures is None else json.loads(self._figures.confidence())
 
     @property
     def latency_us(self) -> float | None:
