@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "isa/base/act_tested.hpp"
 #include "isa/base/clones.hpp"
 #include "isa/base/fp_math.hpp"
 #include "isa/base/names.hpp"
@@ -102,6 +103,18 @@ void copy_loop(const float* in, float /*param*/, float* out, std::size_t n) {
   std::copy(in, in + n, out);
 }
 
+void exp_loop(const float* in, float /*param*/, float* out, std::size_t n) {
+  tested_exp(in, out, n, [](const float* x, float* y, std::size_t count) {
+    act_loop<Act_kExp>(x, 0, y, count);
+  });
+}
+
+void tanh_loop(const float* in, float /*param*/, float* out, std::size_t n) {
+  tested_tanh(in, out, n, [](const float* x, float* y, std::size_t count) {
+    act_loop<Act_kTanh>(x, 0, y, count);
+  });
+}
+
 struct Row {
   ActTraits traits;
   void (*loop)(const float*, float, float*, std::size_t);
@@ -115,6 +128,8 @@ const std::array<Row, kActFnCount>& rows() {
 #include "isa/base/act.def"
     };
     table[static_cast<std::size_t>(ActFn::kCopy)].loop = copy_loop;
+    table[static_cast<std::size_t>(ActFn::kExp)].loop = exp_loop;
+    table[static_cast<std::size_t>(ActFn::kTanh)].loop = tanh_loop;
     table[static_cast<std::size_t>(ActFn::kReciprocal)].traits.either_sign = true;
     return table;
   }();

@@ -1,4 +1,4 @@
-"""Fits the polynomials of isa/base/fp_math.hpp (needs mpmath): python3 fit_polynomials.py.
+"""Fits the polynomials of isa/base/fp_math.hpp and act_tested.cpp (needs mpmath): python3 fit_polynomials.py.
 
 Chebyshev fits in 60 digits, printed lowest power first with the largest relative error.
 """
@@ -30,6 +30,8 @@ def erfc_scaled(t):
 
 half_ln2 = mp.log(2) / 2
 fit("exp", mp.exp, -half_ln2 * 1.001, half_ln2 * 1.001, 10)
+fit("tested exp", mp.exp, -half_ln2 * 1.001, half_ln2 * 1.001, 8)
+fit("tested tanh", lambda r: mp.expm1(r) / r if r else mp.mpf(1), -half_ln2 * 1.001, half_ln2 * 1.001, 7)
 fit("log", even(lambda s: 2 * mp.atanh(s), mp.mpf(2)), mp.mpf(0), mp.mpf("0.02945"), 6)
 fit("sin", even(mp.sin, mp.mpf(1)), mp.mpf(0), (mp.pi / 2 * 1.001) ** 2, 7)
 fit("atan", even(mp.atan, mp.mpf(1)), mp.mpf(0), (mp.sqrt(2) - 1) ** 2 * 1.001, 8)
