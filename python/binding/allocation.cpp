@@ -7,6 +7,7 @@
 
 #include "isa/base/tensor.hpp"
 #include "python/binding/front.hpp"
+#include "python/binding/recorder.hpp"
 
 namespace nkisim::python {
 namespace {
@@ -118,7 +119,36 @@ int initialise_allocation(PyObject* self, PyObject* args, PyObject* kwargs) {
   return 0;
 }
 
+Slot code_of{"code"};
+PyTypeObject* allocation_type = nullptr;
+
 }  // namespace
+
+void place_allocation(Recorder& recorder, PyObject* storage, PyObject* role, PyObject* core,
+                      PyObject* hbm_address) {
+  if (PyObject_TypeCheck(storage, allocation_type) == 0)
+    throw py::type_error("a Storage is required");
+  auto& a = *reinterpret_cast<Allocation*>(storage);
+  const auto set = [](PyObject*& place, const py::object& value) {
+    PyObject* old = place;
+    place = value.inc_ref().ptr();
+    Py_XDECREF(old);
+  };
+  set(a.core, py::reinterpret_borrow<py::object>(core));
+  set(a.role, py::reinterpret_borrow<py::object>(role));
+  set(a.born, py::int_(recorder.program.insts().size()));
+  const py::int_ zero(0);
+  const bool chip = a.on_chip == Py_True;
+  PyObject* address = a.address == Py_None ? zero.ptr() : a.address;
+  const py::object code = code_of.of(a.dtype);
+  const std::array<PyObject*, 8> args = {a.name,      a.space,
+                                         code.ptr(),  a.shape,
+                                         role,        chip ? core : zero.ptr(),
+                                         a.partition, chip ? address : hbm_address};
+  const auto [id, name] = recorder.add_tensor(args.data(), static_cast<Py_ssize_t>(args.size()));
+  set(a.id, py::int_(id));
+  set(a.name, py::str(name));
+}
 
 void bind_allocation(py::module_& m) {
   static std::array<PyMemberDef, kNames.size() + 2> members = {};
@@ -138,9 +168,11 @@ void bind_allocation(py::module_& m) {
       {Py_tp_doc, const_cast<char*>("One allocation of a kernel.")},
       {0, nullptr},
   }};
-  m.attr("Allocation") =
+  py::object made =
       make_class({"nkisim.Allocation", sizeof(Allocation), 0,
                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()});
+  m.attr("Allocation") = made;
+  allocation_type = reinterpret_cast<PyTypeObject*>(made.release().ptr());
 }
 
 }  // namespace nkisim::python

@@ -5,7 +5,13 @@
 
 namespace nkisim::python {
 
+class Recorder;
+
 /// Adds the class Allocation to the module. Legacy kernels make one for every instruction.
 void bind_allocation(pybind11::module_& m);
+/// Gives the program a tensor: sets `core`, `role`, `born`, `id` and `name` of a Storage.
+/// `hbm_address` is for one in HBM; on chip it has the address that it was given, or 0.
+void place_allocation(Recorder& recorder, PyObject* storage, PyObject* role, PyObject* core,
+                      PyObject* hbm_address);
 
 }  // namespace nkisim::python

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "isa/program/uses.hpp"
+#include "python/binding/allocation.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/instruction.hpp"
@@ -38,10 +39,12 @@ PyObject* append(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
-PyObject* add_tensor(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+// place(storage, role, core, HBM address)
+PyObject* place(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
-    const auto [id, name] = recorder_of(self).add_tensor(args, count);
-    return Py_BuildValue("(Is#)", id, name.data(), static_cast<Py_ssize_t>(name.size()));
+    if (count != 4) throw py::type_error("place takes four arguments");
+    place_allocation(recorder_of(self), args[0], args[1], args[2], args[3]);
+    return Py_NewRef(Py_None);
   });
 }
 
@@ -68,7 +71,7 @@ PyCFunction function(Fn* fn) {
 void bind_fast(py::class_<Recorder>& program) {
   static std::array<PyMethodDef, 5> methods = {{
       {"append", function(append), METH_FASTCALL, nullptr},
-      {"add_tensor", function(add_tensor), METH_FASTCALL, nullptr},
+      {"place", function(place), METH_FASTCALL, nullptr},
       {"__len__", function(length), METH_NOARGS, nullptr},
       {"location", function(location), METH_NOARGS, nullptr},
       {"at", function(at), METH_O, nullptr},

@@ -197,7 +197,10 @@ if _MATMUL < 0:
 
 # ---- vector engine ---------------------------------------------------------------------------
 def normalise_axes(axis, ndim, what="tensor_reduce"):
-    """Axes as a tuple of non-negative integers, checked against `ndim`."""
+    """Axes as a list of non-negative integers, checked against `ndim`."""
+    only = axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis
+    if type(only) is int and -ndim <= only < ndim:  # nearly always
+        return [only % ndim]
     axes = [plain_int(a, "axis") for a in (axis if isinstance(axis, (list, tuple)) else (axis,))]
     out = sorted({a + (ndim if a < 0 else 0) for a in axes})
     if not out or out[0] < 0 or out[-1] >= ndim:

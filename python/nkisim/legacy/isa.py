@@ -5,6 +5,8 @@ Each is an adaptor: it infers the result's shape and hands the call to the funct
 The result tile stays pending, so that `dst[...] = nisa.f(...)` writes dst directly.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ..compat import isa as older
@@ -40,23 +42,27 @@ def _tiles(*values):
 def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF, PSUM), kind="",
           **settings):
     """Emits function(dst, **operands, **settings); makes the result tile where dst is None."""
-    given = {k: v for k, v in settings.items() if v is not None}
-    given.update(operands)
     mask = None if mask is None else as_mask(mask)
     names = () if mask is None else [k for k, v in operands.items() if isinstance(v, NkiTensor)]
-
-    def build(out, *views):  # views: under a mask, of which they are cut
-        function(out, **{**given, **dict(zip(names, views))} if names else given)
-
+    for key, value in settings.items():
+        if value is not None:
+            operands[key] = value
+    if mask is None:
+        if dst is None:
+            return produce(shape, dtype, partial(function, **operands), None, (), space, spaces, kind)
+        function(dst, **operands)
+        return dst
     views = [operands[k] for k in names]
+
+    def build(out, *views):  # those that the mask cuts
+        function(out, **{**operands, **dict(zip(names, views))})
+
     if dst is None:
         return produce(tuple(shape), dtype, build, mask, views, space, spaces, kind)
-    if mask is not None:
-        parts = cut([dst, *views], mask, tuple(shape))
-        if parts is None:
-            return dst
+    parts = cut([dst, *views], mask, tuple(shape))
+    if parts is not None:
         dst, views = parts[0], parts[1:]
-    build(dst, *views)
+        build(dst, *views)
     return dst
 
 
@@ -130,10 +136,6 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
     stationary, moving = in_sbuf(stationary), in_sbuf(moving)
     shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
     dtype = stationary.dtype if is_transpose else float32
-    settings = dict(is_stationary_onezero=bool(is_stationary_onezero),
-                    is_moving_onezero=bool(is_moving_onezero), is_transpose=bool(is_transpose),
-                    tile_position=tile_position or (), tile_size=tile_size or (),
-                    perf_mode=perf_mode, name=name)
     mask = as_mask(mask)
 
     def build(out, accumulate=False):
@@ -142,7 +144,8 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
         parts = (out, stationary, moving) if mask is None else masked_product(
             mask, out, stationary, moving)
         if parts is not None:
-            isa.nc_matmul(*parts, **settings, accumulate=accumulate)
+            isa.nc_matmul(*parts, bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose), accumulate,
+                          tile_position or (), tile_size or (), perf_mode, name)
 
     if dst is not None:
         build(dst, None)

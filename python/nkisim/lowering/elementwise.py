@@ -125,7 +125,7 @@ def _quotient(name, dtype):
 def _tile_tile(name, x, y, dtype, mask, kind):
     shape = broadcast_shapes(x.shape, y.shape, name)
     out = _quotient(name, promote(x.dtype, y.dtype)) if dtype is None else resolve(dtype)
-    for small, large, reverse in ((y, x, False), (x, y, True)):
+    for small, large, reverse in () if x.shape == y.shape else ((y, x, False), (x, y, True)):
         column = (small.dtype is float32 and small.shape[0] == shape[0] and large.shape == shape and
                   product(small.shape[1:]) == 1 and product(shape[1:]) > 1)
         if column and small.st.vector and shape[0] == shape[-1]:

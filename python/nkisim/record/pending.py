@@ -49,8 +49,7 @@ class Held:
         """A tile that the instruction made by emit(dst) will fill; see Pending."""
         if self.pending is not None:
             self.flush(recorder)
-        tensor = recorder.unplaced(tuple(shape), dtype, psum if space == PSUM else sbuf,
-                                   assigned_name())
+        tensor = recorder.unplaced(shape, dtype, psum if space == PSUM else sbuf, assigned_name())
         if kind == "compare":
             tensor.st.compared = True
         self.pending = Pending(tensor, emit, recorder.program.location(), spaces, kind)
@@ -96,7 +95,8 @@ class Held:
             self.adding = False
 
     def _place_at(self, recorder, pending, dst, allocate):
-        recorder.program.at(pending.location)
+        program = recorder.program
+        program.at(pending.location)
         try:
             if allocate:
                 recorder.place(dst.st)
@@ -109,4 +109,4 @@ class Held:
         except Exception as problem:
             raise (as_error(problem, pending.location) or problem) from None
         finally:
-            recorder.program.at(None)
+            program.at(None)

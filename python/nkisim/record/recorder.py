@@ -186,7 +186,9 @@ class Recorder:
         if not self.precise:
             dtype = dtypes.stored(dtype, False)
         st = Storage(self, shape, dtype, buffer, name)
-        strides = (shape[1], 1) if len(shape) == 2 else row_major(shape)
+        if len(shape) == 2 and shape[0] <= 128:  # most tiles
+            return NkiTensor(st, 0, 0, shape, (shape[1], 1), dtype)
+        strides = row_major(shape)
         if st.on_chip:
             if not shape:
                 fail_on("tensor_shape", "shape", "()", "a partition dimension", "ndarray")
@@ -200,16 +202,9 @@ class Recorder:
 
     def place(self, st, role=ROLE_INTERNAL):
         """Gives the program a tensor."""
-        st.core = self.core
-        st.role = role
-        st.born = len(self.program)
-        if st.on_chip:
-            core, address = self.core, st.address or 0
-        else:
-            core, address = 0, self.next_hbm
+        self.program.place(st, role, self.core, self.next_hbm)
+        if not st.on_chip:
             self.next_hbm += -(-st.pitch_bytes // 64) * 64
-        st.id, st.name = self.program.add_tensor(st.name, st.space, st.dtype.code, st.shape, role,
-                                                 core, st.partition, address)
         self.storages.append(st)
 
     def set_role(self, st, role):

@@ -245,3 +245,22 @@ def test_an_instruction_of_slices_is_two_calls():
 
     x = np.ones((128, 512), np.float32)
     assert calls_of(lambda: nkisim.shapes(kernel, x)) < 5
+
+
+def test_a_legacy_instruction_is_few_calls():
+    """Calls that give tiles: to slices, to names, and an operator. They were 43 calls each."""
+    @legacy.jit
+    def kernel(x):
+        out = onl.ndarray(x.shape, dtype=x.dtype, buffer=onl.shared_hbm)
+        t = onl.load(x)
+        for _ in range(400):
+            t[:, 0:4] = oisa.tensor_tensor(t[:, 4:8], t[:, 8:12], np.add)
+            y = oisa.activation(np.exp, t[:, 0:4])
+            total = oisa.tensor_reduce(np.add, y, axis=[1])
+            t[:, 12:16] = oisa.tensor_scalar(y, np.multiply, total)
+            t[:, 16:20] = y * t[:, 0:4]
+        onl.store(out, t)
+        return out
+
+    x = np.ones((128, 512), np.float32)
+    assert calls_of(lambda: nkisim.shapes(kernel, x)) < 40
