@@ -34,11 +34,6 @@ class fp32:
     min = FP32_MIN
 
 
-def _tiles(*values):
-    """Tensors among the operands, with a function that puts masked ones back in place."""
-    return [v for v in values if isinstance(v, NkiTensor)]
-
-
 def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF, PSUM), kind="",
           **settings):
     """Emits function(dst, **operands, **settings); makes the result tile where dst is None."""

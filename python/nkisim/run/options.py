@@ -61,14 +61,14 @@ class Options:
         self.stochastic_rounding = (
             int(env("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "0")) % 2 ** 32 if stochastic else None)
         self.timing = env("NKISIM_TIMING", "1") != "0" if timing is None else timing
-        self.config = config or env("NKISIM_CONFIG")
+        self.config = os.fspath(config) if config else env("NKISIM_CONFIG")
         #: "full": the compiler's switches are tried, too (docs/evidence.md).
         self.confidence = confidence or env("NKISIM_CONFIDENCE") or "quick"
         if self.confidence not in ("quick", "full"):
             raise Error(rule="option_value", operand="confidence", found=repr(self.confidence),
                         required="quick or full", code="usage")
         self.overrides = dict(overrides or {})
-        self.files = dict(files or {})  # reports to write with the run: see Result.write
+        self.files = {name: os.fspath(path) for name, path in (files or {}).items()}  # reports to write with the run: see Result.write
         self.files_of: set[int] | None = None  # the ranks that write them; None: all
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
         self.compiler = Choices() if compiler is None else compiler

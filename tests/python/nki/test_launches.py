@@ -95,6 +95,9 @@ def test_a_changed_config_is_seen(tmp_path):
     path.write_text(json.dumps(config))
     slower = nkisim.run(added, ONES, ONES, target="trn2", config=str(path)).latency_ns
     assert slower > as_given
+    said = nkisim.run(added, ONES, ONES, target="trn2", config=path)  # a Path, as the signature says
+    said.write(session=path.with_suffix(".npz"))
+    assert said.latency_ns == slower and path.with_suffix(".npz").exists()
     overridden = nkisim.run(added, ONES, ONES, target="trn2", overrides={"engines.vector.clock.value": clock})
     assert overridden.latency_ns == slower
     assert nkisim.run(added, ONES, ONES, target="trn2").latency_ns == as_given
