@@ -55,6 +55,16 @@ def one(a, w):
         nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
         nisa.dma_copy(dst=out[n * 128:(n + 1) * 128, :], src=x)
     return out
+
+@nki.jit
+def often(a, w):
+    """Loads the same tile eight times over."""
+    out = nl.ndarray(w.shape, dtype=w.dtype, buffer=nl.shared_hbm)
+    y = tile((128, 512))
+    for n in range(8):
+        nisa.dma_copy(dst=y, src=w)
+    nisa.dma_copy(dst=out, src=y)
+    return out
 '''
 MANY = """
 import nki, nki.isa as nisa, nki.language as nl
@@ -141,6 +151,16 @@ def test_a_change_of_values_is_dropped_and_counted(recorded, monkeypatch):
     monkeypatch.setattr(search, "KINDS", (Wrong,))
     found = advise(recorded("again"))
     assert (found.tried, found.differ, found.findings, found.combined_us) == (1, 1, [], None)
+
+
+@pytest.mark.parametrize("top", [1, 2, 3])
+def test_the_first_findings_are_those_that_save_most(recorded, monkeypatch, top):
+    def without(loads):  # of the eight
+        return Edit("fewer", "k.py:1", "dma_copy", f"leave {loads} out", lambda p: p.changed(p.insts[loads:]), loads)
+
+    monkeypatch.setattr(search, "KINDS", (type("Fewer", (), {"edits": lambda p: map(without, (2, 6, 4))}),))
+    found = advise(recorded("often"), top=top, budget=1000)
+    assert [f.edit.say for f in found.findings] == ["leave 6 out", "leave 4 out", "leave 2 out"][:top]
 
 
 def test_the_budget_holds(recorded):

@@ -120,6 +120,17 @@ def test_wrong_use_of_the_demo(tmp_path, words, says):
     assert done.returncode == 2 and says in done.stderr
     assert json.loads(done.stdout)["error"]["kind"] == "usage"
     assert not list(tmp_path.iterdir())
+    first = program("demo", "--json", *words, cwd=tmp_path)  # wherever it stands among the words
+    assert (first.returncode, first.stdout) == (2, done.stdout)
+    assert program("demo", *words, cwd=tmp_path).stdout == ""
+
+
+@pytest.mark.parametrize("words, told", [(("--json", "--nonsense"), 1), (("--nonsense", "--json"), 1),
+                                         (("--nonsense",), 0)])
+def test_the_demo_takes_the_words_of_its_program(monkeypatch, capsys, words, told):
+    monkeypatch.setattr("sys.argv", ["demo", *words])
+    assert demo.main() == 2
+    assert capsys.readouterr().out.count('"kind": "usage"') == told
 
 
 # ---- doctor ---------------------------------------------------------------------------------------
