@@ -118,6 +118,16 @@ def test_files_are_written(files):
         assert record["parameters"]["width"] == (512 if name == "best" else 64)
 
 
+def test_files_are_written_of_what_is_right(files):
+    (files / "k.py").write_text(KERNEL.replace("wrong=False", "wrong=True"))  # which is the default
+    done = tune(files, "--param", "wrong=True", "--param", "width=64,512", "--csv", "t.csv", "--out", "none")
+    assert "Traceback" not in done.stderr and not (files / "none").exists()
+    assert [r["status"] for r in csv.DictReader((files / "t.csv").open())] == ["wrong", "wrong"]
+    done = tune(files, "--param", "wrong=True,False", "--out", "kept")
+    assert done.returncode == 0, done.stderr
+    assert {p.name.split(".")[0] for p in (files / "kept").iterdir()} == {"best"}
+
+
 def test_what_a_kernel_says_is_text(files):
     """No formula for a spreadsheet, no orders for a terminal."""
     (files / "k.py").write_text(KERNEL.replace(

@@ -65,6 +65,18 @@ def parsed(kind, text):
         kind.split()[0], str)(text)
 
 
+def test_durations_are_from_start_to_end(run):
+    _, folder, _ = run
+    timed = {}
+    for path in folder.glob("*.parquet"):
+        table = pq.read_table(path)
+        if {"start_ts", "end_ts", "duration_ns"} <= set(table.column_names):
+            timed[path.stem] = len(table)
+            start, end, duration = (table[c].to_pylist() for c in ("start_ts", "end_ts", "duration_ns"))
+            assert duration == [b - a for a, b in zip(start, end)], path.stem
+    assert timed.get("DmaPacketAggregated")
+
+
 def test_csv_holds_the_same_rows(run):
     _, parquet, folder = run
     assert {p.stem for p in folder.glob("*.csv")} == {p.stem for p in parquet.glob("*.parquet")}
@@ -233,3 +245,4 @@ def test_barriers_of_two_cores(tmp_path):
     moved = pq.read_table(tmp_path / "DmaPacketAggregated.parquet")["end_ts"].to_pylist()
     assert min(r["end_ts"] for r in rows) >= max(moved)  # no core leaves before what came before
     assert {r["compiler_opcode"] for r in rows} == {"PSEUDO_CORE_BARRIER"}
+    assert [r["duration_ns"] for r in rows] == [r["end_ts"] - r["start_ts"] for r in rows]

@@ -1,0 +1,78 @@
+"""Columns of a session that somebody else wrote: what does not fit is refused, and what fits is read."""
+
+import numpy as np
+import pytest
+
+from nkisim_profile.columns import TABLES, BadSession, Columns
+
+
+def session(path, **arrays):
+    with open(path, "wb") as out:
+        np.savez(out, **{name.replace("__", "."): array for name, array in arrays.items()})
+    return Columns(path)
+
+
+def texts(path, text, ends):
+    return session(path, texts__bytes=np.frombuffer(text, "u1"), texts__ends=np.array(ends, "i8")).texts()
+
+
+@pytest.mark.parametrize("text, ends, found", [
+    (b"", [], []), (b"left over", [], []), (b"abc", [3], ["abc"]), (b"abc", [0, 2, 2, 3], ["", "ab", "", "c"]),
+    (b"abc", [1, 2], ["a", "b"])])
+def test_texts_lie_one_after_the_other(tmp_path, text, ends, found):
+    assert texts(tmp_path / "s", text, ends) == found
+
+
+@pytest.mark.parametrize("ends", [[-1], [-1, 3], [4], [0, 4], [2, 1, 3], [3, 2]])
+def test_texts_outside_of_their_bytes(tmp_path, ends):
+    with pytest.raises(BadSession, match="texts.ends do not fit texts.bytes"):
+        texts(tmp_path / "s", b"abc", ends)
+
+
+@pytest.mark.parametrize("facts, said", [(b"[1]", "its facts are no object"), (b"{", "its facts are no JSON"),
+                                         (b"[" * 100000, "its facts are no JSON")])
+def test_facts_are_an_object(tmp_path, facts, said):
+    with pytest.raises(BadSession, match=said):
+        session(tmp_path / "s", facts=np.frombuffer(facts, "u1")).facts()
+    assert session(tmp_path / "s", facts=np.frombuffer(b'{"a": 1}', "u1")).facts() == {"a": 1}
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 2), "i8"), np.zeros(2, "i4"), np.zeros(2, "f8"), np.array(1)])
+def test_a_column_is_a_row_of_numbers_of_its_type(tmp_path, array):
+    with pytest.raises(BadSession, match="a is .* of shape"):
+        session(tmp_path / "s", a=array).read("a", "i8")
+    with pytest.raises(BadSession, match="it has no b"):
+        session(tmp_path / "s", a=array).read("b", "i8")
+
+
+def tables(path, **changed):
+    """Tables of one row each, of zeros, but for what is changed; two texts and one core."""
+    every = {f"{t}.{c}": np.zeros(1, "i8") for t, columns in TABLES.items() for c in columns}
+    for name, values in changed.items():
+        every[name.replace("__", ".")] = np.array(values, "i8")
+    return session(path, **every).tables(2, 1)
+
+
+@pytest.mark.parametrize("good", [
+    {}, {"insts__op": [1]}, {"insts__engine": [4]}, {"parts__unit": [5]}, {"uses__write": [1]}, {"path__inst": [-1]},
+    {"parts__start": [-5]}])
+def test_numbers_within_their_tables(tmp_path, good):
+    found = tables(tmp_path / "s", **good)
+    assert found.keys() == TABLES.keys()
+    for name, values in good.items():
+        table, column = name.split("__")
+        assert found[table].columns[column].tolist() == values and len(found[table]) == 1
+
+
+@pytest.mark.parametrize("bad, said", [
+    ({"insts__op": [2]}, "insts.op has 2..2; 0..1 is required"),
+    ({"insts__op": [-1]}, "insts.op has -1..-1; 0..1 is required"),
+    ({"insts__engine": [5]}, "insts.engine has 5..5; 0..4 is required"),
+    ({"insts__core": [1]}, "insts.core has 1..1; 0..0 is required"),
+    ({"parts__inst": [1]}, "parts.inst has 1..1; 0..0 is required"),
+    ({"path__inst": [-2]}, "path.inst has -2..-2; -1..0 is required"),
+    ({"insts__core": [0, 0]}, "insts.core has 2 rows; 1 are required"),
+    ({"charged__busy": []}, "charged.busy has 0 rows; 1 are required")])
+def test_numbers_outside_of_their_tables(tmp_path, bad, said):
+    with pytest.raises(BadSession, match=said):
+        tables(tmp_path / "s", **bad)
