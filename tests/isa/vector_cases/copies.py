@@ -203,6 +203,8 @@ def iota():
          error="pattern is 6 elements")
     case(op, "five dimensions", {"c": out("int32", 1, 1)},
          {"dst": "c", "pattern": [1, 1] * 5}, error="one to four")
+    for text, pattern in (("a step alone", [1]), ("a step too many", [1, 4, 1, 2, 1]), ("no dimension", [])):
+        case(op, text, {"c": out("int32", 1, 8)}, {"dst": "c", "pattern": pattern}, error="one to four")
     case(op, "in PSUM", {"c": out("int32", 1, 8, space="psum")}, {"dst": "c", "pattern": [1, 8]},
          error="dst is in PSUM")
     case(op, "offset beyond 32 bits", {"c": out("int32", 1, 8)},

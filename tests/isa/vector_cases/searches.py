@@ -81,6 +81,7 @@ def nonzero_with_count():
          error="src is bfloat16")
     case(op, "no room for the count", {**std, "c": out("int32", 32, 8)}, {"dst": "c", "src": "a"},
          error="9 elements")
+    case(op, "other partitions", {**std, "c": out("int32", 16, 9)}, {"dst": "c", "src": "a"}, error="partitions")
 
 
 def local_gather():
@@ -184,6 +185,10 @@ def topk():
     case(op, "K over n", {**std, "v": out("bfloat16", 32, 43), "i": out("uint32", 32, 43)}, args,
          error="at most n")
     case(op, "float32 source", {**std, "s": out("float32", 32, 3)}, args, error="src is float32")
+    case(op, "other partitions", {**std, "v": out("bfloat16", 16, k), "i": out("uint32", 16, k)}, args,
+         error="partitions")
+    case(op, "fewer places than values", {**std, "i": out("uint32", 32, k - 1)}, args, error="shape")
+    case(op, "places of other partitions", {**std, "i": out("uint32", 16, k)}, args, error="shape")
 
 
 def sequence_bounds():

@@ -16,6 +16,7 @@ from lsprotocol import types as lsp  # noqa: E402
 from pygls.lsp.client import LanguageClient  # noqa: E402
 
 import nkisim  # noqa: E402
+from nkisim_editor import static  # noqa: E402
 
 nkisim.install()
 pytestmark = pytest.mark.process
@@ -194,6 +195,18 @@ def test_what_is_wrong(tmp_path, before, after, line, rule, says):
         assert rule is None or error.code == rule
     assert before in KERNEL
     session(tmp_path, KERNEL.replace(before, after), steps)
+
+
+@pytest.mark.parametrize("said, found", [
+    ("x=f32[128,512] --target", "--target has no value"), ("x=f32[128,512] --seed=often", "often"),
+    ("x='f32[128,512]", "quotation"), ("x=f32[128,512] --target trn2 --seed=3", None),
+    ("x=f32[128,512]:normal", None)])
+def test_what_a_comment_says_is_checked_without_running_it(said, found):
+    text = KERNEL.replace("x=f32[128,512]:normal", said)
+    problems, bare = static.problems(text)
+    assert bare == []
+    assert [p["rule"] for p in problems] == ["option_value"] * (found is not None)
+    assert found is None or (found in str(problems[0]) and "# nkisim: " in str(problems[0]))
 
 
 def test_without_arguments_a_comment_is_offered(tmp_path):

@@ -52,6 +52,14 @@ def test_factories_and_moves(device):
     assert torch.arange(5, device=device).tolist() == [0, 1, 2, 3, 4]
 
 
+def test_xlas_random_numbers_begin_anew(device):
+    torch.manual_seed(3)
+    expected = torch.randn(5, device=device).cpu()
+    torch.manual_seed(4)
+    xm.set_rng_state(3, torch.device(device))
+    assert torch.equal(torch.randn(5, device=device).cpu(), expected)
+
+
 def test_random_numbers_are_the_hosts(device):
     torch.manual_seed(3)
     expected = torch.randn(5), torch.rand(5), torch.randint(9, (5,))

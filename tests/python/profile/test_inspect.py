@@ -134,6 +134,16 @@ print(r.record_seconds, r.run_seconds)
 """
 
 
+@pytest.mark.parametrize("mode, warm, times, sessions", [
+    ("1", "0", 2, [""]), ("1", "1", 1, []), ("1", "1", 2, [""]), ("session", "1", 2, ["_exec_1", "_exec_2"])])
+def test_which_runs_of_a_world_have_sessions(place, mode, warm, times, sessions):
+    (place / "world.py").write_text(WORLD.replace("r = nkisim", f"for _ in range({times}):\n    r = nkisim"))
+    shell("python world.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE=mode,
+          NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP=warm)
+    [folder] = (place / "output").iterdir()
+    assert {p.stem.split("_vnc_")[1] for p in folder.glob("*.ntff")} == {f"{r}{s}" for r in range(4) for s in sessions}
+
+
 def test_a_world_has_every_rank(place):
     (place / "world.py").write_text(WORLD)
     done = shell("python world.py && neuron-explorer view -d ./output --output-format summary-json > s.json", place,

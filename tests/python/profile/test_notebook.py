@@ -112,6 +112,19 @@ def test_the_magic_times_profiles_and_compares(shell):
     assert "no kernel ran" in text
 
 
+def test_a_profile_shows_the_three_costliest_kernels(shell):
+    """Results of five, as the session tells its listeners."""
+    text, _ = shown(shell, "profile", """
+from types import SimpleNamespace
+from nkisim.run.session import LISTENERS
+for name, us in (("a", 3), ("b", 1), ("c", 5), ("d", 2), ("e", 4)):
+    LISTENERS[-1](SimpleNamespace(name=name, latency_ns=1e3 * us, record_seconds=0, run_seconds=0,
+                                  _repr_html_=lambda name=name: f"<svg>picture of {name}</svg>"))
+""")
+    assert re.findall("picture of .", text) == ["picture of c", "picture of e", "picture of a"]
+    assert "5 kernel runs, 15.000 us simulated" in text
+
+
 def test_a_terminal_gets_text():
     pytest.importorskip("IPython", reason="IPython is not installed (scripts/setup --frameworks)")
     from nkisim.tools import notebook
