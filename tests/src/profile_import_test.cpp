@@ -61,6 +61,7 @@ TEST_CASE("a profile's kernel becomes raw instructions") {
   CHECK(inst(r, 1).loc.kernel_line == 12);
   CHECK(warned(r, "CC-core 8"));
   CHECK(warned(r, "collectives"));
+  CHECK_FALSE(warned(r, "does not fit the target's memory"));
 
   const isa::Part reduce = expansion(r, 1).parts.front();
   CHECK(reduce.opcode == isa::Opcode::kTENSOR_REDUCE);
