@@ -1,6 +1,7 @@
 """What nothing reads: --unread, and what --suppress and --error make of warnings."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,3 +127,19 @@ def test_a_warning_becomes_an_error(tmp_path):
 def test_rules_that_cannot_be(option, rule, text, command, tmp_path):
     _, err = said(tiles(4, [0, 1, 2, 3]), tmp_path, option, rule, command=command, code=2)
     assert text in err and rule in err
+
+
+@pytest.mark.parametrize("second, named", [(0, ["result_lost"]), (1, [])])
+def test_of_two_cores_the_text_does_not_say_which_writes_first(tmp_path, second, named):
+    """Core 0 writes s twice, and only the second time counts; where the other core writes it as well, either may be
+    first."""
+    shape = {"dtype": "float32", "shape": [128, 64]}
+    lines = [{"nisa": 1, "target": "trn2", "cores": 2},
+             *({"tensor": {"name": name, "role": "input", **shape}} for name in ("x", "w")),
+             {"tensor": {"name": "y", "role": "output", **shape}}, {"tensor": {"name": "s", **shape}},
+             {"i": "dma_copy", "dst": "s", "src": "x", "core": 0},
+             *({"i": "core_barrier", "data": "x", "cores": [0, 1], "core": c} for c in (0, 1)),
+             {"i": "dma_copy", "dst": "s", "src": "w", "core": second},
+             {"i": "dma_copy", "dst": "y", "src": "s", "core": second}]
+    trace = SimpleNamespace(text=lambda: "\n".join(map(json.dumps, lines)))
+    assert [rule for rule, _ in rules(trace, tmp_path, "--unread")] == named
