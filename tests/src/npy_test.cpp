@@ -226,3 +226,32 @@ TEST_CASE("files that are no regular ones are no arrays") {
   CHECK_THROWS_WITH(read_npy("/dev/zero", kAnySize), Contains("regular file"));
   CHECK_THROWS_WITH(read_npz("/dev/zero"), Contains("regular file"));
 }
+
+// The rule of npy.hpp: raw and unsigned arrays of the same width are the dtype's own bits where
+// NumPy has none.
+TEST_CASE("an array's bits are a dtype's where NumPy has no such type") {
+  struct Row {
+    const char* descr;
+    Dtype dtype;
+    bool own;
+  };
+  for (const Row& r : std::initializer_list<Row>{
+           {"<V2", Dtype::kBfloat16, true},        {"<u2", Dtype::kBfloat16, true},
+           {"<i2", Dtype::kBfloat16, false},       {"<f2", Dtype::kBfloat16, false},
+           {"<u4", Dtype::kBfloat16, false},       {"|u1", Dtype::kFloat8E4m3fn, true},
+           {"|V1", Dtype::kFloat8E4m3fn, true},    {"|i1", Dtype::kFloat8E4m3fn, false},
+           {"<u4", Dtype::kFloat8E4m3fnX4, true},  {"<u2", Dtype::kFloat4E2m1fnX4, true},
+           {"<i4", Dtype::kFloat8E4m3fnX4, false}, {"<f4", Dtype::kFloat8E4m3fnX4, false},
+           {"<u2", Dtype::kFloat16, false},        {"<u2", Dtype::kInt16, false},
+           {"<i2", Dtype::kInt16, true},           {"<V2", Dtype::kInt16, true},
+           {"<V4", Dtype::kInt16, false},          {"<f4", Dtype::kFloat32, true},
+           {"<u4", Dtype::kFloat32, false},        {"<f8", Dtype::kFloat32, false},
+           {"<i8", Dtype::kInt64, true},           {"|u1", Dtype::kUint8, true}}) {
+    INFO(r.descr << " as " << isa::name(r.dtype));
+    CHECK(holds({r.descr, {1}, {}}, r.dtype) == r.own);
+  }
+  const std::vector<std::byte> one = {std::byte{0x80}, std::byte{0x3f}};  // 0x3f80 is 1 in bfloat16
+  CHECK(to_dtype({"<u2", {1}, one}, Dtype::kBfloat16, "x") == one);
+  CHECK(as<std::uint16_t>(to_dtype({"<i2", {1}, one}, Dtype::kBfloat16, "x")) ==
+        std::vector<std::uint16_t>{0x467e});  // 16256 = 127 * 2^7, of which bfloat16 keeps all bits
+}
