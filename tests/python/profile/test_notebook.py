@@ -112,6 +112,15 @@ def test_the_magic_times_profiles_and_compares(shell):
     assert "no kernel ran" in text
 
 
+def test_the_bar_expects_what_the_cell_before_ran(shell, monkeypatch):
+    from nkisim.tools import notebook
+    expected = []
+    monkeypatch.setattr(notebook, "_bar", expected.append)
+    for cell in ("kernel(X, 1); kernel(X, 2); kernel(X, 1)", "kernel(X, 1)", "kernel(X, 1)"):
+        shown(shell, "", cell)
+    assert expected[1:] == [3, 1]
+
+
 def test_a_profile_shows_the_three_costliest_kernels(shell):
     """Results of five, as the session tells its listeners."""
     text, _ = shown(shell, "profile", """

@@ -1,0 +1,20 @@
+"""What acts on a terminal is written out, and other letters are left."""
+
+import pytest
+
+from running import cli
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize("letter", ["\x80", "\x9f", "\u061c", "\u200e", "\u200f", "\u2028", "\u202e", "\u2066",
+                                    "\u2069"], ids=lambda c: f"{ord(c):04x}")
+def test_marks_that_act_are_escaped(letter, tmp_path):
+    said = cli("run", f"k{letter}k.jsonl", code=None, cwd=tmp_path).stderr
+    assert f"k\\u{ord(letter):04x}k.jsonl" in said and letter not in said
+
+
+@pytest.mark.parametrize("letter", ["\xa0", "\xff", "\u061b", "\u061d", "\u200d", "\u2010", "\u2027", "\u202f",
+                                    "\u2065", "\u206a", "\u20ac", "\U0001f600"], ids=lambda c: f"{ord(c):04x}")
+def test_other_letters_are_left(letter, tmp_path):
+    assert f"k{letter}k.jsonl" in cli("run", f"k{letter}k.jsonl", code=None, cwd=tmp_path).stderr

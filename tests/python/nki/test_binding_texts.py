@@ -1,0 +1,33 @@
+"""Texts that the extension makes: values that are refused, and files of instructions."""
+
+import numpy as np
+import pytest
+
+import nkisim
+
+nkisim.install()
+
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+
+class Named:
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+@pytest.mark.parametrize("text, said", [
+    ("x" * 80, "x" * 80), ("x" * 81, "x" * 77 + "..."), ("x" * 500, "x" * 77 + "..."), ("a\n  b   c", "a b c")])
+def test_a_value_that_is_refused_is_cut_to_80_letters(text, said):
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.memset(dst=tile, value=Named(text))
+        return out
+
+    with pytest.raises(nkisim.Error) as error:
+        nkisim.run(kernel, np.zeros((128, 8), np.float32))
+    assert str(error.value).startswith(f"memset: value is {said}; a number is required")
