@@ -56,6 +56,18 @@ TimedInst timed(std::string key, std::string opcode, double start, double durati
           .wait = wait};
 }
 
+TEST_CASE("a wait that one side does not know is not compared") {
+  TimedRun hw, sim;
+  hw.instructions = {timed("1", "COPY", 0, 100), timed("2", "COPY", 100, 200, 50),
+                     timed("3", "COPY", 400, 100, 0), timed("4", "COPY", 600, 100)};
+  sim.instructions = {timed("1", "COPY", 0, 100, 20), timed("2", "COPY", 100, 200),
+                      timed("3", "COPY", 400, 100, 7), timed("4", "COPY", 600, 100)};
+  const ProfileDiff d = diff_runs(sim, hw);
+  CHECK(d.start.count == 4);
+  CHECK(d.wait.count == 1);
+  CHECK(d.wait.median == Approx(7));
+}
+
 TEST_CASE("errors are those of the matched instructions") {
   TimedRun hw, sim;
   hw.instructions = {timed("1", "COPY", 0, 100), timed("2", "COPY", 100, 200, 50),
