@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import cli
 
 nkisim.install()
 
@@ -34,3 +35,16 @@ def test_one_tile_may_have_all_of_sbuf_and_no_more():
         with pytest.raises(nkisim.Error, match=f"at most {CAPACITY}, all of SBUF") as large:
             nkisim.run(sums, x, CAPACITY // 4 + 1, target="trn2")
     assert large.value.rule == "tile_too_large"
+
+
+@pytest.mark.process
+def test_a_saved_kernel_runs_over_capacity_as_it_did(tmp_path):
+    x = np.ones((128, 8), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = nkisim.run(sums, x, CAPACITY // 4, target="trn2")
+    result.save(tmp_path / "k.jsonl", compiled=False)
+    cli("run", tmp_path / "k.jsonl", "--functional", "--outputs", tmp_path / "o.npz")
+    with np.load(tmp_path / "o.npz") as outputs:
+        [values] = outputs.values()
+    assert (values == 8).all()
