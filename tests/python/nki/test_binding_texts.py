@@ -31,3 +31,14 @@ def test_a_value_that_is_refused_is_cut_to_80_letters(text, said):
     with pytest.raises(nkisim.Error) as error:
         nkisim.run(kernel, np.zeros((128, 8), np.float32))
     assert str(error.value).startswith(f"memset: value is {said}; a number is required")
+
+
+def test_a_tile_that_is_returned_is_named_by_its_line():
+    def kernel(x):
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        return tile
+
+    with pytest.raises(nkisim.Error) as error:
+        nkisim.run(kernel, np.zeros((128, 8), np.float32))
+    assert (error.value.kernel_file, error.value.kernel_line) == (__file__, kernel.__code__.co_firstlineno + 1)
