@@ -30,3 +30,20 @@ def test_the_phase_of_the_limit_is_said_where_it_is_asked_for(tmp_path):
             for words in ((), ("--throttle-from-profile",))]
     assert len(said[0]) == 1 and said[0][0].endswith("4 runtime instructions left out")
     assert said[1][0] == said[0][0] and len(said[1]) == 2
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)], ids=["none", "help", "h", "word"])
+def test_the_overview_by_any_of_its_names(words):
+    done = cli(*words)
+    assert (done.stdout, done.stderr) == (cli("--help").stdout, "") and "usage: nkisim" in done.stdout
+
+
+def test_no_bytes_are_bytes(tmp_path):
+    lines = [{"nisa": 1, "target": "trn2"},
+             {"tensor": {"name": "x", "role": "input", **SHAPE, "data": {"generator": "ones"}}},
+             {"tensor": {"name": "y", "role": "output", **SHAPE}}, {"i": "dma_copy", "dst": "y", "src": "x"}]
+    (tmp_path / "k.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    said = {words[0]: words[1:] for words in map(str.split, cli(
+        "run", tmp_path / "k.jsonl", "--summary-text").stdout.splitlines()) if words}
+    assert said["psum_read_bytes"] == ["0.00", "B"]
+    assert said["hbm_write_bytes"] == ["32.00", "KiB"]  # 128 * 64 * 4
