@@ -68,7 +68,8 @@ class Options:
             raise Error(rule="option_value", operand="confidence", found=repr(self.confidence),
                         required="quick or full", code="usage")
         self.overrides = dict(overrides or {})
-        self.files = {name: os.fspath(path) for name, path in (files or {}).items()}  # reports to write with the run: see Result.write
+        #: Reports to write with the run: see Result.write.
+        self.files = {name: os.fspath(path) for name, path in (files or {}).items()}
         self.files_of: set[int] | None = None  # the ranks that write them; None: all
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
         self.compiler = Choices() if compiler is None else compiler
