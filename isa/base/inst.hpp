@@ -104,6 +104,7 @@ struct Inst {
   std::uint8_t core = 0;
   bool engine_open = false;    // the program named no engine: a compiler may choose another
   bool forward = false;        // a copy out of PSUM made for its readers: they may read its source
+  bool registers = true;       // false: its arguments certainly name none
   std::uint32_t ordering = 0;  // Program::ordering(); 0: none
   SourceLoc loc;
   std::span<const Arg> args;           // parallel to OpSpec::params

@@ -11,6 +11,14 @@
 namespace nkisim::isa {
 namespace {
 
+// Lists of tensors are not looked into.
+bool may_name_registers(std::span<const Arg> args) {
+  return std::any_of(args.begin(), args.end(), [](const Arg& arg) {
+    return arg.kind == Arg::Kind::kRegister || arg.kind == Arg::Kind::kTensors ||
+           (arg.kind == Arg::Kind::kTensor && arg.tensor->dynamic != nullptr);
+  });
+}
+
 constexpr std::size_t kArenaBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMostKept = std::size_t{1} << 18U;  // argument lists to compare with
 constexpr std::size_t kKeptLists = 256;
@@ -251,6 +259,7 @@ std::span<const Arg> Program::keep(std::span<const Arg> args) {
 const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   const OpSpec& op = spec(inst.op);
   inst.args = keep(args);
+  inst.registers = may_name_registers(args);
   try {
     if (inst.engine == Engine::kAny && !op.engines.empty()) {
       check_arg_kinds(inst);  // pick_engine reads the arguments
@@ -312,6 +321,7 @@ void Program::set_engine(std::size_t i, Engine engine) {
 
 void Program::set_args(std::size_t i, std::span<const Arg> args) {
   insts_.at(i).args = keep(args);
+  insts_[i].registers = may_name_registers(args);
   ++edits_;
 }
 

@@ -119,7 +119,8 @@ std::optional<Step> Walker::next() {
   if (at_ >= insts.size()) return std::nullopt;
   const Inst& inst = insts[at_];
   const OpSpec& op = spec(inst);
-  if (state_.checks_registers) locating(inst, [&] { check_registers(inst, state_); });
+  if (inst.registers && state_.checks_registers)
+    locating(inst, [&] { check_registers(inst, state_); });
   must_execute_ = op.loads_register || op.on_sequencer;
   at_ = op.control == Control::kNone ? at_ + 1 : locating(inst, [&] { return after_control(at_); });
   return Step{&inst, sequence_++};
