@@ -54,8 +54,7 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   ++outstanding_.at(static_cast<std::size_t>(op.dge));
   for (const LanePlan& lane : t->plan->lanes) {
     const auto e = static_cast<std::size_t>(lane.engine);
-    if (!lanes_[e].push(op.queue, first_packet + lane.offset, lane.load, t)) continue;
-    planned_[e] = std::min(planned_[e], lanes_[e].next());
+    if (lanes_[e].push(op.queue, first_packet + lane.offset, lane.load, t)) look_sooner(e);
   }
   wake_.notify();
 }
@@ -74,12 +73,12 @@ void Dma::step() {
 // up to that much late: one activation then serves many of them.
 void Dma::schedule() {
   Fs next = updates_.empty() ? kNever : updates_.top().time;
-  const Fs look = *std::min_element(planned_.begin(), planned_.end());
-  if (look != kNever) {
+  const Fs now = SimSession::now();
+  if (soonest_ != kNever) {
     const Fs slack = std::max<Fs>(0, config_.semaphore_latency - 1);
-    next = std::min(next, std::max(look + slack, SimSession::now()));
+    next = std::min(next, std::max(soonest_ + slack, now));
   }
-  if (next != kNever) wake_.notify(SimSession::time(next - SimSession::now()));
+  if (next != kNever) wake_.notify(SimSession::time(next - now));
 }
 
 void Dma::catch_up(Fs now) {
@@ -92,10 +91,13 @@ void Dma::catch_up(Fs now) {
 
 // Finishes everything up to `now` in the order of the semaphore writes.
 void Dma::take_until(Fs now, bool every) {
+  if (soonest_ > now && !every) return;
   finished_.clear();
   done_.clear();
+  soonest_ = kNever;
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     if (planned_[e] <= now || (every && lanes_[e].earliest() <= now)) look_at(e, now);
+    soonest_ = std::min(soonest_, planned_[e]);
   }
   if (finished_.empty()) return;
   std::sort(finished_.begin(), finished_.end());
@@ -126,8 +128,7 @@ void Dma::occupy(double bytes) {
   const Fs now = SimSession::now();
   catch_up(now);
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
-    if (!lanes_[e].push(kCollectiveQueue, now, load->second, nullptr)) continue;
-    planned_[e] = std::min(planned_[e], lanes_[e].next());
+    if (lanes_[e].push(kCollectiveQueue, now, load->second, nullptr)) look_sooner(e);
   }
   wake_.notify();
 }
@@ -141,6 +142,7 @@ int Dma::outstanding(isa::DgeMode mode) {
 Fs Dma::room(QueueIndex queue, std::int64_t bytes) {
   const Fs now = SimSession::now();
   for (Fs& look : planned_) look = std::min(look, now);
+  soonest_ = std::min(soonest_, now);
   catch_up(now);
   wake_.notify();
   Fs at = now;
@@ -173,6 +175,12 @@ void Dma::look_at(std::size_t e, Fs now) {
     finished_.push_back({done_[at].semaphore_start, engine, static_cast<std::uint32_t>(at)});
   }
   planned_[e] = lanes_[e].next();
+}
+
+// An engine may have to be looked at sooner than was planned.
+void Dma::look_sooner(std::size_t e) {
+  planned_[e] = std::min(planned_[e], lanes_[e].next());
+  soonest_ = std::min(soonest_, planned_[e]);
 }
 
 void Dma::finish_lane(int engine, const LaneDone& done) {

@@ -76,6 +76,7 @@ class Dma : public sc_core::sc_module, private HbmUser {
   [[nodiscard]] Fs next_packet() const override;
   [[nodiscard]] int busy() const override;
   void look_at(std::size_t e, Fs now);
+  void look_sooner(std::size_t e);
   void finish_lane(int engine, const LaneDone& done);
   void update(Transfer& transfer, int engine, Fs now);
   Transfer* allocate();
@@ -88,6 +89,7 @@ class Dma : public sc_core::sc_module, private HbmUser {
   DmaPlanner planner_;
   std::vector<DmaLane> lanes_;
   std::vector<Fs> planned_;      // next look per engine
+  Fs soonest_ = kNever;          // of them
   std::vector<Fs> last_update_;  // per queue
   std::vector<Fs> next_first_;   // per queue: earliest first packet of its next transfer
   using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;

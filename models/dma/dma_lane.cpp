@@ -6,6 +6,10 @@
 namespace nkisim::models {
 
 void LaneLoad::add(const PacketRun& run) {
+  if (!runs.empty()) tail = runs.back().duration - runs.back().interval;
+  payload_bytes = bytes;
+  payload_work = work;
+  last_interval = run.interval;
   runs.push_back(run);
   packets += run.count;
   bytes += run.count * run.bytes;
@@ -135,6 +139,7 @@ std::size_t DmaLane::sole() const {
 
 // What of the stall collected is met: whole quanta.
 Fs DmaLane::whole_quanta(double stalled) const {
+  if (stalled < static_cast<double>(config_.hbm_stall_quantum)) return 0;  // as is most often so
   return static_cast<Fs>(stalled / static_cast<double>(config_.hbm_stall_quantum)) *
          config_.hbm_stall_quantum;
 }
@@ -158,7 +163,7 @@ Fs DmaLane::stall(const Active& a, std::int64_t packets) {
 // Delay of `packets` packets by others that use the same HBM stack.
 Fs DmaLane::contention(const Active& a, Fs start, std::int64_t packets, Fs span) {
   const LaneLoad& load = *a.item.load;
-  if (hbm_ == nullptr || !hbm_->limits() || load.hbm_passes == 0) return 0;
+  if (hbm_ == nullptr || load.hbm_passes == 0) return 0;
   const auto bytes = static_cast<double>(packets * load.runs[a.run].bytes * load.hbm_passes);
   return hbm_->delay(start, span, bytes);
 }
@@ -230,27 +235,23 @@ void DmaLane::finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>&
 bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
   Active& a = queue.head;
   const LaneLoad& load = *a.item.load;
-  const bool contended = hbm_ != nullptr && hbm_->limits() && load.hbm_passes > 0;
+  const bool contended = hbm_ != nullptr && load.hbm_passes > 0;
   if (sink_ != nullptr || contended || a.first != kNever) return false;
   if (a.cold && load.runs.size() != 2) return false;  // stalls are of runs
-  const PacketRun& semaphore = load.runs.back();
-  Fs end = free_ + load.work - semaphore.interval + (a.cold ? load.cold : 0);
+  Fs end = free_ + load.payload_work + (a.cold ? load.cold : 0);
   double stalled = stalled_;
   if (load.stall > 0) {
-    stalled += load.stall * static_cast<double>(load.bytes - semaphore.bytes);
+    stalled += load.stall * static_cast<double>(load.payload_bytes);
     const Fs met = whole_quanta(stalled);
     stalled -= static_cast<double>(met);
     end += met;
   }
   if (end > limit) return false;
-  if (load.runs.size() > 1) {
-    const PacketRun& last = load.runs[load.runs.size() - 2];
-    a.payload_end = end - last.interval + last.duration;
-  }
+  if (load.runs.size() > 1) a.payload_end = end + load.tail;
   turn_ += a.bytes;
   finish(queue, {a.item.transfer, queue.index, free_, a.payload_end, end}, done);
   stalled_ = stalled;
-  free_ = end + semaphore.interval;
+  free_ = end + load.last_interval;
   return true;
 }
 
@@ -324,23 +325,37 @@ bool DmaLane::rounds(Fs limit) {
   return true;
 }
 
+// Of the only queue with work; false if nothing starts by `now`.
+bool DmaLane::advance_sole(Queue& queue, Fs now, std::vector<LaneDone>& done) {
+  Active& a = queue.head;
+  const Fs at = std::max(free_, a.item.ready);
+  if (at > now) return false;
+  if (a.first == kNever && at - free_ > config_.cold_idle && a.item.load->cold > 0) a.cold = true;
+  free_ = at;
+  serve(queue.index);
+  if (!whole(queue, now, done)) step(queue, now, true, done);
+  return true;
+}
+
+// The same of several queues.
+bool DmaLane::advance_shared(Fs now, std::vector<LaneDone>& done) {
+  const Fs at = earliest();
+  if (at > now) return false;
+  const bool was_idle = at - free_ > config_.cold_idle;
+  free_ = at;
+  if (rounds(now)) return true;
+  Queue& queue = *pick(at);
+  Active& a = queue.head;
+  if (a.first == kNever && was_idle && a.item.load->cold > 0) a.cold = true;
+  step(queue, now, false, done);
+  return true;
+}
+
 void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
   while (busy_ > 0) {
-    const bool only = busy_ == 1;
-    Queue* queue = only ? &queues_[sole()] : nullptr;
-    const Fs at = only ? std::max(free_, queue->head.item.ready) : earliest();
-    if (at > now) return;
-    const bool was_idle = at - free_ > config_.cold_idle;
-    free_ = at;
-    if (only) {
-      serve(queue->index);
-    } else {
-      if (rounds(now)) continue;
-      queue = pick(at);
-    }
-    Active& a = queue->head;
-    if (a.first == kNever && was_idle && a.item.load->cold > 0) a.cold = true;
-    if (!only || !whole(*queue, now, done)) step(*queue, now, only, done);
+    const bool moved =
+        busy_ == 1 ? advance_sole(queues_[sole()], now, done) : advance_shared(now, done);
+    if (!moved) return;
   }
 }
 
@@ -359,7 +374,7 @@ Fs DmaLane::certain_stall(const Active& a) const {
 
 Fs DmaLane::finish_alone(const Active& a) const {
   const Fs at = std::max(free_, a.item.ready);
-  return at + a.work - a.item.load->runs.back().interval + certain_stall(a) + cold_ahead(a, at);
+  return at + a.work - a.item.load->last_interval + certain_stall(a) + cold_ahead(a, at);
 }
 
 Fs DmaLane::next() const {
@@ -370,7 +385,7 @@ Fs DmaLane::next() const {
   for (const Queue& q : queues_) {
     if (!q.busy || q.head.item.ready > at) continue;
     const Active& a = q.head;
-    Fs finish = at + a.work - a.item.load->runs.back().interval;
+    Fs finish = at + a.work - a.item.load->last_interval;
     finish += certain_stall(a);
     const std::int64_t turns = turns_of_others(q);
     for (const Queue& other : queues_) {

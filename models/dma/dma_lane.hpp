@@ -32,6 +32,11 @@ struct LaneLoad {
   std::int64_t packets = 0, bytes = 0;
   std::int64_t largest = 0;  // packet
   Fs work = 0;
+  // Of those before the last run: of a transfer, what comes before its semaphore write.
+  std::int64_t payload_bytes = 0;
+  Fs payload_work = 0;
+  Fs tail = 0;  // how long their last packet goes on after the next may start
+  Fs last_interval = 0;
   void add(const PacketRun& run);
 };
 
@@ -64,7 +69,8 @@ struct PacketTime {
 /// packets. Packets never start before they are known to be next, so items may be pushed late.
 class DmaLane {
  public:
-  explicit DmaLane(const DmaConfig& config, Hbm* hbm = nullptr) : config_(config), hbm_(hbm) {}
+  explicit DmaLane(const DmaConfig& config, Hbm* hbm = nullptr)
+      : config_(config), hbm_(hbm != nullptr && hbm->limits() ? hbm : nullptr) {}
   /// True if the item is the first of its queue, so that the next finish may have moved.
   bool push(QueueIndex queue, Fs ready, const LaneLoad& load, void* transfer);
   bool push(const LaneItem& item) {
@@ -106,6 +112,8 @@ class DmaLane {
   [[nodiscard]] Fs finish_alone(const Active& a) const;
   [[nodiscard]] Fs certain_stall(const Active& a) const;
   [[nodiscard]] Fs cold_ahead(const Active& a, Fs at) const;
+  bool advance_sole(Queue& queue, Fs now, std::vector<LaneDone>& done);
+  bool advance_shared(Fs now, std::vector<LaneDone>& done);
   void step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done);
   void finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done);
   bool whole(Queue& queue, Fs limit, std::vector<LaneDone>& done);
@@ -122,7 +130,7 @@ class DmaLane {
   Fs contention(const Active& a, Fs start, std::int64_t packets, Fs span);
 
   const DmaConfig& config_;
-  Hbm* hbm_;
+  Hbm* hbm_;  // null: it delays nobody
   std::vector<Queue> queues_;
   int busy_ = 0;           // queues with work
   QueueIndex last_ = 0;    // queue served last
