@@ -1,6 +1,17 @@
 #include "models/ports.hpp"
 
+#include <bit>
+
 namespace nkisim::models {
+namespace {
+
+// fn(slot) of each bit, ascending.
+template <typename Fn>
+void for_slots(std::uint32_t wanted, const Fn& fn) {
+  for (; wanted != 0; wanted &= wanted - 1) fn(static_cast<std::size_t>(std::countr_zero(wanted)));
+}
+
+}  // namespace
 
 Ports::Ports(const std::vector<PortRule>& rules) : rules_(rules), held_(rules.size()) {
   for (const PortRule& rule : rules) engines_ |= rule.engines;
@@ -17,11 +28,10 @@ Ports::Grant Ports::free_at(isa::Engine engine, Use use, Fs at) const {
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     if ((rules_[i].engines >> static_cast<unsigned>(engine) & 1U) == 0) continue;
     const std::uint32_t wanted = slots(rules_[i], use);
-    for (std::size_t s = 0; s < kSlots; ++s) {
+    for_slots(wanted, [&](std::size_t s) {
       const Slot& slot = held_[i][s];
-      if ((wanted >> s & 1U) == 0 || slot.holder == engine || slot.until <= grant.at) continue;
-      grant = {slot.until, slot.holder};
-    }
+      if (slot.holder != engine && slot.until > grant.at) grant = {slot.until, slot.holder};
+    });
   }
   return grant;
 }
@@ -29,10 +39,7 @@ Ports::Grant Ports::free_at(isa::Engine engine, Use use, Fs at) const {
 void Ports::reserve(isa::Engine engine, Use use, Fs until) {
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     if ((rules_[i].engines >> static_cast<unsigned>(engine) & 1U) == 0) continue;
-    const std::uint32_t wanted = slots(rules_[i], use);
-    for (std::size_t s = 0; s < kSlots; ++s) {
-      if ((wanted >> s & 1U) != 0) held_[i][s] = {engine, until};
-    }
+    for_slots(slots(rules_[i], use), [&](std::size_t s) { held_[i][s] = {engine, until}; });
   }
 }
 

@@ -87,6 +87,10 @@ void WaitPlacer::place(const Waiter& waiter, const std::vector<Edge>& edges,
   const bool on_engine = waiter.queue == static_cast<QueueIndex>(engine);
   // A DMA's waits are known to the engine's next instruction.
   if (on_engine) next_.at(engine) = waiter.number;
+  if (edges.empty()) {
+    if (on_engine) ++next_.at(engine);
+    return;
+  }
   const std::size_t before = needs.size();
   engines_.clear();
   for (const Edge& edge : edges) {
