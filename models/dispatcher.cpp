@@ -63,6 +63,7 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
   for (std::size_t e = 0; e < used_.size(); ++e) {
     used_.at(e) = program.uses(static_cast<isa::Engine>(e), core);
   }
+  for (const PortRule& rule : config.ports) ported_ |= rule.engines;
 }
 
 Operation* Dispatcher::front(isa::Engine engine) {
@@ -156,7 +157,7 @@ void Dispatcher::dispatch(const isa::Step& step) {
     choose_queue(*op);
     if (!program_.explicit_semaphores() && config_.compiler.infer_dependences) derive_needs(*op);
     if (op->holds_walk) holder_ = {op->queue, 0, op->number};
-    if (engine_has_port(op->engine)) note_ports(*op);
+    if ((ported_ >> index(op->engine) & 1U) != 0) note_ports(*op);
   }
   queue(op->engine).push_back(op);
 }
@@ -271,23 +272,27 @@ void Dispatcher::wait_for_walk(Operation& op) {
   placer_.wait_for(op.engine, holder_.queue, holder_.number, op.needs);
 }
 
-bool Dispatcher::engine_has_port(isa::Engine engine) const {
-  return std::any_of(config_.ports.begin(), config_.ports.end(), [&](const PortRule& rule) {
-    return (rule.engines >> static_cast<unsigned>(engine) & 1U) != 0;
-  });
-}
-
 void Dispatcher::note_ports(Operation& op) const {
+  Form& form = *op.form;
+  if (form.ports_of == program_.edits()) {
+    op.ports = form.ports;
+    return;
+  }
+  bool fixed = true;
   const std::int64_t bank = program_.machine().psum_bank_bytes();
   isa::for_each_tensor(*op.step.inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
     if (ref.space == isa::Space::kSbuf) op.ports.sbuf = true;
     if (ref.space != isa::Space::kPsum) return;
+    fixed &= ref.dynamic == nullptr;
     isa::Footprint f;
     find_footprint(ref, program_, state_, f);
     for (std::int64_t b = f.first / bank; b * bank < f.last && b < 8; ++b) {
       op.ports.psum_banks |= 1U << static_cast<unsigned>(b);
     }
   });
+  if (!fixed) return;
+  form.ports = op.ports;
+  form.ports_of = program_.edits();
 }
 
 }  // namespace nkisim::models

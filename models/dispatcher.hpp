@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "models/fifo.hpp"
 #include "models/operation.hpp"
 
 namespace nkisim::models {
@@ -33,7 +34,7 @@ class Dispatcher {
   [[nodiscard]] std::uint64_t count() const { return count_; }
 
  private:
-  using Queue = std::deque<Operation*>;
+  using Queue = Fifo<Operation*>;
   bool walk();
   void dispatch(const isa::Step& step);
   void dispatch_control(const isa::Step& step);
@@ -44,7 +45,6 @@ class Dispatcher {
   void follow(const isa::Ordering& ordering);
   void add_waits(Operation& op);
   void wait_for_walk(Operation& op);
-  [[nodiscard]] bool engine_has_port(isa::Engine engine) const;
   void note_ports(Operation& op) const;
   [[nodiscard]] Fs horizon() const;
   QueueIndex dma_queue(const Operation& op);
@@ -64,6 +64,7 @@ class Dispatcher {
   Forms forms_;
   std::array<Queue, isa::kEngineCount> queues_;
   std::array<bool, isa::kEngineCount> used_{};  // engines with instructions in this program
+  std::uint32_t ported_ = 0;                    // engines that share a port, a bit each
   std::unordered_map<std::uint32_t, QueueIndex> dma_queues_;
   std::array<std::uint32_t, isa::kEngineCount> dma_turn_{};
   std::deque<Operation> store_;

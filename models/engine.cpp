@@ -67,9 +67,7 @@ void Engine::retire(Fs now) {
 }
 
 void Engine::put_later(Later later) {
-  auto at = later_.end();
-  while (at != later_.begin() && std::prev(at)->time > later.time) --at;
-  later_.insert(at, later);
+  later_.insert(later, [](const Later& a, const Later& b) { return a.time > b.time; });
 }
 
 Engine::Progress Engine::sleep_until(Fs time, Fs now) {
@@ -119,41 +117,39 @@ Engine::Progress Engine::issue_part(Operation& op, Fs now) {
   if (table != 0 && table != table_) load_table(op, table);
   const isa::Sync* sync = part_ == 0 ? op.step.inst->sync : nullptr;
   if (sync != nullptr && !sync->waits.empty() && ready_ > now) return sleep_until(ready_, now);
-  std::optional<Wait> wait = waits(op, now);
-  if (!wait) return Progress::kBlocked;
+  Wait wait{.ready = ready_};
+  if (!find_wait(op, wait)) return Progress::kBlocked;
   const bool added = part_ < op.added_waits;
   if (op.rendezvous != 0 && !added) {
-    const Fs here = std::max(wait->ready, wait->awake);
+    const Fs here = std::max(wait.ready, wait.awake);
     if (here > now) return sleep_until(here, now);
-    if (!context_.host.rendezvous(op, now, wait->awake)) {
+    if (!context_.host.rendezvous(op, now, wait.awake)) {
       rendezvous_ = "the other core";
       return Progress::kBlocked;
     }
     rendezvous_.clear();
   }
   const bool sequencer = cost.kind == PartKind::kSequencer;
-  if (wait->visible > 0) {
-    wait->awake =
-        std::max(wait->awake, wait->visible + (sequencer ? config_.wake_sequencer : config_.wake));
+  if (wait.visible > 0) {
+    wait.awake =
+        std::max(wait.awake, wait.visible + (sequencer ? config_.wake_sequencer : config_.wake));
   }
-  if (cost.kind == PartKind::kPipe) wait->pipe_free = std::max(wait->pipe_free, pipe_free_);
+  if (cost.kind == PartKind::kPipe) wait.pipe_free = std::max(wait.pipe_free, pipe_free_);
   if (!added && (cost.kind == PartKind::kDmaTrigger || op.expansion().is_dma)) {
-    return trigger_dma(op, part, cost, *wait, now);
+    return trigger_dma(op, part, cost, wait, now);
   }
   if (!added && op.expansion().is_collective) {
-    return trigger_collective(op, part, cost, *wait, now);
+    return trigger_collective(op, part, cost, wait, now);
   }
-  if (cost.kind == PartKind::kArray) return run_array(op, part, cost, *wait);
-  return run_part(op, part, cost, *wait, now);
+  if (cost.kind == PartKind::kArray) return run_array(op, part, cost, wait);
+  return run_part(op, part, cost, wait, now);
 }
 
-// What bounds the start of the next part; empty if something it needs has not happened yet.
-std::optional<Wait> Engine::waits(const Operation& op, Fs /*now*/) {
-  Wait wait{.ready = ready_};
-  if (!wait_for_needs(op, wait)) return std::nullopt;
+// What bounds the start of the next part; false if something it needs has not happened yet.
+bool Engine::find_wait(const Operation& op, Wait& wait) {
+  if (!wait_for_needs(op, wait)) return false;
   const isa::Sync* sync = op.step.inst->sync;
-  if (part_ == 0 && sync != nullptr && !wait_for_semaphores(*sync, wait)) return std::nullopt;
-  return wait;
+  return part_ != 0 || sync == nullptr || wait_for_semaphores(*sync, wait);
 }
 
 bool Engine::only_waits(const Operation& op, const isa::Part& part) const {
@@ -210,8 +206,8 @@ void Engine::load_table(const Operation& op, std::uint32_t table) {
   announce(op, part, cost, wait, start, start + cost.duration);
 }
 
-Engine::Progress Engine::run_part(Operation& op, const isa::Part& part, const Cost& cost, Wait wait,
-                                  Fs now) {
+Engine::Progress Engine::run_part(Operation& op, const isa::Part& part, const Cost& cost,
+                                  Wait& wait, Fs now) {
   Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
   if (at_own_time(op, cost.kind)) {
     const Ports::Grant grant = context_.ports.free_at(id_, op.ports, start);
@@ -239,7 +235,7 @@ Engine::Progress Engine::run_part(Operation& op, const isa::Part& part, const Co
 }
 
 Engine::Progress Engine::run_array(Operation& op, const isa::Part& part, const Cost& cost,
-                                   Wait wait) {
+                                   Wait& wait) {
   const Fs at = std::max({wait.ready, wait.awake, wait.pipe_free});
   wait.pipe_free = std::max(wait.pipe_free, array_.earliest(part, at));
   const Fs start = std::max(at, wait.pipe_free);
@@ -253,7 +249,7 @@ Engine::Progress Engine::run_array(Operation& op, const isa::Part& part, const C
 }
 
 Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const Cost& cost,
-                                     Wait wait, Fs now) {
+                                     Wait& wait, Fs now) {
   const DgeConfig& dge = context_.config.dma.dge(op.dge);
   const std::int64_t descriptors = op.expansion().dma.descriptors;
   const bool found = dge.dynamic_trigger > 0 && (part.features & isa::kFeatDynamic) != 0;
@@ -289,7 +285,7 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
 
 // The operation runs beside the engine, which goes on.
 Engine::Progress Engine::trigger_collective(Operation& op, const isa::Part& part, const Cost& cost,
-                                            Wait wait, Fs now) {
+                                            Wait& wait, Fs now) {
   const Fs start = std::max(wait.ready, wait.awake);
   if (start > now) return sleep_until(start, now);
   const Fs end = start + cost.duration;

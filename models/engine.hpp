@@ -2,13 +2,13 @@
 // parts run on the data path.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <string>
 
 #include "models/array.hpp"
 #include "models/dispatcher.hpp"
 #include "models/dma/dma.hpp"
+#include "models/fifo.hpp"
 #include "models/semaphores.hpp"
 
 namespace nkisim::models {
@@ -87,7 +87,7 @@ class Engine : public sc_core::sc_module {
   Progress issue_part(Operation& op, Fs now);
   [[nodiscard]] const Cost& cost_of(const Operation& op);
   [[nodiscard]] const isa::Part& part_of(const Operation& op) const;
-  std::optional<Wait> waits(const Operation& op, Fs now);
+  bool find_wait(const Operation& op, Wait& wait);
   [[nodiscard]] bool only_waits(const Operation& op, const isa::Part& part) const;
   bool wait_for_needs(const Operation& op, Wait& wait);
   bool wait_for_semaphores(const isa::Sync& sync, Wait& wait);
@@ -95,11 +95,11 @@ class Engine : public sc_core::sc_module {
   Progress settle_until(const Operation& op, Fs time, Fs now);
   [[nodiscard]] bool as_before(Fs now) const;
   void load_table(const Operation& op, std::uint32_t table);
-  Progress run_part(Operation& op, const isa::Part& part, const Cost& cost, Wait wait, Fs now);
-  Progress trigger_dma(Operation& op, const isa::Part& part, const Cost& cost, Wait wait, Fs now);
-  Progress trigger_collective(Operation& op, const isa::Part& part, const Cost& cost, Wait wait,
+  Progress run_part(Operation& op, const isa::Part& part, const Cost& cost, Wait& wait, Fs now);
+  Progress trigger_dma(Operation& op, const isa::Part& part, const Cost& cost, Wait& wait, Fs now);
+  Progress trigger_collective(Operation& op, const isa::Part& part, const Cost& cost, Wait& wait,
                               Fs now);
-  Progress run_array(Operation& op, const isa::Part& part, const Cost& cost, Wait wait);
+  Progress run_array(Operation& op, const isa::Part& part, const Cost& cost, Wait& wait);
   void part_done(Operation& op, Fs start, Fs end);
   void announce(const Operation& op, const isa::Part& part, const Cost& cost, const Wait& wait,
                 Fs start, Fs end, const Array::Slot* slot = nullptr);
@@ -113,11 +113,11 @@ class Engine : public sc_core::sc_module {
   Cost wait_cost_;
   Array array_;
   sc_core::sc_event wake_;
-  std::deque<Later> later_;  // by time
-  std::size_t part_ = 0;     // next part of the head
-  Fs ready_ = 0;             // sequencer free
-  Fs handed_ = 0;            // ... and would have been, had the array taken everything at once
-  Fs pipe_free_ = 0;         // data path free
+  Fifo<Later> later_;     // by time
+  std::size_t part_ = 0;  // next part of the head
+  Fs ready_ = 0;          // sequencer free
+  Fs handed_ = 0;         // ... and would have been, had the array taken everything at once
+  Fs pipe_free_ = 0;      // data path free
   Fs wake_at_ = kNever;
   bool settled_ = false;  // nothing others do lets the head start before wake_at_
   Fs end_ = 0;

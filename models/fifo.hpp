@@ -21,6 +21,14 @@ class Fifo {
     if (items_.size() == items_.capacity() && head_ >= items_.size() / 2) compact();
     items_.push_back(std::move(item));
   }
+  /// Puts an item behind the last one that is not `after` it.
+  template <typename After>
+  void insert(T item, const After& after) {
+    push_back(std::move(item));
+    for (std::size_t i = items_.size() - 1; i > head_ && after(items_[i - 1], items_[i]); --i) {
+      std::swap(items_[i - 1], items_[i]);
+    }
+  }
   void pop_front() {
     if (++head_ < items_.size()) return;
     items_.clear();

@@ -15,6 +15,7 @@ Form* Forms::make(const isa::Inst& inst, isa::Engine engine) {
     for (isa::Part& part : form->expansion.parts) part.unit = isa::unit_of(engine);
   }
   form->costs.assign(form->expansion.parts.size(), {});
+  form->ports_of.reset();
   form->args = inst.args.data();
   form->op = inst.op;
   form->engine = engine;
@@ -22,21 +23,32 @@ Form* Forms::make(const isa::Inst& inst, isa::Engine engine) {
   return form;
 }
 
+// A form that is no longer known lives on until its operations are done.
+void Forms::replace(Form*& known, Form* made) {
+  if (known != nullptr) {
+    known->known = false;
+    if (known->uses == 0) free_.push_back(known);
+  }
+  known = made;
+}
+
 Form& Forms::take(const isa::Inst& inst, isa::Engine engine) {
   const auto key = reinterpret_cast<std::uintptr_t>(inst.args.data()) / alignof(isa::Arg) * 8 +
                    static_cast<std::uintptr_t>(engine);
-  Form*& known = known_[(key * 0x9e3779b97f4a7c15U >> 32U) % kKnown];
-  if (known == nullptr || known->args != inst.args.data() || known->op != inst.op ||
-      known->engine != engine) {
-    Form* made = make(inst, engine);
-    if (known != nullptr) {
-      known->known = false;
-      if (known->uses == 0) free_.push_back(known);
-    }
-    known = made;
+  const std::size_t place = (key * 0x9e3779b97f4a7c15U >> 32U) % kKnown;
+  const auto fits = [&](const Form* form) {
+    return form != nullptr && form->args == inst.args.data() && form->op == inst.op &&
+           form->engine == engine;
+  };
+  Form*& first = known_[place];
+  Form*& second = known_[place ^ 1U];
+  Form* form = fits(first) ? first : fits(second) ? second : nullptr;
+  if (form == nullptr) {
+    form = make(inst, engine);
+    replace(first == nullptr || second != nullptr ? first : second, form);
   }
-  ++known->uses;
-  return *known;
+  ++form->uses;
+  return *form;
 }
 
 }  // namespace nkisim::models

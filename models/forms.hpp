@@ -2,17 +2,21 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "isa/program/program.hpp"
 #include "models/cost.hpp"
+#include "models/ports.hpp"
 
 namespace nkisim::models {
 
 /// What operations of the same op, arguments and engine have in common.
 struct Form {
   isa::Expansion expansion;
-  std::vector<Cost> costs;  // of its parts; without a rule: not asked for yet
+  std::vector<Cost> costs;                     // of its parts; without a rule: not asked for yet
+  Ports::Use ports = {};                       // where no register decides it
+  std::optional<std::uint64_t> ports_of = {};  // edits of the program that `ports` is of
 
  private:
   friend class Forms;
@@ -37,8 +41,9 @@ class Forms {
  private:
   static constexpr std::size_t kKnown = 4096;
   Form* make(const isa::Inst& inst, isa::Engine engine);
+  void replace(Form*& known, Form* made);
   const isa::Machine& machine_;
-  std::vector<Form*> known_;  // by a hash of the key; a later one takes the place
+  std::vector<Form*> known_;  // by a hash of the key, at one of two places
   std::deque<Form> store_;
   std::vector<Form*> free_;
 };

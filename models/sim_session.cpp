@@ -70,7 +70,6 @@ void SimSession::fail(std::exception_ptr error) {
   stopped_ = true;
 }
 
-Fs SimSession::now() { return static_cast<Fs>(sc_core::sc_time_stamp().value()); }
 sc_core::sc_time SimSession::time(Fs fs) {
   return sc_core::sc_time::from_value(static_cast<std::uint64_t>(fs));
 }

@@ -31,7 +31,9 @@ class SimSession {
   /// Ends the simulation early without an error.
   void stop() { stopped_ = true; }
   [[nodiscard]] bool stopped() const { return stopped_; }
-  [[nodiscard]] static Fs now();
+  [[nodiscard]] static Fs now() {
+    return static_cast<Fs>(sc_core::sc_get_curr_simcontext()->time_stamp().value());
+  }
   [[nodiscard]] static sc_core::sc_time time(Fs fs);
 
  private:

@@ -12,6 +12,8 @@ void Throttle::begin(Fs now) {
 }
 
 std::int64_t Throttle::window(Fs at) const {
+  const Fs since = at - (phase_ + first_ * config_.window);
+  if (since >= 0 && since < config_.window) return first_;
   const Fs d = at - phase_;
   return d >= 0 ? d / config_.window : -((-d + config_.window - 1) / config_.window);
 }
@@ -39,18 +41,14 @@ double Throttle::rate(Fs at) const {
 void Throttle::settle(std::int64_t w) {
   if (w <= first_) return;
   first_fast_ = fast(w);
-  const auto passed = static_cast<std::size_t>(w - first_);
-  activity_.erase(activity_.begin(), activity_.begin() + static_cast<std::ptrdiff_t>(
-                                                             std::min(passed, activity_.size())));
+  for (; first_ < w && !activity_.empty(); ++first_) activity_.pop_front();
   first_ = w;
 }
 
 void Throttle::count(std::int64_t w, double busy) {
-  const std::int64_t i = std::max<std::int64_t>(0, w - first_);
-  if (static_cast<std::size_t>(i) >= activity_.size()) {
-    activity_.resize(static_cast<std::size_t>(i) + 1U, 0);
-  }
-  activity_[static_cast<std::size_t>(i)] += busy;
+  const auto i = static_cast<std::size_t>(std::max<std::int64_t>(0, w - first_));
+  while (i >= activity_.size()) activity_.push_back(0);
+  activity_[i] += busy;
 }
 
 Fs Throttle::finish(Fs start, Fs full_rate_fs, std::span<const Activity> active) {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <span>
 
 #include "models/config.hpp"
+#include "models/fifo.hpp"
 
 namespace nkisim::models {
 
@@ -38,9 +38,9 @@ class Throttle {
   const ThrottleConfig& config_;
   bool begun_ = false;
   Fs phase_ = 0;
-  std::int64_t first_ = 0;       // window of activity_.front()
-  bool first_fast_ = false;      // whether that window runs at full rate
-  std::deque<double> activity_;  // weighted busy time per window, in fs
+  std::int64_t first_ = 0;   // window of activity_.front()
+  bool first_fast_ = false;  // whether that window runs at full rate
+  Fifo<double> activity_;    // weighted busy time per window, in fs
 };
 
 }  // namespace nkisim::models
