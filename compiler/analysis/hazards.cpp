@@ -1,5 +1,7 @@
 #include "compiler/analysis/hazards.hpp"
 
+#include <utility>
+
 namespace nkisim::compiler {
 namespace {
 
@@ -15,10 +17,15 @@ std::int64_t buckets_for(std::int64_t bytes, std::int64_t pitch) {
 Hazards::Hazards(const isa::Program& program, const std::vector<bool>& placed)
     : program_(program), placed_(placed) {
   const isa::Machine& machine = program.machine();
-  for (const std::int64_t bytes : {machine.sbuf_partition_bytes, machine.psum_partition_bytes}) {
-    arenas_.push_back({kHazardPitch, std::vector<Bucket>(static_cast<std::size_t>(
-                                         buckets_for(bytes, kHazardPitch)))});
-  }
+  add_arena(machine.sbuf_partition_bytes, kHazardPitch);
+  add_arena(machine.psum_partition_bytes, kHazardPitch);
+}
+
+std::uint32_t Hazards::add_arena(std::int64_t bytes, std::int64_t pitch) {
+  const auto buckets = static_cast<std::uint32_t>(buckets_for(bytes, pitch));
+  arenas_.push_back({pitch, static_cast<std::uint32_t>(buckets_.size()), buckets});
+  buckets_.resize(buckets_.size() + buckets);
+  return static_cast<std::uint32_t>(arenas_.size() - 1);
 }
 
 std::uint32_t Hazards::arena_of(const isa::TensorRef& ref) {
@@ -28,11 +35,8 @@ std::uint32_t Hazards::arena_of(const isa::TensorRef& ref) {
   if (ref.tensor >= tensor_arena_.size()) tensor_arena_.resize(program_.tensors().size());
   std::uint32_t& arena = tensor_arena_[ref.tensor];
   if (arena == 0) {
-    arena = static_cast<std::uint32_t>(arenas_.size());
     const std::int64_t bytes = program_.tensor(ref).extent_bytes();
-    const std::int64_t pitch = std::max(kHazardPitch, bytes / kHazardBuckets + 1);
-    arenas_.push_back(
-        {pitch, std::vector<Bucket>(static_cast<std::size_t>(buckets_for(bytes, pitch)))});
+    arena = add_arena(bytes, std::max(kHazardPitch, bytes / kHazardBuckets + 1));
   }
   return arena;
 }
@@ -57,12 +61,59 @@ void Hazards::note(std::uint32_t producer, bool reads, std::vector<Edge>& edges)
 }
 
 void Hazards::insert(const Access& access, std::uint32_t number) {
-  Arena& arena = arenas_[access.arena];
-  const isa::BucketRange range = isa::bucket_range(access.bytes, arena.pitch, arena.buckets.size());
+  const Arena arena = arenas_[access.arena];
+  const isa::Footprint& bytes = access.bytes;
+  const isa::BucketRange range = arena.range(bytes);
   for (std::size_t b = range.from; b <= range.to; ++b) {
-    Bucket& bucket = arena.buckets[b];
-    (access.write ? bucket.writes : bucket.reads).push_back({access.bytes, number});
+    Entry entry{bytes.first, bytes.last, bytes.partition, bytes.partition_end, kNone, number};
+    if (!bytes.dense()) {
+      if (free_gaps_.empty()) {
+        free_gaps_.push_back(static_cast<std::uint32_t>(gaps_.size()));
+        gaps_.emplace_back();
+      }
+      entry.gaps = free_gaps_.back();
+      free_gaps_.pop_back();
+      gaps_[entry.gaps] = bytes;
+    }
+    Bucket& bucket = buckets_[arena.bucket + b];
+    append(access.write ? bucket.writes : bucket.reads, entry);
   }
+}
+
+void Hazards::append(List& list, const Entry& entry) {
+  std::uint32_t at = free_;
+  if (at == kNone) {
+    at = static_cast<std::uint32_t>(entries_.size());
+    entries_.push_back(entry);
+  } else {
+    free_ = std::exchange(entries_[at], entry).next;
+  }
+  (list.last == kNone ? list.first : entries_[list.last].next) = at;
+  list.last = at;
+}
+
+void Hazards::drop(std::uint32_t entry) {
+  Entry& e = entries_[entry];
+  if (e.gaps != kNone) free_gaps_.push_back(e.gaps);
+  e.next = std::exchange(free_, entry);
+}
+
+isa::Footprint Hazards::footprint(const Entry& e) const {
+  if (e.gaps != kNone) return gaps_[e.gaps];
+  isa::Footprint f;
+  f.first = e.first;
+  f.last = e.last;
+  f.run = e.last - e.first;
+  f.partition = e.partition;
+  f.partition_end = e.partition_end;
+  return f;
+}
+
+bool Hazards::overlap(const Entry& e, const isa::Footprint& bytes) const {
+  if (e.partition >= bytes.partition_end || bytes.partition >= e.partition_end) return false;
+  if (e.first >= bytes.last || bytes.first >= e.last) return false;
+  if (e.gaps == kNone && bytes.dense()) return true;
+  return isa::may_overlap(footprint(e), bytes);
 }
 
 }  // namespace nkisim::compiler

@@ -2,6 +2,7 @@
 // list scheduler may not break.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "isa/program/footprint.hpp"
@@ -33,68 +34,94 @@ class Hazards {
   }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Access {
     isa::Footprint bytes;
     std::uint32_t arena = 0;
     bool write = false;
   };
+  // Of a bucket's list. Most footprints have no gaps: the bounds say all; `gaps` is where the whole
+  // of another's is kept.
   struct Entry {
-    isa::Footprint bytes;
+    std::int64_t first = 0, last = 0;
+    std::int32_t partition = 0, partition_end = 0;
+    std::uint32_t gaps = kNone;
     std::uint32_t number = 0;
+    std::uint32_t next = kNone;
+  };
+  struct List {
+    std::uint32_t first = kNone, last = kNone;  // in program order
   };
   struct Bucket {
-    std::vector<Entry> writes, reads;
+    List writes, reads;
   };
   struct Arena {
     std::int64_t pitch = 1;
-    std::vector<Bucket> buckets;
+    std::uint32_t bucket = 0, buckets = 0;  // the first and how many
+    [[nodiscard]] isa::BucketRange range(const isa::Footprint& bytes) const {
+      return buckets == 1 ? isa::BucketRange{0, 0} : isa::bucket_range(bytes, pitch, buckets);
+    }
   };
   void collect(const isa::Inst& inst);
+  std::uint32_t add_arena(std::int64_t bytes, std::int64_t pitch);
   std::uint32_t arena_of(const isa::TensorRef& ref);
   void insert(const Access& access, std::uint32_t number);
+  void append(List& list, const Entry& entry);
+  void drop(std::uint32_t entry);
   void note(std::uint32_t producer, bool reads, std::vector<Edge>& edges);
+  [[nodiscard]] isa::Footprint footprint(const Entry& e) const;
+  [[nodiscard]] bool overlap(const Entry& e, const isa::Footprint& bytes) const;
   template <typename Done>
   void scan(const Access& access, std::vector<Edge>& edges, Done&& done);
   template <typename Done>
-  void visit(std::vector<Entry>& entries, const Access& access, bool reads, std::int64_t first,
-             std::int64_t last, std::vector<Edge>& edges, Done&& done);
+  void visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
+             std::vector<Edge>& edges, Done&& done);
 
   const isa::Program& program_;
   const std::vector<bool>& placed_;
   std::vector<Arena> arenas_;                // SBUF, PSUM, then tensors
+  std::vector<Bucket> buckets_;              // arena by arena
   std::vector<std::uint32_t> tensor_arena_;  // by tensor; 0: none yet
+  std::vector<Entry> entries_;               // in the lists of buckets, or free
+  std::uint32_t free_ = kNone;               // the first that is free
+  std::vector<isa::Footprint> gaps_;
+  std::vector<std::uint32_t> free_gaps_;
   std::vector<Access> accesses_;
   std::vector<std::uint32_t> edge_of_;  // by producer: where its edge may be in `edges`
 };
 
 template <typename Done>
-void Hazards::visit(std::vector<Entry>& entries, const Access& access, bool reads,
-                    std::int64_t first, std::int64_t last, std::vector<Edge>& edges, Done&& done) {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Entry& e = entries[i];
-    const bool overlaps = isa::may_overlap(e.bytes, access.bytes);
+void Hazards::visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
+                    std::vector<Edge>& edges, Done&& done) {
+  std::uint32_t* link = &list.first;
+  list.last = kNone;
+  while (*link != kNone) {
+    const std::uint32_t at = *link;
+    Entry& e = entries_[at];
+    const bool overlaps = overlap(e, access.bytes);
     if (overlaps) note(e.number, reads, edges);
-    const bool retired =
-        overlaps ? access.write && isa::covers(access.bytes, e.bytes, first, last) : done(e.number);
-    if (!retired) {
-      if (kept != i) entries[kept] = e;
-      ++kept;
+    const bool retired = overlaps ? access.write && isa::covers(access.bytes, footprint(e),
+                                                                of_bucket.first, of_bucket.last)
+                                  : done(e.number);
+    if (retired) {
+      *link = e.next;
+      drop(at);
+    } else {
+      list.last = at;
+      link = &e.next;
     }
   }
-  entries.resize(kept);
 }
 
 template <typename Done>
 void Hazards::scan(const Access& access, std::vector<Edge>& edges, Done&& done) {
-  Arena& arena = arenas_[access.arena];
-  const std::size_t count = arena.buckets.size();
-  const isa::BucketRange range = isa::bucket_range(access.bytes, arena.pitch, count);
+  const Arena arena = arenas_[access.arena];
+  const isa::BucketRange range = arena.range(access.bytes);
   for (std::size_t b = range.from; b <= range.to; ++b) {
-    Bucket& bucket = arena.buckets[b];
-    const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
-    visit(bucket.writes, access, !access.write, first, last, edges, done);
-    if (access.write) visit(bucket.reads, access, false, first, last, edges, done);
+    Bucket& bucket = buckets_[arena.bucket + b];
+    const isa::BucketBytes bytes = isa::bucket_bytes(b, arena.pitch, arena.buckets);
+    visit(bucket.writes, access, !access.write, bytes, edges, done);
+    if (access.write) visit(bucket.reads, access, false, bytes, edges, done);
   }
 }
 
