@@ -1,6 +1,7 @@
 #include "compiler/passes/block_scheduler.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/passes/engines.hpp"
 
@@ -56,11 +57,22 @@ void BlockScheduler::add(std::uint32_t number) {
     if (producer.done) {
       link(number, edge);
     } else {
-      producer.followers.push_back({number, edge.reads});
+      follow(producer, {number, edge.reads});
       ++node.waits_for;
     }
   }
   if (node.waits_for == 0) release(number);
+}
+
+void BlockScheduler::follow(Node& producer, Link link) {
+  link.next = producer.followers;
+  if (free_link_ == kNone) {
+    producer.followers = static_cast<std::uint32_t>(links_.size());
+    links_.push_back(link);
+    return;
+  }
+  producer.followers = free_link_;
+  free_link_ = std::exchange(links_[free_link_], link).next;
 }
 
 // The producer has been issued: from when on may the follower start?
@@ -181,11 +193,12 @@ void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
   if (context_.room.tracks() && context_.room.execute(inst(choice.number), position_ + front_)) {
     freed_ = std::max(freed_, node.visible);
   }
-  for (const Hazards::Edge& edge : node.followers) {
-    link(edge.producer, {choice.number, edge.reads});
-    if (--nodes_[edge.producer].waits_for == 0) release(edge.producer);
+  while (node.followers != kNone) {
+    Link& next = links_[node.followers];
+    link(next.follower, {choice.number, next.reads});
+    if (--nodes_[next.follower].waits_for == 0) release(next.follower);
+    free_link_ = std::exchange(node.followers, std::exchange(next.next, free_link_));
   }
-  node.followers = {};
 }
 
 // The DMA engines are shared by all transfers.

@@ -32,6 +32,7 @@ class BlockScheduler {
   [[nodiscard]] bool moved_to_scalar(std::uint32_t n) const { return nodes_[n].moved; }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Node {
     Estimate estimate;
     models::Fs ready = 0;  // operands there
@@ -40,9 +41,14 @@ class BlockScheduler {
     bool begins = false;  // a tile's life: needs room
     bool held = false;    // for want of room
     bool done = false;
-    bool open = false;                     // may as well go to ScalarE
-    bool moved = false;                    // has gone there
-    std::vector<Hazards::Edge> followers;  // `producer` is the follower's number here
+    bool open = false;                // may as well go to ScalarE
+    bool moved = false;               // has gone there
+    std::uint32_t followers = kNone;  // the last in links_
+  };
+  struct Link {  // in a list of followers, or free
+    std::uint32_t follower = 0;
+    bool reads = false;  // as Hazards::Edge
+    std::uint32_t next = kNone;
   };
   struct Later {
     models::Fs ready;
@@ -71,6 +77,7 @@ class BlockScheduler {
   void admit();
   void add(std::uint32_t number);
   void link(std::uint32_t number, const Hazards::Edge& edge);
+  void follow(Node& producer, Link link);
   void release(std::uint32_t number);
   [[nodiscard]] Estimate on_scalar(std::uint32_t number) const;
   void discard_done(Line& line);
@@ -89,6 +96,8 @@ class BlockScheduler {
   std::size_t position_;
   Precedence precedence_;
   std::vector<Node> nodes_;
+  std::vector<Link> links_;
+  std::uint32_t free_link_ = kNone;
   std::array<Line, isa::kEngineCount> lines_;
   std::uint32_t front_ = 0, admitted_ = 0;
   models::Fs now_ = 0;        // start of the latest decision

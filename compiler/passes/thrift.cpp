@@ -28,17 +28,8 @@ class ThriftyBlock {
         lives_(lives),
         spread_(delay == Delay::kSpread),
         nodes_(block.size()) {
-    Precedence precedence(program, placed);
-    for (std::uint32_t n = 0; n < block.size(); ++n) {
-      Node& node = nodes_[n];
-      for (const Hazards::Edge& edge :
-           precedence.add(inst(n), n, [](std::uint32_t) { return false; })) {
-        node.needs.push_back(edge.producer);
-        nodes_[edge.producer].followers.push_back(n);
-      }
-      std::sort(node.needs.begin(), node.needs.end());
-      node.open = static_cast<std::uint32_t>(node.needs.size());
-    }
+    find_needs(placed);
+    find_followers();
     find_waiting(delay);
   }
 
@@ -59,12 +50,50 @@ class ThriftyBlock {
 
  private:
   struct Node {
-    std::vector<std::uint32_t> needs, followers;
-    std::uint32_t open = 0;  // needs that have not been issued
-    std::uint32_t next = 0;  // the first of them may be needs[next]
+    std::uint32_t needs = 0, needs_end = 0;          // in needs_, ascending
+    std::uint32_t followers = 0, followers_end = 0;  // in followers_, ascending
+    std::uint32_t open = 0;                          // needs that have not been issued
+    std::uint32_t next = 0;                          // the first of them may be needs_[next]
     bool waits = false;
     bool done = false;
   };
+  using Numbers = std::span<const std::uint32_t>;
+  [[nodiscard]] Numbers needs(const Node& node) const {
+    return Numbers(needs_).subspan(node.needs, node.needs_end - node.needs);
+  }
+  [[nodiscard]] Numbers followers(const Node& node) const {
+    return Numbers(followers_).subspan(node.followers, node.followers_end - node.followers);
+  }
+
+  void find_needs(const std::vector<bool>& placed) {
+    Precedence precedence(program_, placed);
+    for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+      Node& node = nodes_[n];
+      node.needs = node.next = static_cast<std::uint32_t>(needs_.size());
+      for (const Hazards::Edge& edge :
+           precedence.add(inst(n), n, [](std::uint32_t) { return false; })) {
+        needs_.push_back(edge.producer);
+        ++nodes_[edge.producer].followers_end;
+      }
+      node.needs_end = static_cast<std::uint32_t>(needs_.size());
+      node.open = node.needs_end - node.needs;
+      std::sort(needs_.begin() + node.needs, needs_.end());
+    }
+  }
+
+  void find_followers() {
+    std::uint32_t begin = 0;
+    for (Node& node : nodes_) {
+      node.followers = begin;
+      begin += std::exchange(node.followers_end, begin);
+    }
+    followers_.resize(begin);
+    for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+      for (const std::uint32_t need : needs(nodes_[n])) {
+        followers_[nodes_[need].followers_end++] = n;
+      }
+    }
+  }
 
   // By the lives that the program's own order gives the tiles.
   void find_waiting(Delay delay) {
@@ -91,11 +120,11 @@ class ThriftyBlock {
     std::vector<std::uint32_t> path{goal};
     while (!path.empty()) {
       Node& node = nodes_[path.back()];
-      while (node.next < node.needs.size() && nodes_[node.needs[node.next]].done) ++node.next;
+      while (node.next < node.needs_end && nodes_[needs_[node.next]].done) ++node.next;
       if (node.done) {
         path.pop_back();
-      } else if (node.next < node.needs.size()) {
-        path.push_back(node.needs[node.next]);
+      } else if (node.next < node.needs_end) {
+        path.push_back(needs_[node.next]);
       } else {
         issue(path.back());
         issue_free();
@@ -145,7 +174,7 @@ class ThriftyBlock {
     };
     for (const std::uint32_t n : numbers) {
       add(n);
-      for (const std::uint32_t need : nodes_[n].needs) {
+      for (const std::uint32_t need : needs(nodes_[n])) {
         if (nodes_[need].done || together.contains(need)) continue;
         if (nodes_[need].open > 0) return kEndless;
         if (sources.insert(need).second) add(need);
@@ -191,7 +220,7 @@ class ThriftyBlock {
       if (other && !nodes_[*other].done && nodes_[*other].open == 0) offer(*other);
     });
     note_begun(n);
-    for (const std::uint32_t follower : nodes_[n].followers) {
+    for (const std::uint32_t follower : followers(nodes_[n])) {
       if (--nodes_[follower].open == 0) offer(follower);
     }
   }
@@ -211,6 +240,7 @@ class ThriftyBlock {
   TileLives& lives_;
   bool spread_;
   std::vector<Node> nodes_;
+  std::vector<std::uint32_t> needs_, followers_;  // node by node
   using Oldest = std::priority_queue<Offer, std::vector<Offer>, std::greater<>>;
   Oldest free_, held_;                // ready and no burden; those that PSUM has no room for yet
   std::deque<TileLives::Use> begun_;  // read for the first time, to be looked at

@@ -17,8 +17,10 @@ std::int64_t Tensor::elements() const {
 }
 
 std::int64_t Tensor::extent_bytes() const {
-  std::int64_t n = elements() * size_bytes(dtype);
-  return space == Space::kHbm || shape.empty() || shape[0] == 0 ? n : n / shape[0];
+  if (space == Space::kHbm || shape.empty() || shape[0] == 0) return elements() * size_bytes(dtype);
+  std::int64_t n = size_bytes(dtype);
+  for (std::size_t d = 1; d < shape.size(); ++d) n *= shape[d];
+  return n;
 }
 
 Pattern make_pattern(std::vector<Dim> dims) {

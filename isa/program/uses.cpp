@@ -92,12 +92,16 @@ Uses::Numbers Uses::writers(std::uint32_t tensor) const {
 }
 
 std::vector<std::uint32_t> Uses::users(std::uint32_t tensor) const {
-  const Numbers reading = readers(tensor), writing = writers(tensor);
   std::vector<std::uint32_t> all;
-  all.reserve(reading.size() + writing.size());
+  all.reserve(readers(tensor).size() + writers(tensor).size());
+  add_users(tensor, all);
+  return all;
+}
+
+void Uses::add_users(std::uint32_t tensor, std::vector<std::uint32_t>& all) const {
+  const Numbers reading = readers(tensor), writing = writers(tensor);
   std::set_union(reading.begin(), reading.end(), writing.begin(), writing.end(),
                  std::back_inserter(all));
-  return all;
 }
 
 void Uses::redirect(std::uint32_t from, std::uint32_t to) {

@@ -29,6 +29,8 @@ class Uses {
   [[nodiscard]] std::uint32_t writes(std::uint32_t tensor) const { return of_[tensor].writes; }
   /// Readers and writers, ascending.
   [[nodiscard]] std::vector<std::uint32_t> users(std::uint32_t tensor) const;
+  /// Appends them to `all`.
+  void add_users(std::uint32_t tensor, std::vector<std::uint32_t>& all) const;
   /// Whether every use is an operand of its own: none in a list of operands, none as an index.
   [[nodiscard]] bool direct(std::uint32_t tensor) const { return of_[tensor].direct; }
   /// Whether none is at an address that is known at run time only.
