@@ -1,7 +1,9 @@
 #include "compiler/analysis/values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <utility>
 
 #include "isa/program/engine_state.hpp"
 #include "isa/program/footprint.hpp"
@@ -26,6 +28,15 @@ bool depends_on_operands_alone(const isa::Inst& inst) {
   return op.control == isa::OpSpec::Control::kNone && !op.rendezvous && !op.on_sequencer &&
          !op.loads_register && op.eval != nullptr && !isa::uses_state(inst) && !inst.pinned() &&
          inst.dma == nullptr;
+}
+
+std::uint64_t hash_of(std::span<const std::int64_t> key) {
+  std::uint64_t h = key.size();
+  for (const std::int64_t word : key) {
+    h = (h ^ static_cast<std::uint64_t>(word)) * 0x9E3779B97F4A7C15U;
+    h ^= h >> 29U;
+  }
+  return h;
 }
 
 }  // namespace
@@ -56,26 +67,47 @@ void Values::begin() {
       now_.push_back({next_++, 0});
       continue;
     }
-    now_.push_back(
-        {number_of({-1, static_cast<std::int64_t>(t.space), t.core, t.shape[0], t.extent_bytes()}),
-         0});
+    const std::array<std::int64_t, 5> key = {-1, static_cast<std::int64_t>(t.space), t.core,
+                                             t.shape[0], t.extent_bytes()};
+    now_.push_back({number_of(key), 0});
   }
   untouched_ = now_;
 }
 
-std::size_t Values::Hash::operator()(const Key& key) const {
-  std::uint64_t h = key.size();
-  for (const std::int64_t word : key) {
-    h = (h ^ static_cast<std::uint64_t>(word)) * 0x9E3779B97F4A7C15U;
-    h ^= h >> 29U;
+std::uint32_t Values::number_of(std::span<const std::int64_t> key) {
+  if (2 * keys_ >= slots_.size()) widen();
+  const std::uint64_t hash = hash_of(key);
+  Slot& slot = slot_of(hash, key);
+  if (slot.size == 0) {
+    slot = {hash, words_.size(), static_cast<std::uint32_t>(key.size()), next_++};
+    words_.insert(words_.end(), key.begin(), key.end());
+    ++keys_;
   }
-  return h;
+  return slot.number;
 }
 
-std::uint32_t Values::number_of(const Key& key) {
-  const auto [entry, fresh] = numbers_.emplace(key, next_);
-  if (fresh) ++next_;
-  return entry->second;
+// Where the key is, or is to be.
+Values::Slot& Values::slot_of(std::uint64_t hash, std::span<const std::int64_t> key) {
+  std::size_t at = hash & (slots_.size() - 1);
+  while (slots_[at].size != 0) {
+    const Slot& slot = slots_[at];
+    if (slot.hash == hash && slot.size == key.size() &&
+        std::equal(key.begin(), key.end(), words_.data() + slot.begin)) {
+      break;
+    }
+    at = (at + 1) & (slots_.size() - 1);
+  }
+  return slots_[at];
+}
+
+void Values::widen() {
+  constexpr std::size_t kLeast = 1024;
+  const std::vector<Slot> old = std::exchange(slots_, {});
+  slots_.resize(std::max(kLeast, 2 * old.size()));
+  for (const Slot& slot : old) {
+    if (slot.size == 0) continue;
+    slot_of(slot.hash, std::span(words_).subspan(slot.begin, slot.size)) = slot;
+  }
 }
 
 bool Values::number(const isa::Inst& inst) {

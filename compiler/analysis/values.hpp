@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "isa/program/program.hpp"
@@ -41,8 +41,11 @@ class Values {
 
  private:
   using Key = std::vector<std::int64_t>;
-  struct Hash {
-    std::size_t operator()(const Key& key) const;
+  struct Slot {  // of a table of keys, which lie in words_
+    std::uint64_t hash = 0;
+    std::size_t begin = 0;
+    std::uint32_t size = 0;  // 0: free
+    std::uint32_t number = 0;
   };
   void begin();
   bool make_key(const isa::Inst& inst);
@@ -52,14 +55,18 @@ class Values {
   void write(const isa::Inst& inst);
   [[nodiscard]] bool overwrites(const isa::Inst& inst) const;
   [[nodiscard]] bool shares_bytes(const isa::TensorRef& ref) const;
-  std::uint32_t number_of(const Key& key);
+  std::uint32_t number_of(std::span<const std::int64_t> key);
+  [[nodiscard]] Slot& slot_of(std::uint64_t hash, std::span<const std::int64_t> key);
+  void widen();
 
   const isa::Program* program_;
   std::vector<bool> placed_;
   std::vector<Value> now_, untouched_;  // by tensor
   std::uint32_t placed_bytes_ = 0;      // number of what all tensors with an address hold
   std::vector<bool> pure_;              // by instruction
-  std::unordered_map<Key, std::uint32_t, Hash> numbers_;
+  std::vector<Slot> slots_;             // open addressing; at most half full
+  std::size_t keys_ = 0;
+  std::vector<std::int64_t> words_;
   std::uint32_t next_ = 0;
   Key key_;  // of the instruction at hand
   const isa::TensorRef* result_ = nullptr;

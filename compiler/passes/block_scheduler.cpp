@@ -24,7 +24,7 @@ std::vector<std::uint32_t> BlockScheduler::run() {
     Choice best;
     std::size_t engine = 0;
     for (std::size_t e = 0; e < lines_.size(); ++e) {
-      const Choice choice = choose(e);
+      const Choice choice = lines_.at(e).chosen ? lines_.at(e).choice : choose(lines_.at(e));
       if (choice.before(best)) {
         best = choice;
         engine = e;
@@ -93,6 +93,7 @@ void BlockScheduler::release(std::uint32_t number) {
     Line& line = lines_.at(static_cast<std::size_t>(engine));
     line.later.push({node.ready, number});
     line.overtaken = line.overtaken || node.ready < line.settled;
+    line.chosen = false;
   };
   put(node.estimate.engine);
   if (node.open) put(isa::Engine::kScalar);
@@ -143,8 +144,9 @@ models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) cons
   return std::max({line.free, node.ready, node.held ? freed_ : 0});
 }
 
-BlockScheduler::Choice BlockScheduler::choose(std::size_t engine) {
-  Line& line = lines_.at(engine);
+// Holds until something is issued or released on the line, unless it depends on room.
+BlockScheduler::Choice BlockScheduler::choose(Line& line) {
+  line.chosen = true;
   discard_done(line);
   unsettle(line);
   settle(line, line.free);
@@ -155,6 +157,7 @@ BlockScheduler::Choice BlockScheduler::choose(std::size_t engine) {
   // behind it that need some, too.
   const auto blocked = [&] {
     if (line.hungry.empty()) return false;
+    line.chosen = false;
     const std::uint32_t number = line.hungry.top();
     if (number == front_ || context_.room.fits(inst(number), position_ + front_)) return false;
     nodes_[number].held = true;
@@ -168,13 +171,18 @@ BlockScheduler::Choice BlockScheduler::choose(std::size_t engine) {
   if (!line.hungry.empty() && (line.now.empty() || line.hungry.top() < best.number) && !blocked()) {
     best = {start_on(line, line.hungry.top()), line.hungry.top(), true};
   }
+  line.choice = best;
   return best;
 }
 
 void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
   Line& line = lines_.at(engine);
+  line.chosen = false;
   (choice.hungry ? line.hungry : line.now).pop();
   Node& node = nodes_[choice.number];
+  if (node.open) {  // in the queues of another line, too
+    for (Line& other : lines_) other.chosen = false;
+  }
   if (node.open && engine == static_cast<std::size_t>(isa::Engine::kScalar)) {
     node.moved = true;
     node.estimate = on_scalar(choice.number);

@@ -59,13 +59,6 @@ class BlockScheduler {
   };
   template <typename T>
   using Lowest = std::priority_queue<T, std::vector<T>, std::greater<>>;
-  struct Line {  // one engine
-    models::Fs free = 0;
-    Lowest<Later> later;                // operands ready at a known time
-    Lowest<std::uint32_t> now, hungry;  // ready at `settled`; those that need room apart
-    models::Fs settled = 0;             // may lie after `free`, if nothing is ready before
-    bool overtaken = false;             // what came since is ready before that
-  };
   struct Choice {
     models::Fs at = models::kNever;
     std::uint32_t number = 0;
@@ -73,6 +66,15 @@ class BlockScheduler {
     [[nodiscard]] bool before(const Choice& other) const {
       return at != other.at ? at < other.at : number < other.number;
     }
+  };
+  struct Line {  // one engine
+    models::Fs free = 0;
+    Lowest<Later> later;                // operands ready at a known time
+    Lowest<std::uint32_t> now, hungry;  // ready at `settled`; those that need room apart
+    models::Fs settled = 0;             // may lie after `free`, if nothing is ready before
+    bool overtaken = false;             // what came since is ready before that
+    Choice choice;                      // the latest
+    bool chosen = false;                // which still holds
   };
   void admit();
   void add(std::uint32_t number);
@@ -83,7 +85,7 @@ class BlockScheduler {
   void discard_done(Line& line);
   void settle(Line& line, models::Fs time);
   void unsettle(Line& line);
-  [[nodiscard]] Choice choose(std::size_t engine);
+  [[nodiscard]] Choice choose(Line& line);
   [[nodiscard]] models::Fs start_on(const Line& line, std::uint32_t number) const;
   void issue(std::size_t engine, const Choice& choice);
   void finish_dma(Node& node, models::Fs start);

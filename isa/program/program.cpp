@@ -334,6 +334,7 @@ void Program::reorder(std::span<const std::uint32_t> order) {
 }
 
 void Program::remove(std::span<const std::uint32_t> numbers) {
+  if (numbers.empty()) return;
   const std::deque<Inst> old = std::exchange(insts_, {});
   ++edits_;
   control_flow_.clear();

@@ -13,6 +13,7 @@ struct Uses::Found {
   };
   std::vector<Entry> reads, writes;
   std::vector<std::uint32_t> reader, writer;  // by tensor: the last so far, + 1
+  std::vector<const TensorRef*> operands;     // that the instruction at hand reads
 };
 
 Uses::Uses(const Program& program) : of_(program.tensors().size()) {
@@ -23,11 +24,11 @@ Uses::Uses(const Program& program) : of_(program.tensors().size()) {
   found.writes.reserve(program.insts().size());
   std::uint32_t i = 0;
   for (const Inst& inst : program.insts()) {
-    for (const bool writes : {true, false}) {
-      for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
-        if (write == writes) note(found, ref, write, i);
-      });
-    }
+    found.operands.clear();
+    for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
+      write ? note(found, ref, true, i) : found.operands.push_back(&ref);
+    });
+    for (const TensorRef* ref : found.operands) note(found, *ref, false, i);
     mark(inst);
     ++i;
   }
