@@ -39,6 +39,17 @@ std::uint64_t hash_of(std::span<const std::int64_t> key) {
   return h;
 }
 
+// Words in as few bytes as they need, most of them in one: keys are remembered for every value.
+void pack(std::span<const std::int64_t> key, std::vector<std::uint8_t>& out) {
+  out.clear();
+  for (const std::int64_t word : key) {
+    auto left = static_cast<std::uint64_t>(word);
+    left = left << 1U ^ (word < 0 ? ~std::uint64_t{0} : 0);
+    for (; left >= 0x80U; left >>= 7U) out.push_back(static_cast<std::uint8_t>(left | 0x80U));
+    out.push_back(static_cast<std::uint8_t>(left));
+  }
+}
+
 }  // namespace
 
 Values::Values(const isa::Program& program, const std::vector<bool>& placed)
@@ -76,23 +87,24 @@ void Values::begin() {
 
 std::uint32_t Values::number_of(std::span<const std::int64_t> key) {
   if (2 * keys_ >= slots_.size()) widen();
+  pack(key, packed_);
   const std::uint64_t hash = hash_of(key);
-  Slot& slot = slot_of(hash, key);
+  Slot& slot = slot_of(hash, packed_);
   if (slot.size == 0) {
-    slot = {hash, words_.size(), static_cast<std::uint32_t>(key.size()), next_++};
-    words_.insert(words_.end(), key.begin(), key.end());
+    slot = {hash, bytes_.size(), static_cast<std::uint32_t>(packed_.size()), next_++};
+    bytes_.insert(bytes_.end(), packed_.begin(), packed_.end());
     ++keys_;
   }
   return slot.number;
 }
 
 // Where the key is, or is to be.
-Values::Slot& Values::slot_of(std::uint64_t hash, std::span<const std::int64_t> key) {
+Values::Slot& Values::slot_of(std::uint64_t hash, std::span<const std::uint8_t> key) {
   std::size_t at = hash & (slots_.size() - 1);
   while (slots_[at].size != 0) {
     const Slot& slot = slots_[at];
     if (slot.hash == hash && slot.size == key.size() &&
-        std::equal(key.begin(), key.end(), words_.data() + slot.begin)) {
+        std::equal(key.begin(), key.end(), bytes_.data() + slot.begin)) {
       break;
     }
     at = (at + 1) & (slots_.size() - 1);
@@ -106,7 +118,7 @@ void Values::widen() {
   slots_.resize(std::max(kLeast, 2 * old.size()));
   for (const Slot& slot : old) {
     if (slot.size == 0) continue;
-    slot_of(slot.hash, std::span(words_).subspan(slot.begin, slot.size)) = slot;
+    slot_of(slot.hash, std::span(bytes_).subspan(slot.begin, slot.size)) = slot;
   }
 }
 

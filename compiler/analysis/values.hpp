@@ -41,7 +41,7 @@ class Values {
 
  private:
   using Key = std::vector<std::int64_t>;
-  struct Slot {  // of a table of keys, which lie in words_
+  struct Slot {  // of a table of keys, which lie in bytes_
     std::uint64_t hash = 0;
     std::size_t begin = 0;
     std::uint32_t size = 0;  // 0: free
@@ -56,7 +56,7 @@ class Values {
   [[nodiscard]] bool overwrites(const isa::Inst& inst) const;
   [[nodiscard]] bool shares_bytes(const isa::TensorRef& ref) const;
   std::uint32_t number_of(std::span<const std::int64_t> key);
-  [[nodiscard]] Slot& slot_of(std::uint64_t hash, std::span<const std::int64_t> key);
+  [[nodiscard]] Slot& slot_of(std::uint64_t hash, std::span<const std::uint8_t> key);
   void widen();
 
   const isa::Program* program_;
@@ -66,7 +66,8 @@ class Values {
   std::vector<bool> pure_;              // by instruction
   std::vector<Slot> slots_;             // open addressing; at most half full
   std::size_t keys_ = 0;
-  std::vector<std::int64_t> words_;
+  std::vector<std::uint8_t> bytes_;
+  std::vector<std::uint8_t> packed_;  // the key at hand, as bytes_ has it
   std::uint32_t next_ = 0;
   Key key_;  // of the instruction at hand
   const isa::TensorRef* result_ = nullptr;

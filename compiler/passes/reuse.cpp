@@ -1,7 +1,6 @@
 #include "compiler/passes/reuse.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "compiler/analysis/redirect.hpp"
@@ -39,19 +38,21 @@ class Reuser {
       }
       if (!values_.number(inst)) continue;
       const std::uint32_t tile = result->tensor;
-      const auto [entry, fresh] = known_.emplace(values_.last(tile).number, tile);
-      if (fresh) continue;
-      if (take(tile, entry->second)) {
+      const std::uint32_t number = values_.last(tile).number;
+      if (number >= known_.size()) known_.resize(number + number / 2 + 1, kNone);
+      if (known_[number] != kNone && take(tile, known_[number])) {
         repeated.push_back(i);
-      } else {
-        values_.renew(tile);
-        entry->second = tile;
+        continue;
       }
+      if (known_[number] != kNone) values_.renew(tile);
+      known_[number] = tile;
     }
     return repeated;
   }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
   // What an instruction of VectorE, ScalarE or GpSimd computes into all of a tile of SBUF that
   // nothing else writes; null if it does anything else.
   [[nodiscard]] const isa::TensorRef* only_result(const isa::Inst& inst) const {
@@ -93,8 +94,7 @@ class Reuser {
   Values values_;
   RangeMax filled_;  // bytes of SBUF in use, by instruction
   std::int64_t room_;
-  std::unordered_map<std::uint32_t, std::uint32_t>
-      known_;  // tiles, by the number of what they hold
+  std::vector<std::uint32_t> known_;  // tiles, by the number of what they hold
 };
 
 }  // namespace

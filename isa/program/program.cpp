@@ -327,15 +327,16 @@ void Program::set_args(std::size_t i, std::span<const Arg> args) {
 
 void Program::reorder(std::span<const std::uint32_t> order) {
   assert(order.size() == insts_.size());
-  std::deque<Inst> moved;
-  for (const std::uint32_t from : order) moved.push_back(insts_[from]);
-  insts_ = std::move(moved);
+  const std::vector<Inst> old(insts_.begin(), insts_.end());
+  auto to = insts_.begin();
+  for (const std::uint32_t from : order) *to++ = old[from];
   ++edits_;
 }
 
 void Program::remove(std::span<const std::uint32_t> numbers) {
   if (numbers.empty()) return;
-  const std::deque<Inst> old = std::exchange(insts_, {});
+  const std::vector<Inst> old(insts_.begin(), insts_.end());
+  insts_.clear();
   ++edits_;
   control_flow_.clear();
   uses_.clear();
