@@ -18,6 +18,51 @@ std::string source(const isa::Program& program, const isa::Inst& inst) {
   return (file.empty() ? "trace" : file) + ":" + std::to_string(inst.loc.trace_line);
 }
 
+// Where instructions come from, as JSON text: the names of files are made text once.
+class Places {
+ public:
+  explicit Places(const isa::Program& program) {
+    const std::string& trace = program.trace_file();
+    const auto add = [&](const std::string& file) {
+      files_.push_back(Json(file).dump());
+      files_.back().back() = ':';
+    };
+    add(trace.empty() ? "trace" : trace);
+    for (const std::string& file : program.files()) add(file);
+  }
+  // File and line; which file 0 is, source() says.
+  [[nodiscard]] std::uint64_t key(const isa::Inst& inst) const {
+    const isa::SourceLoc& loc = inst.loc;
+    const bool known = loc.kernel_file > 0 && loc.kernel_file < files_.size();
+    return known ? std::uint64_t{loc.kernel_file} << 32U | loc.kernel_line : loc.trace_line;
+  }
+  void append(std::string& out, std::uint64_t key) const {
+    out += files_[key >> 32U];
+    append_json_int(out, static_cast<std::int64_t>(key & ~std::uint32_t{0}));
+    out += '"';
+  }
+
+ private:
+  std::vector<std::string> files_;  // each up to its line
+};
+
+using Row = std::pair<std::string, Parts>;  // a key as JSON text, and what is charged to it
+
+// In the order of their keys; equal ones together.
+void merge(std::vector<Row>& rows) {
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.first < b.first; });
+  std::size_t kept = 0;
+  for (Row& row : rows) {
+    if (kept > 0 && rows[kept - 1].first == row.first) {
+      for (std::size_t i = 0; i < kCauseCount; ++i) rows[kept - 1].second.at(i) += row.second.at(i);
+    } else {
+      if (&rows[kept] != &row) rows[kept] = std::move(row);
+      ++kept;
+    }
+  }
+  rows.resize(kept);
+}
+
 // Unique under the profiler-like name of the cause; zero entries are left out.
 Json charges(const Accounting& accounting, int core, const Charges& total) {
   Json out = Json::object();
@@ -41,7 +86,8 @@ Json queues_json(const Accounting& accounting, int core) {
 // JSON as text without a tree: a run has hundreds of thousands of rows.
 class Writer {
  public:
-  Writer(const Accounting& accounting, const Sink& out) : accounting_(accounting), out_(out) {}
+  Writer(const Accounting& accounting, const Sink& out)
+      : accounting_(accounting), out_(out), places_(accounting.program()) {}
 
   void core(int id) {
     const Accounting::Core& core = accounting_.cores().at(static_cast<std::size_t>(id));
@@ -67,12 +113,7 @@ class Writer {
  private:
   void number(std::int64_t value) { append_json_int(line_, value); }
 
-  // The JSON text of an instruction's place, made once.
-  const std::string& place(const isa::Inst& inst) {
-    std::string& text = places_[&inst];
-    if (text.empty()) text = Json(source(accounting_.program(), inst)).dump();
-    return text;
-  }
+  void place(const isa::Inst& inst) { places_.append(line_, places_.key(inst)); }
 
   void causes(const Parts& parts) {
     bool first = true;
@@ -96,35 +137,43 @@ class Writer {
   }
 
   void groups(const Accounting::Engine& engine) {
-    std::map<std::string, Parts> by_opcode, by_line;
     std::map<isa::Opcode, Parts> opcodes;
-    std::unordered_map<const isa::Inst*, Parts> insts;
+    std::vector<std::pair<std::uint64_t, std::size_t>> lines;  // and the part's number
     const auto add = [](Parts& to, const Parts& more) {
       for (std::size_t i = 0; i < kCauseCount; ++i) to.at(i) += more.at(i);
     };
-    std::size_t at = 0;
     for (const PartRecord& p : engine.parts) {
-      const Causes charged = engine.causes_of(at++);
-      add(opcodes[p.opcode], charged);
-      add(insts[p.inst], charged);
+      add(opcodes[p.opcode], engine.causes_of(lines.size()));
+      lines.emplace_back(places_.key(*p.inst), lines.size());
     }
+    std::sort(lines.begin(), lines.end());
+    std::vector<Row> by_opcode, by_line;
     for (const auto& [opcode, parts] : opcodes) {
-      add(by_opcode[Json(accounting_.program().opcode_name(opcode)).dump()], parts);
+      by_opcode.emplace_back(Json(accounting_.program().opcode_name(opcode)).dump(), parts);
     }
-    for (const auto& [inst, parts] : insts) add(by_line[place(*inst)], parts);
-    for (const auto& [title, rows] :
-         {std::pair(",\"by_opcode_fs\":{", &by_opcode), std::pair(",\"by_line_fs\":{", &by_line)}) {
-      line_ += title;
-      bool first = true;
-      for (const auto& [key, parts] : *rows) {
-        line_ += first ? "" : ",";
-        first = false;
-        line_ += key;
-        line_ += ':';
-        causes(parts);
+    for (std::size_t k = 0; k < lines.size(); ++k) {
+      if (k == 0 || lines[k].first != lines[k - 1].first) {
+        by_line.emplace_back();
+        places_.append(by_line.back().first, lines[k].first);
       }
-      line_ += '}';
+      add(by_line.back().second, engine.causes_of(lines[k].second));
     }
+    table(",\"by_opcode_fs\":{", by_opcode);
+    table(",\"by_line_fs\":{", by_line);
+  }
+
+  void table(std::string_view title, std::vector<Row>& rows) {
+    merge(rows);
+    line_ += title;
+    bool first = true;
+    for (const auto& [key, parts] : rows) {
+      line_ += first ? "" : ",";
+      first = false;
+      line_ += key;
+      line_ += ':';
+      causes(parts);
+    }
+    line_ += '}';
   }
 
   void instructions(const Accounting::Core& core) {
@@ -140,7 +189,7 @@ class Writer {
         line_ += "\",\"row\":\"";
         line_ += isa::name(p.unit);
         line_ += "\",\"source\":";
-        line_ += place(*p.inst);
+        place(*p.inst);
         line_ += ",\"start_fs\":";
         number(p.start);
         line_ += ",\"end_fs\":";
@@ -171,7 +220,7 @@ class Writer {
         line_ += ",\"instruction\":\"";
         line_ += isa::spec(*item.inst).name;
         line_ += "\",\"source\":";
-        line_ += place(*item.inst);
+        place(*item.inst);
       }
       line_ += '}';
     }
@@ -180,7 +229,7 @@ class Writer {
   const Accounting& accounting_;
   const Sink& out_;
   std::string line_;
-  std::unordered_map<const isa::Inst*, std::string> places_;
+  Places places_;
 };
 
 }  // namespace
