@@ -16,16 +16,30 @@ namespace nkisim {
 /// bytes as the largest difference needs: most columns of a run take one or two bytes per value.
 class Column {
  public:
-  void add(std::int64_t value);
+  void add(std::int64_t value) {
+    open_.push_back(value);
+    if (open_.size() == kBlock) close();
+  }
   [[nodiscard]] std::size_t size() const { return blocks_.size() * kBlock + open_.size(); }
-  [[nodiscard]] std::int64_t operator[](std::size_t i) const;
+  [[nodiscard]] std::int64_t operator[](std::size_t i) const {
+    if (i / kBlock == blocks_.size()) return open_[i % kBlock];
+    const Block& block = blocks_[i / kBlock];
+    if (block.width == 0) return block.base;
+    const std::byte* bytes = block.bytes.data() + i % kBlock * block.width;
+    std::uint64_t rest = 0;
+    for (std::size_t b = 0; b < sizeof rest; ++b) {
+      rest |= static_cast<std::uint64_t>(bytes[b]) << (8 * b);
+    }
+    rest &= ~std::uint64_t{0} >> (8 * (sizeof rest - block.width));  // not its successors
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(block.base) + rest);
+  }
 
  private:
   static constexpr std::size_t kBlock = 4096;
   struct Block {
     std::int64_t base = 0;
-    std::size_t width = 0;  // bytes per value
-    std::vector<std::byte> bytes;
+    std::size_t width = 0;         // bytes per value
+    std::vector<std::byte> bytes;  // and some more: the last value, too, is read as a word
   };
   void close();
   std::vector<Block> blocks_;

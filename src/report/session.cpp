@@ -79,6 +79,7 @@ Session::Session()
 void Session::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
   config_ = config;
+  rows_.reserve(program.insts().size());
   add_tensors();
 }
 
