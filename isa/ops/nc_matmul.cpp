@@ -236,7 +236,8 @@ MatmulOperand load_operand(const TensorRef& ref, bool double_row, EvalContext& c
   const bool bf16 = ref.dtype == Dtype::kBfloat16;
   if ((bf16 || ref.dtype == Dtype::kFloat32) && ref.space == Space::kSbuf) {
     const EvalContext::InPlace place = ctx.in_place(ref, false);
-    if (place.data != nullptr) return {place.data, place.pitch_bytes, bf16};
+    if (place.data != nullptr)
+      return {place.data, static_cast<std::ptrdiff_t>(place.pitch_bytes), bf16};
   }
   const Tile<float> tile = ctx.load(ref);
   if (ref.dtype == Dtype::kTfloat32) round_to_tf32(tile);
