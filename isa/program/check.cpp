@@ -298,6 +298,21 @@ void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
        std::string(name(inst.engine)) + " on " + std::string(m.target), allowed);
 }
 
+void check_all(const Inst& inst, const Program& program, bool kinds) {
+  const OpSpec& op = spec(inst);
+  check_generation(op, program.machine());
+  check_engine(inst, op, program.machine());
+  if (kinds) check_arg_kinds(inst);
+  check_operands(inst, op, program);
+  check_indirect(inst, op, program.machine());
+  check_gathers(inst, op, program);
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (op.params[i].kind == ParamKind::kGroups) check_ranks(op.params[i], inst.args[i]);
+  }
+  if (op.check != nullptr) op.check(inst, program.machine());
+  check_banks(inst, op, program);
+}
+
 }  // namespace
 
 void check_arg_kinds(const Inst& inst) {
@@ -334,19 +349,10 @@ void check_placement(const Program& program) {
   }
 }
 
-void check_inst(const Inst& inst, const Program& program) {
-  const OpSpec& op = spec(inst);
-  check_generation(op, program.machine());
-  check_engine(inst, op, program.machine());
-  check_arg_kinds(inst);
-  check_operands(inst, op, program);
-  check_indirect(inst, op, program.machine());
-  check_gathers(inst, op, program);
-  for (std::size_t i = 0; i < op.params.size(); ++i) {
-    if (op.params[i].kind == ParamKind::kGroups) check_ranks(op.params[i], inst.args[i]);
-  }
-  if (op.check != nullptr) op.check(inst, program.machine());
-  check_banks(inst, op, program);
+void check_inst(const Inst& inst, const Program& program) { check_all(inst, program, true); }
+
+void check_besides_kinds(const Inst& inst, const Program& program) {
+  check_all(inst, program, false);
 }
 
 std::string describe(const TensorRef& ref) {

@@ -11,6 +11,9 @@ namespace nkisim::isa {
 /// Generation, engine, argument kinds, spaces, dtypes, partition rules, bounds, then OpSpec::check.
 /// Throws Error (kBadInput) naming operand, found and required; no location.
 void check_inst(const Inst& inst, const Program& program);
+
+/// check_inst of an instruction about whose arguments check_arg_kinds has been asked.
+void check_besides_kinds(const Inst& inst, const Program& program);
 /// What depends on addresses, for programs that get them after their instructions: throws Error at
 /// the first instruction whose operands lie where they may not.
 void check_placement(const Program& program);

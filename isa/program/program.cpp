@@ -261,13 +261,14 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   inst.args = keep(args);
   inst.registers = may_name_registers(args);
   try {
-    if (inst.engine == Engine::kAny && !op.engines.empty()) {
+    const bool choose = inst.engine == Engine::kAny && !op.engines.empty();
+    if (choose) {
       check_arg_kinds(inst);  // pick_engine reads the arguments
       inst.engine =
           op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
       inst.engine_open = true;
     }
-    check_inst(inst, *this);
+    choose ? check_besides_kinds(inst, *this) : check_inst(inst, *this);
     track_blocks(op, inst.core);
   } catch (Error& e) {
     e.at(op.name, inst.loc);
