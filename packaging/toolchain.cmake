@@ -30,7 +30,7 @@ set(Boost_USE_STATIC_LIBS ON)
 
 # GCC looks for libraries and start files in its own system's folders first.
 set(FOLDER ${NKISIM_SYSROOT}/usr/lib/${NKISIM_MACHINE}-linux-gnu)
-set(FLAGS "-B${FOLDER} -L${FOLDER} -L${NKISIM_SYSROOT}/lib/${NKISIM_MACHINE}-linux-gnu -pthread -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--as-needed ${FOLDER}/newer_libc.o")
+set(FLAGS "-B${FOLDER} -L${FOLDER} -L${NKISIM_SYSROOT}/lib/${NKISIM_MACHINE}-linux-gnu -pthread -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,--gc-sections -Wl,-O1 ${FOLDER}/newer_libc.o")
 foreach(KIND EXE SHARED MODULE)
   set(CMAKE_${KIND}_LINKER_FLAGS_INIT ${FLAGS})
 endforeach()
