@@ -2,7 +2,6 @@
 // list scheduler may not break.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "isa/program/footprint.hpp"
