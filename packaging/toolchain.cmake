@@ -22,6 +22,10 @@ if(NKISIM_MACHINE STREQUAL aarch64)
   set(CMAKE_CXX_FLAGS_INIT
       "-nostdinc -isystem ${CXX_HEADERS} -isystem ${CXX_HEADERS}/aarch64-linux-gnu -isystem ${CXX_HEADERS}/backward ${HEADERS}")
 endif()
+# In sections of their own, so that the linker can leave out what nothing calls.
+foreach(LANGUAGE C CXX)
+  string(APPEND CMAKE_${LANGUAGE}_FLAGS_INIT " -ffunction-sections -fdata-sections")
+endforeach()
 set(CMAKE_SYSROOT ${NKISIM_SYSROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
