@@ -69,7 +69,7 @@ class Options:
                         required="quick or full", code="usage")
         self.overrides = dict(overrides or {})
         #: Reports to write with the run: see Result.write.
-        self.files = {name: os.fspath(path) for name, path in (files or {}).items()}
+        self.files = {name: os.fspath(path) for name, path in files.items()} if files else {}
         self.files_of: set[int] | None = None  # the ranks that write them; None: all
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
         self.compiler = Choices() if compiler is None else compiler
