@@ -76,26 +76,60 @@ void Hazards::insert(const Access& access, std::uint32_t number) {
       gaps_[entry.gaps] = bytes;
     }
     Bucket& bucket = buckets_[arena.bucket + b];
-    append(access.write ? bucket.writes : bucket.reads, entry);
+    if (access.write) {
+      append(bucket.writes, entry);
+    } else {
+      insert_read(bucket, entry);
+    }
   }
 }
 
-void Hazards::append(List& list, const Entry& entry) {
-  std::uint32_t at = free_;
-  if (at == kNone) {
-    at = static_cast<std::uint32_t>(entries_.size());
-    entries_.push_back(entry);
-  } else {
-    free_ = std::exchange(entries_[at], entry).next;
+// Behind the one that reads the same bytes, if that is one of the last few: a loop that reads the
+// same again and again costs its writes no look at each turn.
+void Hazards::insert_read(Bucket& bucket, const Entry& entry) {
+  for (const std::uint32_t head : bucket.recent) {
+    if (head == kNone || entry.gaps != kNone) continue;
+    const Entry& e = entries_[head];
+    if (e.first == entry.first && e.last == entry.last && e.partition == entry.partition &&
+        e.partition_end == entry.partition_end) {
+      const std::uint32_t at = keep(entry);
+      const std::uint32_t before = entries_[head].more == kNone ? head : entries_[head].newest;
+      entries_[before].more = at;
+      entries_[head].newest = at;
+      return;
+    }
   }
+  const std::uint32_t at = append(bucket.reads, entry);
+  if (entry.gaps != kNone) return;
+  bucket.recent[bucket.oldest] = at;
+  bucket.oldest = (bucket.oldest + 1) % bucket.recent.size();
+}
+
+std::uint32_t Hazards::append(List& list, const Entry& entry) {
+  const std::uint32_t at = keep(entry);
   (list.last == kNone ? list.first : entries_[list.last].next) = at;
   list.last = at;
+  return at;
 }
 
+std::uint32_t Hazards::keep(const Entry& entry) {
+  const std::uint32_t at = free_;
+  if (at == kNone) {
+    entries_.push_back(entry);
+    return static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+  free_ = std::exchange(entries_[at], entry).next;
+  return at;
+}
+
+// With those that read the same bytes.
 void Hazards::drop(std::uint32_t entry) {
-  Entry& e = entries_[entry];
-  if (e.gaps != kNone) free_gaps_.push_back(e.gaps);
-  e.next = std::exchange(free_, entry);
+  while (entry != kNone) {
+    Entry& e = entries_[entry];
+    if (e.gaps != kNone) free_gaps_.push_back(e.gaps);
+    e.next = std::exchange(free_, entry);
+    entry = e.more;
+  }
 }
 
 isa::Footprint Hazards::footprint(const Entry& e) const {

@@ -2,6 +2,8 @@
 // list scheduler may not break.
 #pragma once
 
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "isa/program/footprint.hpp"
@@ -47,12 +49,16 @@ class Hazards {
     std::uint32_t gaps = kNone;
     std::uint32_t number = 0;
     std::uint32_t next = kNone;
+    std::uint32_t more = kNone,
+                  newest = kNone;  // others that read the same bytes, in program order
   };
   struct List {
     std::uint32_t first = kNone, last = kNone;  // in program order
   };
   struct Bucket {
     List writes, reads;
+    std::array<std::uint32_t, 4> recent{kNone, kNone, kNone, kNone};  // of `reads`, without gaps
+    std::size_t oldest = 0;                                           // of `recent`
   };
   struct Arena {
     std::int64_t pitch = 1;
@@ -65,15 +71,20 @@ class Hazards {
   std::uint32_t add_arena(std::int64_t bytes, std::int64_t pitch);
   std::uint32_t arena_of(const isa::TensorRef& ref);
   void insert(const Access& access, std::uint32_t number);
-  void append(List& list, const Entry& entry);
+  void insert_read(Bucket& bucket, const Entry& entry);
+  std::uint32_t append(List& list, const Entry& entry);
+  std::uint32_t keep(const Entry& entry);
   void drop(std::uint32_t entry);
+  template <typename Done>
+  bool drop_done(std::uint32_t at, Done&& done);
   void note(std::uint32_t producer, bool reads, std::vector<Edge>& edges);
   [[nodiscard]] isa::Footprint footprint(const Entry& e) const;
   [[nodiscard]] bool overlap(const Entry& e, const isa::Footprint& bytes) const;
   template <typename Done>
   void scan(const Access& access, std::vector<Edge>& edges, Done&& done);
+  // Whether entries went.
   template <typename Done>
-  void visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
+  bool visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
              std::vector<Edge>& edges, Done&& done);
 
   const isa::Program& program_;
@@ -89,27 +100,47 @@ class Hazards {
   std::vector<std::uint32_t> edge_of_;  // by producer: where its edge may be in `edges`
 };
 
+// Forgets the first of those that read the same bytes, as long as nothing waits for it; whether
+// that was all.
 template <typename Done>
-void Hazards::visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
+bool Hazards::drop_done(std::uint32_t at, Done&& done) {
+  Entry& e = entries_[at];
+  while (done(e.number)) {
+    const std::uint32_t second = e.more;
+    if (second == kNone) return true;
+    e.number = entries_[second].number;
+    e.more = std::exchange(entries_[second].more, kNone);
+    drop(second);
+  }
+  return false;
+}
+
+template <typename Done>
+bool Hazards::visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
                     std::vector<Edge>& edges, Done&& done) {
+  bool dropped = false;
   std::uint32_t* link = &list.first;
   list.last = kNone;
   while (*link != kNone) {
     const std::uint32_t at = *link;
     Entry& e = entries_[at];
     const bool overlaps = overlap(e, access.bytes);
-    if (overlaps) note(e.number, reads, edges);
+    for (std::uint32_t n = overlaps ? at : kNone; n != kNone; n = entries_[n].more) {
+      note(entries_[n].number, reads, edges);
+    }
     const bool retired = overlaps ? access.write && isa::covers(access.bytes, footprint(e),
                                                                 of_bucket.first, of_bucket.last)
-                                  : done(e.number);
+                                  : drop_done(at, done);
     if (retired) {
       *link = e.next;
       drop(at);
+      dropped = true;
     } else {
       list.last = at;
       link = &e.next;
     }
   }
+  return dropped;
 }
 
 template <typename Done>
@@ -120,7 +151,9 @@ void Hazards::scan(const Access& access, std::vector<Edge>& edges, Done&& done) 
     Bucket& bucket = buckets_[arena.bucket + b];
     const isa::BucketBytes bytes = isa::bucket_bytes(b, arena.pitch, arena.buckets);
     visit(bucket.writes, access, !access.write, bytes, edges, done);
-    if (access.write) visit(bucket.reads, access, false, bytes, edges, done);
+    if (access.write && visit(bucket.reads, access, false, bytes, edges, done)) {
+      bucket.recent.fill(kNone);
+    }
   }
 }
 
