@@ -51,7 +51,6 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
                        Options options)
     : program_(program),
       config_(config),
-      core_(core),
       state_(state),
       context_(context),
       completions_(completions),

@@ -53,7 +53,6 @@ class Dispatcher {
 
   const isa::Program& program_;
   const Config& config_;
-  int core_;
   isa::CoreState& state_;
   isa::EvalContext* context_;
   Completions& completions_;

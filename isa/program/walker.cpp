@@ -4,7 +4,6 @@ namespace nkisim::isa {
 namespace {
 
 using Control = OpSpec::Control;
-constexpr std::size_t kNoMatch = static_cast<std::size_t>(-1);
 
 bool compares(std::int64_t how, std::int64_t a, std::int64_t b) {
   switch (how) {  // the choices of if_begin's `compare`, in their order
