@@ -12,7 +12,7 @@
 // by less than margin * |c|. Where both ends of that range round to the same float, so does y, for
 // rounding is monotone. Elsewhere (one element in 5,000; NaN) y itself is computed. So c may use
 // whatever the host has: fused products or none. The margins are three times the errors;
-// tests/isa/act_test.cpp compares.
+// tests/isa/act_tested_test.cpp compares.
 namespace nkisim::isa {
 namespace {
 
