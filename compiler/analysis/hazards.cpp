@@ -87,8 +87,12 @@ void Hazards::insert(const Access& access, std::uint32_t number) {
 // Behind the one that reads the same bytes, if that is one of the last few: a loop that reads the
 // same again and again costs its writes no look at each turn.
 void Hazards::insert_read(Bucket& bucket, const Entry& entry) {
+  if (entry.gaps != kNone) {
+    append(bucket.reads, entry);
+    return;
+  }
   for (const std::uint32_t head : bucket.recent) {
-    if (head == kNone || entry.gaps != kNone) continue;
+    if (head == kNone) continue;
     const Entry& e = entries_[head];
     if (e.first == entry.first && e.last == entry.last && e.partition == entry.partition &&
         e.partition_end == entry.partition_end) {
@@ -99,9 +103,7 @@ void Hazards::insert_read(Bucket& bucket, const Entry& entry) {
       return;
     }
   }
-  const std::uint32_t at = append(bucket.reads, entry);
-  if (entry.gaps != kNone) return;
-  bucket.recent[bucket.oldest] = at;
+  bucket.recent[bucket.oldest] = append(bucket.reads, entry);
   bucket.oldest = (bucket.oldest + 1) % bucket.recent.size();
 }
 

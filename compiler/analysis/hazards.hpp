@@ -49,8 +49,8 @@ class Hazards {
     std::uint32_t gaps = kNone;
     std::uint32_t number = 0;
     std::uint32_t next = kNone;
-    std::uint32_t more = kNone,
-                  newest = kNone;  // others that read the same bytes, in program order
+    std::uint32_t more = kNone;    // others that read the same bytes, in program order
+    std::uint32_t newest = kNone;  // ... and the last of them
   };
   struct List {
     std::uint32_t first = kNone, last = kNone;  // in program order
