@@ -9,12 +9,6 @@
 namespace nkisim::python {
 namespace {
 
-log::Room room_of(const std::string& name) {
-  const auto room = log::find_room(name);
-  if (!room) throw py::value_error("the log has no room '" + name + "'");
-  return *room;
-}
-
 log::Level level_of(const std::string& name) {
   const auto level = log::find_level(name);
   if (!level) throw py::value_error("the log has no level '" + name + "'");
@@ -48,15 +42,6 @@ void bind_logs(py::module_& m) {
   m.def("log_levels", [] { return listed(log::level_names()); });
   m.def("log_start", [] { log::start(std::cerr); });
   m.def("log_listen", &listen);
-  m.def("log_on", [](const std::string& room, const std::string& level) {
-    return log::on(room_of(room), level_of(level));
-  });
-  m.def("log_say", [](const std::string& room, const std::string& level, const std::string& text) {
-    const log::Room from = room_of(room);
-    const log::Level at = level_of(level);
-    const py::gil_scoped_release release;  // a listener takes the interpreter's lock
-    log::say(from, at, text);
-  });
 }
 
 }  // namespace nkisim::python

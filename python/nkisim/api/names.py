@@ -1,6 +1,5 @@
 """Names that a module of nki does not have."""
 
-import difflib
 import sys
 
 from ..values.errors import KernelAttributeError, fail
@@ -23,6 +22,8 @@ def missing(module):
     def __getattr__(name):
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        import difflib
+
         known = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
         near = _OTHERS.get(name) or ", ".join(difflib.get_close_matches(name, known, 3)) or (
             "one of its names (dir() lists them)")

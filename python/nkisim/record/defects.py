@@ -4,16 +4,14 @@ import functools
 import json
 import os
 import re
-import tempfile
-from pathlib import Path
 from typing import Any
 
 
 @functools.cache
 def table():
     """The rows of defects.json."""
-    text = (Path(__file__).parent / "defects.json").read_text(encoding="utf-8")
-    return json.loads(text)["defects"]
+    with open(os.path.join(os.path.dirname(__file__), "defects.json"), encoding="utf-8") as file:
+        return json.load(file)["defects"]
 
 
 class _Seen:
@@ -76,6 +74,8 @@ _PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy
 
 def _lines(program):
     """The program as it was recorded, line by line of its trace."""
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.jsonl")
         program.save(path, "kernel", "", {}, False)

@@ -6,10 +6,10 @@ signature. `--sdk`, --strict and the tests ask it.
 
 import ast
 import functools
+import os
 import re
 import sys
 import types
-from pathlib import Path
 
 _MODULES = ("nki", "nki.language", "nki.isa", "nki.collectives")
 _LEGACY = "neuronxcc."
@@ -19,7 +19,8 @@ _LEGACY = "neuronxcc."
 def table():
     """{(module, name): [(first, last, signature), ...]} with minor release numbers."""
     found: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
-    text = (Path(__file__).parent / "public_api.txt").read_text(encoding="utf-8")
+    with open(os.path.join(os.path.dirname(__file__), "public_api.txt"), encoding="utf-8") as file:
+        text = file.read()
     for line in text.splitlines():
         if line.startswith("#"):
             continue

@@ -1,7 +1,6 @@
 """The order that a kernel asks for beyond what its operands require: schedules by name, and
 no-reorder blocks. (depends_on is a method of what the calls return: python/binding/instruction.)"""
 
-import difflib
 
 from ..values.errors import Error
 from .recorder import current
@@ -41,6 +40,8 @@ def _only(program, named, name, place):
     if len(found) == 1:
         return found[0]
     if not found:
+        import difflib
+
         near = difflib.get_close_matches(name, named, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         _refuse(f"the schedule names {name!r}, which no instruction of the kernel is called{hint}; the "

@@ -6,10 +6,10 @@ traced, so that all of Python is allowed; NKI_COMPILER_FRONTEND=custom keeps the
 """
 
 import ast
+import functools
 import inspect
 import math
 import os
-import sysconfig
 import textwrap
 import types
 import warnings
@@ -31,8 +31,6 @@ _STATEMENTS = {
 if hasattr(ast, "TryStar"):
     _STATEMENTS[ast.TryStar] = "try"
 _BUFFERS = {"sbuf", "psum", "hbm", "private_hbm", "shared_hbm"}
-_LIBRARIES = tuple({sysconfig.get_path(k) + os.sep for k in ("stdlib", "platstdlib", "purelib",
-                                                             "platlib")})
 
 
 enabled = is_strict
@@ -177,6 +175,13 @@ def _named(node, scope):
     return vars(base).get(node.attr) if isinstance(base, types.ModuleType) else None
 
 
+@functools.cache
+def _libraries():
+    import sysconfig
+
+    return tuple({sysconfig.get_path(k) + os.sep for k in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
 def _callees(tree, function):
     """Python functions the source calls by a global name or one of a module's, outside libraries and nkisim."""
     for node in ast.walk(tree):
@@ -186,7 +191,7 @@ def _callees(tree, function):
         callee = inspect.unwrap(getattr(callee, "func", callee)) if callable(callee) else None
         if inspect.isfunction(callee):
             file = callee.__code__.co_filename
-            if not file.startswith(PACKAGE_DIRS + _LIBRARIES):
+            if not file.startswith(PACKAGE_DIRS + _libraries()):
                 yield callee
 
 

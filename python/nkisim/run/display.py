@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ def html(result: Result) -> str | None:
     for core, metrics in sorted(result.summary.items()):
         named = inline.rows(metrics)
         facts += named if len(result.summary) == 1 else [(f"{core} {k}", v) for k, v in named]
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         path = _session(result, folder)
         if path is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..record import strict
 from ..values.errors import Error
-from .shard import as_warning
+from .undefined import as_warning
 
 if TYPE_CHECKING:
     from ..record.recorder import Recorder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -124,6 +123,8 @@ def bits(array: np.ndarray) -> np.ndarray:
 def save_archive(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes an .npz file, whole or not at all: as np.savez does, whose own arguments (file, allow_pickle) no
     array may be called."""
+    import zipfile
+
     from nkisim_profile.files import replacing  # not beside every build's package
 
     with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:

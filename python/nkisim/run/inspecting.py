@@ -11,11 +11,9 @@ system_profile.json: what the host did, as Chrome's trace events.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import itertools
 import json
 import os
-import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +104,9 @@ def _bytes(recorder, roles):
 
 def _program_id(save):
     """A number of the program, the same wherever it runs."""
+    import hashlib
+    import tempfile
+
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "program.nisa")
         save(path)

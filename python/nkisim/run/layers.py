@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -137,6 +136,8 @@ def run_layers(run: _Run, function: Callable[..., Any], args: Sequence[Any], kwa
 
 def _line(latencies, layers):
     """(latency of so many layers, a layer's time, error) by the line of least squares through {layers: latency}."""
+    import statistics
+
     slope, start = statistics.linear_regression(list(latencies), list(latencies.values()))
     free, mean = len(latencies) - 2, statistics.mean(latencies)
     off = (sum((y - start - slope * x) ** 2 for x, y in latencies.items()) / free) ** 0.5

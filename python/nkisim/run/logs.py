@@ -1,20 +1,23 @@
 """What the simulator says of its work: NKISIM_LOG's destinations and `logging.getLogger("nkisim")`.
 
 Each room of the core has a logger below that one ("nkisim.compiler", "nkisim.dma"); docs/profile.md says
-what they say. Where a program does not use logging, asking costs some microseconds a run.
+what they say. Where a program does not use logging, its module is not imported either.
 """
 
 from __future__ import annotations
 
-import logging
+import sys
+from typing import TYPE_CHECKING
 
 from .. import _core
 
+if TYPE_CHECKING:
+    import logging
+
 ROOMS = tuple(_core.log_rooms())
-#: Levels of the core by name; what Python has no name for is below DEBUG.
-LEVELS = dict(zip(_core.log_levels(), (5, logging.DEBUG, logging.INFO, logging.WARNING,
-                                       logging.ERROR, logging.CRITICAL + 1)))
-LOGGERS = {room: logging.getLogger(f"nkisim.{room}") for room in ROOMS}
+#: Levels of the core by name, as the numbers of Python's (whose documentation fixes them); what Python has no name
+#: for is below its lowest and above its highest.
+LEVELS = dict(zip(_core.log_levels(), (5, 10, 20, 30, 40, 51)))
 
 
 class _Heard:
@@ -23,6 +26,7 @@ class _Heard:
     def __init__(self) -> None:
         self.started = False
         self.levels: list[str] | None = None
+        self.loggers: list[logging.Logger] = []  # of ROOMS, once the program has imported logging
 
 
 _heard = _Heard()
@@ -34,7 +38,13 @@ def follow() -> None:
     if not _heard.started:
         _core.log_start()
         _heard.started = True
-    levels = [_lowest(logger) for logger in LOGGERS.values()]
+    if "logging" not in sys.modules:
+        return  # nobody can have asked for more than the warnings that it says anyway
+    if not _heard.loggers:
+        import logging
+
+        _heard.loggers = [logging.getLogger(f"nkisim.{room}") for room in ROOMS]
+    levels = [_lowest(logger) for logger in _heard.loggers]
     if levels != (_heard.levels or ["warning"] * len(ROOMS)):
         _core.log_listen(levels, _hear)
         _heard.levels = levels
@@ -49,15 +59,4 @@ def _lowest(logger):
 
 def _hear(room, level, text):
     """A line of the core."""
-    LOGGERS[room].log(LEVELS[level], "%s", text)
-
-
-def wants(room: str, level: str) -> bool:
-    """Whether anybody listens to a room at a level, by their names."""
-    follow()
-    return _core.log_on(room, level)
-
-
-def say(room: str, level: str, text: str) -> None:
-    """A line of what is written in Python."""
-    _core.log_say(room, level, text)
+    _heard.loggers[ROOMS.index(room)].log(LEVELS[level], "%s", text)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +18,8 @@ def _container():
 
 def save(result: Result, path: str) -> str:
     """Writes a run's program in the place of a NEFF (nkisim_profile/container.py)."""
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         result.save(os.path.join(folder, "program.nisa"))
         _container().write(path, folder, _manifest(result))
@@ -45,6 +45,9 @@ def keep(result: Result) -> None:
     there already not again."""
     if not enabled() or result.partial:
         return
+    import hashlib
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "program.nisa")
         result.save(program)

@@ -14,40 +14,17 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from multiprocessing.connection import Client, Connection
 from multiprocessing.reduction import recv_handle
-from typing import Any, Literal
+from typing import Any
 
 from .. import _core
-from ..values.errors import Error, is_strict
+from ..values.errors import Error
+from .undefined import taker
 
 #: The parts of an Error that go from one process to another.
 ERROR_PARTS = ("message", "code", "instruction", "trace_line", "kernel_file", "kernel_line", "rule",
                "operand", "found", "required")
-
-
-def as_warning(mode: str, text: str, only_order: bool, rule: str) -> str | None:
-    """What to warn of where an output is undefined; None where it is an error."""
-    if only_order:
-        return text
-    if mode == "warn":
-        return f"{text}\nwhat nobody wrote is NaN here, and 4 in integers"
-    if mode == "partly" and rule == "output_partly_written" and not is_strict():
-        return (f"{text}\nwhat nobody wrote is NaN here, and 4 in integers (NKISIM_STRICT=1 makes it an error, "
-                "allow_unwritten=True or NKISIM_ALLOW_UNWRITTEN=1 zeros)")
-    return None
-
-
-def taker(mode: str, rank: int, found: list[str]) -> Callable[..., bool] | Literal[False]:
-    """What is called with each undefined output of a rank: True where that is a warning, whose text
-    goes into `found`; else it is raised. False for `mode` "zeros": nothing is tracked."""
-    def take(text: str, only_order: bool, rule: str = "") -> bool:
-        said = as_warning(mode, text, only_order, rule)
-        if said is not None:
-            found.append(f"rank {rank}: {said}")
-        return said is not None
-    return False if mode == "zeros" else take
 
 
 def serve(connection: Connection) -> None:

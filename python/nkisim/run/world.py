@@ -19,12 +19,12 @@ from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from ..values.hostcast import fitted
 from ..values.storage import Storage
-from . import hostarrays, inspecting, shards
+from . import hostarrays, inspecting
 from .execution import NEWEST, choices, races, restart
 from .options import Options
 from .recording import Arguments, add_note
 from .session import Prepared, prepare, to_host
-from .shard import taker
+from .undefined import taker
 from .worldresult import RankResult, WorldResult
 
 
@@ -305,6 +305,8 @@ class _World:
 
     def _run_shards(self, result, config, overrides, chosen):
         """The same in several processes. Outputs come back into the ranks' memories here."""
+        from . import shards  # needs what talks to processes
+
         options, kernels = self.options, self.kernels()
         config = os.fspath(config)
         programs = [kernel.recorder.program for kernel in kernels]

@@ -3,7 +3,6 @@
 import collections
 import itertools
 import os
-import tempfile
 
 from ..run.session import LISTENERS, SESSIONS
 
@@ -30,6 +29,8 @@ class Timeline:
         self._since = 0
 
     def __enter__(self):
+        import tempfile
+
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="nkisim_timeline")
         numbers = itertools.count(len(self.calls))
         SESSIONS.append(lambda: os.path.join(self._folder.name, f"{next(numbers)}.npz"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import linecache
 import os
 import sys
@@ -153,6 +152,8 @@ def check_spelling(ignored):
     code = sys._getframe(1).f_code
     own = [n for n in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if not n.startswith("_")]
     for name in ignored:
+        import difflib
+
         meant = difflib.get_close_matches(name, own, 1, 0.75)
         if meant:
             fail("argument_count", f"{name} is none of its arguments; {meant[0]} is required",

@@ -7,13 +7,13 @@ a checkout's own built site counts, else its page in docs/; an installation has 
 from __future__ import annotations
 
 import os
-import pathlib
 
 #: Rules of the commonest beginners' mistakes: each has a section of this name in docs/mistakes.md.
 MISTAKES = ("argument_missing", "tensor_required", "unsupported_call", "values_while_recording", "tensor_partitions",
             "operand_memory", "operand_shape", "slice_out_of_bounds", "kernel_result", "over_capacity")
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
-_INSTALLED = pathlib.Path(__file__).resolve().parents[1] / "docs"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+_ROOT = os.path.dirname(os.path.dirname(_PACKAGE))
+_INSTALLED = os.path.join(_PACKAGE, "docs")
 
 
 def page_of(rule: str, urls_only: bool = False) -> str | None:
@@ -24,10 +24,12 @@ def page_of(rule: str, urls_only: bool = False) -> str | None:
     if base:
         return f"{base}/{page}/#{anchor}" if "://" in base and not base.startswith("file:") else (
             f"{base}/{page}/index.html#{anchor}")
-    built = _ROOT / "build" / "site" / page / "index.html"
-    if built.exists():
-        return f"{built.as_uri()}#{anchor}"
+    built = os.path.join(_ROOT, "build", "site", page, "index.html")
+    if os.path.exists(built):
+        import pathlib
+
+        return f"{pathlib.Path(built).as_uri()}#{anchor}"
     if urls_only:
         return None
-    written = [folder / f"{page}.md" for folder in (_ROOT / "docs", _INSTALLED)]
-    return next((f"{path}#{anchor}" for path in written if path.exists()), None)
+    written = [os.path.join(folder, f"{page}.md") for folder in (os.path.join(_ROOT, "docs"), _INSTALLED)]
+    return next((f"{path}#{anchor}" for path in written if os.path.exists(path)), None)
