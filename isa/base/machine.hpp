@@ -30,6 +30,7 @@ struct Machine {
   int matmul_moving_max = 512;       // FP32 destination; v4: 4096
   int matmul_moving_max_bf16 = 512;  // BF16 destination; v4: 8192
   int cores_per_chip = 8;            // physical
+  std::int64_t hbm_chip_bytes = 0;   // 32, 96 or 144 GiB
   int chips_per_instance = 16;       // of the largest instance type
   [[nodiscard]] std::int64_t psum_bank_bytes() const { return psum_partition_bytes / psum_banks; }
 };

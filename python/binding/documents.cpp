@@ -122,6 +122,8 @@ py::object describe_machine(const std::string& target) {
   d["psum_partition_bytes"] = found->psum_partition_bytes;
   d["psum_banks"] = found->psum_banks;
   d["matmul_moving_max"] = found->matmul_moving_max;
+  d["cores_per_chip"] = found->cores_per_chip;
+  d["hbm_chip_bytes"] = found->hbm_chip_bytes;
   return d;
 }
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+from nkisim.record.targets import chip_of, hbm_bytes
+
 from .architecture import Architecture, ModelError
 
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2}
-#: HBM of a logical core of two, in GiB: 96 of 8 cores (trn2), 144 of 8 (trn3).
-#: Source: AWS's architecture pages, Trainium2 and Trainium3.
-HBM_GIB_PER_CORE = {"trn2": 12, "trn3": 18}
 MOST_RANKS = 4096  # of a world
-#: Cores of a chip, chips of an instance along a row and in all, instances of an UltraServer (1: the links of an
+#: Chips of an instance along a row and in all, instances of an UltraServer (1: the links of an
 #: instance reach as far). Source: AWS's architecture pages, Trn2 and Trn3.
-CORES, CHIPS_OF = 8, {"trn2": (4, 16, 4), "trn3": (64, 64, 1)}
+CHIPS_OF = {"trn2": (4, 16, 4), "trn3": (64, 64, 1)}
 ROUND = 128  # the kernels' tiles have so many partitions
 
 
@@ -54,7 +53,7 @@ class Share:
         changed = {}
         wide, _, joined = CHIPS_OF[self.target]
         if self.instances > 1:
-            chips = self.tp * self.lnc // CORES // self.instances
+            chips = self.tp * self.lnc // chip_of(self.target)[0] // self.instances
             changed = {"topology.rows": max(1, chips // wide), "topology.columns": min(wide, chips)}
         if self.ultraserver:
             changed["topology.instances_per_server"] = joined
@@ -85,7 +84,7 @@ class Share:
     @property
     def memory_bytes(self) -> int:
         """What a rank has."""
-        return HBM_GIB_PER_CORE[self.target] * self.lnc * 2**30
+        return hbm_bytes(self.target, self.lnc)
 
     @property
     def fits(self) -> bool:
@@ -100,7 +99,7 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
     instances, ultraserver: where the ranks of a copy are."""
     if not 1 <= dp * max(1, tp) <= MOST_RANKS:
         raise ModelError(f"{dp} copies of {tp} ranks", f"at least 1 copy, and at most {MOST_RANKS} ranks")
-    if target not in HBM_GIB_PER_CORE:
+    if target not in CHIPS_OF:
         raise ModelError(f"target {target!r}", "trn2 or trn3, which nki-library's decode kernels need")
     _check_place(target, tp * lnc, instances, ultraserver)
     if dtype not in DTYPE_BYTES:
@@ -141,9 +140,10 @@ def _check_place(target, cores, instances, ultraserver):
                          "--ultraserver")
     if instances < 1:
         raise ModelError(f"{instances} instances", "at least 1", "--instances")
-    chips, left = divmod(cores, CORES * instances)
+    of_chip, _ = chip_of(target)
+    chips, left = divmod(cores, of_chip * instances)
     whole = chips <= wide or chips % wide == 0
     if instances > 1 and (left or not 1 <= chips <= most or not whole):
         raise ModelError(f"{cores} cores on {instances} instances",
-                         f"whole chips of {CORES} cores in each, up to {wide} or a multiple of it, at most {most}",
+                         f"whole chips of {of_chip} cores in each, up to {wide} or a multiple of it, at most {most}",
                          "--instances")

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 namespace {
 
@@ -18,11 +19,18 @@ using c10::Stream;
 
 constexpr DeviceType kType = DeviceType::PrivateUse1;
 
-/// Bytes of the tensors on the device; asked of Python, which has them.
-using Allocated = std::int64_t (*)();
+/// What Python has: bytes of the tensors on the device, of its memory, and the nanoseconds that
+/// kernels have taken on it since it is there.
+struct Told {
+  std::int64_t (*allocated)();
+  std::int64_t (*memory)();
+  double (*elapsed_ns)();
+};
 
 /// One device with one stream, on which everything has run when its call returns.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
+  explicit Guard(const Told& told) : told_(told) {}
+
   DeviceType type() const override { return kType; }
   Device exchangeDevice(Device /*device*/) const override { return {kType, 0}; }
   Device getDevice() const override { return {kType, 0}; }
@@ -32,12 +40,26 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   Stream getDefaultStream(Device /*device*/) const override { return stream(); }
   Stream getNewStream(Device /*device*/, int /*priority*/) const override { return stream(); }
   Stream exchangeStream(Stream /*stream*/) const override { return stream(); }
-  void record(void** /*event*/, const Stream& /*stream*/, DeviceIndex /*device*/,
-              c10::EventFlag /*flag*/) const override {}
+  void record(void** event, const Stream& /*stream*/, DeviceIndex /*device*/,
+              c10::EventFlag /*flag*/) const override {
+    if (*event == nullptr) *event = new double;
+    *static_cast<double*>(*event) = told_.elapsed_ns();
+  }
+  void destroyEvent(void* event, DeviceIndex /*device*/) const noexcept override {
+    delete static_cast<double*>(event);
+  }
   void block(void* /*event*/, const Stream& /*stream*/) const override {}
   bool queryEvent(void* /*event*/) const override { return true; }
   DeviceIndex deviceCount() const noexcept override { return 1; }
   bool queryStream(const Stream& /*stream*/) const override { return true; }
+  double elapsedTime(void* first, void* second, DeviceIndex /*device*/) const override {
+    return (*static_cast<double*>(second) - *static_cast<double*>(first)) / 1e6;  // ms
+  }
+#ifdef NKISIM_TORCH_CAPABILITY
+  c10::DeviceCapability getDeviceCapability(Device /*device*/) const override {
+    return {};  // tensors on the device are the host's, which has every type
+  }
+#endif
   void synchronizeStream(const Stream& /*stream*/) const override {}
   void synchronizeEvent(void* /*event*/) const override {}
   void synchronizeDevice(DeviceIndex /*device*/) const override {}
@@ -45,6 +67,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
                              const Stream& /*stream*/) const override {}
 
  private:
+  Told told_;
+
   static Stream stream() { return Stream(Stream::DEFAULT, Device(kType, 0)); }
 };
 
@@ -52,7 +76,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 /// host.
 class Allocator final : public c10::DeviceAllocator {
  public:
-  explicit Allocator(Allocated allocated) : allocated_(allocated) {}
+  explicit Allocator(const Told& told) : told_(told) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
     TORCH_CHECK(bytes == 0, "tensors on the device \"neuron\" have memory of the host");
@@ -65,7 +89,7 @@ class Allocator final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t /*pool*/) override {}
   void recordStream(const c10::DataPtr& /*data*/, Stream /*stream*/) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex /*device*/) override {
-    const std::int64_t now = allocated_();
+    const std::int64_t now = told_.allocated();
     peak_ = std::max(peak_, now);
     c10::CachingDeviceAllocator::DeviceStats stats;
     for (auto* each : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
@@ -77,18 +101,25 @@ class Allocator final : public c10::DeviceAllocator {
   }
   void resetAccumulatedStats(DeviceIndex /*device*/) override {}
   void resetPeakStats(DeviceIndex /*device*/) override { peak_ = 0; }
+#ifdef NKISIM_TORCH_MEMORY_INFO
+  std::pair<std::size_t, std::size_t> getMemoryInfo(DeviceIndex /*device*/) override {
+    const std::int64_t memory = told_.memory();
+    const std::int64_t free = std::max<std::int64_t>(0, memory - told_.allocated());
+    return {static_cast<std::size_t>(free), static_cast<std::size_t>(memory)};
+  }
+#endif
 
  private:
-  Allocated allocated_;
+  Told told_;
   std::int64_t peak_ = 0;
 };
 
 }  // namespace
 
 /// Gives torch the two; they live as long as the process.
-extern "C" __attribute__((visibility("default"))) void nkisim_register(Allocated allocated) {
-  static const Guard guard;
-  static Allocator allocator(allocated);
+extern "C" __attribute__((visibility("default"))) void nkisim_register(const Told* told) {
+  static const Guard guard(*told);
+  static Allocator allocator(*told);
   c10::impl::DeviceGuardImplRegistrar(kType, &guard);
   c10::SetAllocator(kType, &allocator, 1);
 }

@@ -19,9 +19,21 @@ import tempfile
 
 import torch
 
+from ..record.targets import default_target, hbm_bytes
+from ..run.session import LISTENERS
+
 SOURCE = pathlib.Path(__file__).with_name("torch_native.cpp")
-_ALLOCATED = ctypes.CFUNCTYPE(ctypes.c_int64)
+#: What a part of torch_native.cpp needs of the headers, which torch has since some version.
+NEEDS = {"CAPABILITY": ("c10/core/impl/DeviceGuardImplInterface.h", "getDeviceCapability"),
+         "MEMORY_INFO": ("c10/core/CachingDeviceAllocator.h", "getMemoryInfo")}
 _kept = []  # what C++ calls lives as long as the process
+
+
+class _Told(ctypes.Structure):
+    """What C++ asks: the same structure as there."""
+
+    _fields_ = [("allocated", ctypes.CFUNCTYPE(ctypes.c_int64)), ("memory", ctypes.CFUNCTYPE(ctypes.c_int64)),
+                ("elapsed_ns", ctypes.CFUNCTYPE(ctypes.c_double))]
 
 
 def _cache():
@@ -32,6 +44,12 @@ def _library():
     """Where the compiled part for this torch is kept."""
     what = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode() + torch.__file__.encode())
     return _cache() / f"torch-{torch.__version__}-{what.hexdigest()[:12]}.so"
+
+
+def _defines(include):
+    has = [f"-DNKISIM_TORCH_{what}" for what, (header, name) in NEEDS.items()
+           if name in (include / header).read_text(encoding="utf-8")]
+    return [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *has]
 
 
 def build(path):
@@ -47,8 +65,8 @@ def build(path):
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         made = pathlib.Path(scratch) / "part.so"
         words = [*compiler.split(), "-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden",
-                 f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{folder / 'include'}",
-                 str(SOURCE), "-o", str(made), f"-L{folder / 'lib'}", "-lc10"]
+                 *_defines(folder / "include"), f"-I{folder / 'include'}", str(SOURCE), "-o", str(made),
+                 f"-L{folder / 'lib'}", "-lc10"]
         done = subprocess.run(words, capture_output=True, check=False)
         if done.returncode:
             failed.write_bytes(done.stderr)
@@ -67,6 +85,16 @@ def allocated(kind):
     return sum(storages.values())
 
 
+class _Clock:
+    """The time that finished kernels have taken on the device, of which events on it tell."""
+
+    def __init__(self):
+        self.ns = 0.0
+
+    def hear(self, result):
+        self.ns += result.latency_ns or 0.0
+
+
 def register(kind):
     """Gives torch the compiled part for a class of tensors, built first if need be; whether it has it."""
     if os.environ.get("NKISIM_TORCH_NATIVE") == "0" or "nkisim_evaluate.candidate" in sys.modules:
@@ -74,7 +102,11 @@ def register(kind):
     with contextlib.suppress(OSError, RuntimeError):  # no cache, or no home for one
         library = _library()
         if library.exists() or build(library):
-            _kept.append(_ALLOCATED(functools.partial(allocated, kind)))
-            ctypes.CDLL(str(library)).nkisim_register(_kept[-1])
+            clock = _Clock()
+            LISTENERS.append(clock.hear)
+            functions = functools.partial(allocated, kind), lambda: hbm_bytes(default_target()), lambda: clock.ns
+            told = _Told(*(made(function) for (_, made), function in zip(_Told._fields_, functions)))
+            _kept.append(told)
+            ctypes.CDLL(str(library)).nkisim_register(ctypes.byref(told))
             return True
     return False

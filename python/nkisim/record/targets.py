@@ -34,3 +34,15 @@ def default_target():
 def generation_of(target):
     """Generation of the NeuronCore of a target: 2 for trn1, 3 for trn2, 4 for trn3."""
     return _core.machine(target)["generation"]
+
+
+def chip_of(target):
+    """(cores, bytes of HBM) of a chip of a target."""
+    machine = _core.machine(target)
+    return machine["cores_per_chip"], machine["hbm_chip_bytes"]
+
+
+def hbm_bytes(target, cores=0):
+    """Of so many of a chip's cores; of a logical core as it is by default, of two from trn2 on, if none are given."""
+    of_chip, memory = chip_of(target)
+    return memory // of_chip * (cores or min(2, generation_of(target) - 1))

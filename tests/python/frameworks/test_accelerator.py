@@ -6,7 +6,7 @@ import pytest
 
 from running import python
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.process
 TOLD = """
 import torch, torch_neuronx
@@ -33,6 +33,37 @@ stream, event = torch.Stream(device="neuron"), torch.Event(device="neuron")
 event.record()
 print(stream.query(), event.query(), stream.synchronize(), event.synchronize())
 print((torch.ones(2, device="neuron") + 1).cpu().tolist())
+"""
+TIMED = """
+import numpy as np, torch, torch_neuronx, nkisim, nki
+import nki.isa as nisa, nki.language as nl
+
+@nki.jit
+def twice(x):
+    t, out = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(t, x)
+    nisa.tensor_tensor(t, t, t, nl.add)
+    nisa.dma_copy(out, t)
+    return out
+
+alone = nkisim.run(twice, np.ones((128, 512), np.float32)).latency_ns
+x = torch.ones(128, 512, device="neuron")
+events = [torch.Event(device="neuron", enable_timing=True) for _ in range(3)]
+for event, runs in zip(events, (2, 1, 0)):
+    event.record()
+    for _ in range(runs):
+        y = twice(x)
+    x + x
+first, second, third = events
+print([round(ns * 1e6, 3) == round(runs * alone, 3) for ns, runs in (
+    (first.elapsed_time(second), 2), (second.elapsed_time(third), 1), (first.elapsed_time(third), 3),
+    (second.elapsed_time(second), 0))])
+"""
+CAPABLE = """
+import torch, torch_neuronx
+x = torch.ones(1024, device="neuron")
+print(*torch.accelerator.get_memory_info())
+print(torch.bfloat16 in torch.accelerator.get_device_capability()["supported_dtypes"])
 """
 FAILS = """
 import torch, torch_neuronx
@@ -64,6 +95,17 @@ def test_the_device_has_done_what_it_is_waited_for(cache):
     written = built.stat().st_mtime_ns
     lines(WAITED, cache)
     assert built.stat().st_mtime_ns == written  # compiled once
+
+
+def test_time_between_events_is_that_of_the_kernels(cache):
+    assert lines(TIMED, cache) == [str([True] * 4)]
+
+
+@pytest.mark.skipif(not hasattr(torch.accelerator, "get_memory_info"), reason="this torch does not ask")
+@pytest.mark.parametrize("target,gib", [("trn1", 16), ("trn2", 2 * 12), ("trn3", 2 * 18)])
+def test_capacity_is_that_of_a_logical_core(cache, target, gib):
+    # 32 GiB of 2 cores, 96 of 8 and 144 of 8; 4 KiB of it are taken.
+    assert lines(CAPABLE, cache, NKISIM_TARGET=target) == [f"{gib * 2**30 - 4096} {gib * 2**30}", "True"]
 
 
 def test_where_it_is_not_wanted_nothing_is_compiled(tmp_path):
