@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "isa/base/error.hpp"
+#include "src/files/deflate.hpp"
 
 namespace nkisim {
 
@@ -119,17 +120,6 @@ void GzipWriter::deflate_all(int flush) {
     deflate(&s, flush);
     out_.write({state_->output.data(), state_->output.size() - s.avail_out});
   } while (s.avail_out == 0);
-}
-
-std::string zlib_packed(std::string_view bytes) {
-  std::string packed(compressBound(static_cast<uLong>(bytes.size())), '\0');
-  auto size = static_cast<uLongf>(packed.size());
-  const int done =
-      compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
-                reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uLong>(bytes.size()), 1);
-  if (done != Z_OK) throw isa::Error(isa::Rule::zlib, "zlib cannot pack");
-  packed.resize(size);
-  return packed;
 }
 
 }  // namespace nkisim

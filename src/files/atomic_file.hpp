@@ -51,7 +51,4 @@ class GzipWriter {
   std::unique_ptr<State> state_;
 };
 
-/// The bytes in zlib's form, made for speed; for formats that keep blocks of it.
-[[nodiscard]] std::string zlib_packed(std::string_view bytes);
-
 }  // namespace nkisim

@@ -7,11 +7,12 @@
 //   append_json_string, ...          JSON written piece by piece
 //   Reach                            which files an input may name
 //
-// Within: zip_file is the container of .npz files.
+// Within: zip_file is the container of .npz files, deflate what packs it.
 #pragma once
 
 #include "src/files/atomic_file.hpp"
 #include "src/files/byte_reader.hpp"
+#include "src/files/deflate.hpp"
 #include "src/files/json_text.hpp"
 #include "src/files/npy.hpp"
 #include "src/files/reach.hpp"

@@ -12,8 +12,7 @@ namespace {
 
 constexpr std::uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50;
 constexpr std::uint32_t kEndMagic = 0x06054b50, kEnd64Magic = 0x06064b50;
-constexpr std::uint32_t kDescriptorMagic = 0x08074b50;
-constexpr std::uint16_t kDeflated = 8, kSizesFollow = 1U << 3U;  // method and flag
+constexpr std::uint16_t kDeflated = 8;  // method
 constexpr std::size_t kEndSize = 22, kCentralSize = 46, kLocalSize = 30;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // "look in the zip64 record"
 constexpr std::uint64_t kMaxRatio = 1032;    // of deflate
@@ -28,11 +27,6 @@ std::uint64_t get(std::string_view bytes, std::size_t at, std::size_t size) {
 
 void put(std::string& out, std::uint64_t value, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) out += static_cast<char>((value >> (8 * i)) & 0xffU);
-}
-
-std::uint32_t crc_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 /// Replaces the sizes that did not fit 32 bits by those of the zip64 extra field.
@@ -154,7 +148,7 @@ std::string ZipReader::read(const ZipMember& m) {
     fail(isa::Rule::file_damaged, "has member " + m.name + " of compression method " +
                                       std::to_string(m.method) + "; stored or deflate is required");
   }
-  if (out.size() != m.size || crc_of(out) != m.crc) {
+  if (out.size() != m.size || crc32_of(out) != m.crc) {
     fail(isa::Rule::file_damaged, "is corrupt: wrong checksum of " + m.name);
   }
   return out;
@@ -163,20 +157,6 @@ std::string ZipReader::read(const ZipMember& m) {
 void ZipReader::fail(isa::Rule rule, const std::string& what) const {
   throw isa::Error(rule, name_ + " " + what);
 }
-
-struct ZipWriter::Deflater {
-  z_stream stream{};
-  std::array<char, 1U << 16U> output{};
-  Deflater() {
-    constexpr int kLevel = 1;  // columns of integers compress well at any
-    if (deflateInit2(&stream, kLevel, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-      throw isa::Error(isa::Rule::zlib, "zlib cannot start");
-    }
-  }
-  ~Deflater() { deflateEnd(&stream); }
-  Deflater(const Deflater&) = delete;
-  Deflater& operator=(const Deflater&) = delete;
-};
 
 ZipWriter::ZipWriter(const std::filesystem::path& path) : out_(path) {}
 ZipWriter::~ZipWriter() = default;
@@ -188,11 +168,11 @@ void ZipWriter::check_room(const std::string& name, std::uint64_t more) const {
             name + " makes the .npz larger than 4 GiB; use .npy files for arrays of this size");
 }
 
-void ZipWriter::put_head(const ZipMember& m, std::uint16_t flags) {
+void ZipWriter::put_head(const ZipMember& m) {
   std::string head;
   put(head, kLocalMagic, 4);
   put(head, 20, 2);  // version needed: 2.0
-  put(head, flags, 2);
+  put(head, 0, 2);   // flags
   put(head, m.method, 2);
   put(head, 0, 2);  // time and date: 1980-01-01, so that equal arrays give equal files
   put(head, 0x21, 2);
@@ -207,63 +187,32 @@ void ZipWriter::put_head(const ZipMember& m, std::uint16_t flags) {
 }
 
 void ZipWriter::add(const std::string& name, std::string_view bytes) {
-  check_room(name, bytes.size());
-  ZipMember m{.name = name,
-              .method = 0,
-              .crc = crc_of(bytes),
-              .packed = bytes.size(),
-              .size = bytes.size(),
-              .offset = offset_};
-  put_head(m, 0);
-  out_.write(bytes);
-  offset_ += bytes.size();
-  members_.push_back(std::move(m));
+  put_member(name, 0, bytes, bytes);
 }
 
 void ZipWriter::begin(const std::string& name) {
-  if (deflater_ == nullptr) deflater_ = std::make_unique<Deflater>();
-  deflateReset(&deflater_->stream);
-  check_room(name, 0);
-  members_.push_back({.name = name, .method = kDeflated, .offset = offset_});
-  put_head(members_.back(), kSizesFollow);
-}
-
-void ZipWriter::write(std::string_view bytes) {
-  ZipMember& m = members_.back();
-  m.crc = static_cast<std::uint32_t>(
-      crc32_z(m.crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-  m.size += bytes.size();
-  deflate(bytes, false);
+  name_ = name;
+  kept_.clear();
 }
 
 void ZipWriter::end() {
-  deflate({}, true);
-  const ZipMember& m = members_.back();
-  check_room(m.name, m.size);
-  std::string sizes;
-  put(sizes, kDescriptorMagic, 4);
-  put(sizes, m.crc, 4);
-  put(sizes, m.packed, 4);
-  put(sizes, m.size, 4);
-  out_.write(sizes);
-  offset_ += sizes.size();
+  const std::string packed = deflater_.packed(kept_);
+  put_member(name_, kDeflated, kept_, packed);
 }
 
-void ZipWriter::deflate(std::string_view bytes, bool last) {
-  z_stream& s = deflater_->stream;
-  auto& output = deflater_->output;
-  // zlib never writes through next_in; its type predates const.
-  s.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  s.avail_in = static_cast<uInt>(bytes.size());
-  do {
-    s.next_out = reinterpret_cast<Bytef*>(output.data());
-    s.avail_out = static_cast<uInt>(output.size());
-    ::deflate(&s, last ? Z_FINISH : Z_NO_FLUSH);
-    const std::size_t made = output.size() - s.avail_out;
-    out_.write({output.data(), made});
-    members_.back().packed += made;
-    offset_ += made;
-  } while (s.avail_out == 0);
+void ZipWriter::put_member(const std::string& name, std::uint16_t method, std::string_view bytes,
+                           std::string_view packed) {
+  check_room(name, std::max(bytes.size(), packed.size()));
+  ZipMember m{.name = name,
+              .method = method,
+              .crc = crc32_of(bytes),
+              .packed = packed.size(),
+              .size = bytes.size(),
+              .offset = offset_};
+  put_head(m);
+  out_.write(packed);
+  offset_ += packed.size();
+  members_.push_back(std::move(m));
 }
 
 void ZipWriter::commit() {
@@ -272,7 +221,7 @@ void ZipWriter::commit() {
     put(directory, kCentralMagic, 4);
     put(directory, 20, 2);
     put(directory, 20, 2);
-    put(directory, m.method == kDeflated ? kSizesFollow : 0, 2);
+    put(directory, 0, 2);
     put(directory, m.method, 2);
     put(directory, 0, 2);
     put(directory, 0x21, 2);

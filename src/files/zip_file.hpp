@@ -20,6 +20,7 @@
 
 #include "isa/base/error.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/files/deflate.hpp"
 
 namespace nkisim {
 
@@ -55,18 +56,19 @@ class ZipWriter {
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
   void add(const std::string& name, std::string_view bytes);
-  /// A deflated member; its sizes follow it, so that nothing goes back.
+  /// A deflated member, kept until its end: its head, which comes first, has its sizes.
   void begin(const std::string& name);
-  void write(std::string_view bytes);
+  void write(std::string_view bytes) { kept_ += bytes; }
   void end();
   void commit();
 
  private:
-  struct Deflater;
-  void put_head(const ZipMember& member, std::uint16_t flags);
+  void put_member(const std::string& name, std::uint16_t method, std::string_view bytes,
+                  std::string_view packed);
+  void put_head(const ZipMember& member);
   void check_room(const std::string& name, std::uint64_t more) const;
-  void deflate(std::string_view bytes, bool last);
-  std::unique_ptr<Deflater> deflater_;
+  std::string name_, kept_;  // of a deflated member until its end
+  Deflater deflater_;
   AtomicFile out_;
   std::vector<ZipMember> members_;
   std::uint64_t offset_ = 0;

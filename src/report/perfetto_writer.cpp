@@ -120,7 +120,7 @@ PerfettoWriter::PerfettoWriter(ByteSink out, bool packed) : file_(std::move(out)
 }
 
 void PerfettoWriter::write_block() {
-  const std::string packed = zlib_packed(block_);
+  const std::string packed = Deflater().zlib_packed(block_);
   std::string bytes;
   write_packet(file_, bytes,
                [&](pbf_writer& packet) { packet.add_bytes(field::kCompressedPackets, packed); });
