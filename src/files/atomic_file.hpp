@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "isa/base/error.hpp"
+#include "src/files/deflate.hpp"
 
 namespace nkisim {
 
@@ -30,7 +32,9 @@ class AtomicFile {
   struct Close {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
+  static constexpr std::size_t kPiece = std::size_t{1} << 16U;  // written at a time
   std::filesystem::path target_, written_;
+  std::vector<char> buffer_;  // the file's; lives longer
   std::unique_ptr<std::FILE, Close> file_;
 };
 

@@ -11,16 +11,27 @@ void Occupancy::Span::cover(Fs start, Fs end) {
   last = std::max(last, end);
 }
 
-void Occupancy::add(const isa::Inst& inst, Fs start, Fs end) { insts_[&inst].cover(start, end); }
+void Occupancy::add(const isa::Inst& inst, Fs start, Fs end) {
+  if (inst.args.empty()) return;
+  Use& use = *uses_.find_or_add(inst.args.data()).first;
+  if (use.inst == nullptr) use.inst = &inst;
+  if (use.inst->op == inst.op) {
+    use.span.cover(start, end);
+  } else {
+    cover_tensors(tensors_, inst, {start, end});
+  }
+}
+
+void Occupancy::cover_tensors(std::vector<Span>& tensors, const isa::Inst& inst, Span span) const {
+  if (inst.args.size() != isa::spec(inst).params.size()) return;  // not a program's
+  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const auto&, bool) {
+    if (ref.tensor < tensors.size()) tensors[ref.tensor].cover(span.first, span.last);
+  });
+}
 
 std::vector<Occupancy::Span> Occupancy::lifetimes() const {
-  std::vector<Span> tensors(program_.tensors().size());
-  for (const auto& [inst, span] : insts_) {
-    if (inst->args.size() != isa::spec(*inst).params.size()) continue;  // not a program's
-    isa::for_each_tensor(*inst, [&, at = span](const isa::TensorRef& ref, const auto&, bool) {
-      if (ref.tensor < tensors.size()) tensors[ref.tensor].cover(at.first, at.last);
-    });
-  }
+  std::vector<Span> tensors = tensors_;
+  uses_.for_each([&](const Use& use) { cover_tensors(tensors, *use.inst, use.span); });
   return tensors;
 }
 

@@ -1,4 +1,6 @@
-#include <protozero/pbf_writer.hpp>
+#include <bit>
+#include <cstring>
+#include <protozero/varint.hpp>
 
 #include "src/files/files.hpp"
 #include "src/report/timeline_writer.hpp"
@@ -7,7 +9,6 @@ namespace nkisim {
 namespace {
 
 using models::Fs;
-using protozero::pbf_writer;
 
 // Field numbers of perfetto/protos/perfetto/trace/*.proto.
 namespace field {
@@ -26,63 +27,10 @@ constexpr std::uint32_t kInternedId = 1, kInternedName = 2;
 enum EventType : std::uint64_t { kBegin = 1, kEnd = 2, kInstant = 3, kCount = 4 };
 constexpr std::uint64_t kSequenceId = 1;
 constexpr std::size_t kBlockBytes = std::size_t{1} << 19U;
-constexpr std::size_t kMostTexts = std::size_t{1} << 16U;  // kept; others stand where they are used
 constexpr std::uint64_t kStateCleared = 1, kNeedsState = 2;
 
 // Argument names are interned once: a slice carries a byte instead of the name.
 std::uint64_t interned(ArgKey key) { return static_cast<std::uint64_t>(key) + 1; }
-
-void add_text(pbf_writer& message, std::uint32_t field, std::string_view text) {
-  message.add_string(field, text.data(), text.size());
-}
-
-/// Calls `fill` with an empty TracePacket and passes the packet on; `bytes` is storage to reuse.
-template <typename Fill>
-void write_packet(const ByteSink& out, std::string& bytes, Fill fill) {
-  bytes.clear();
-  pbf_writer trace(bytes);
-  {
-    pbf_writer packet(trace, field::kTracePacket);
-    fill(packet);
-  }
-  out(bytes);
-}
-
-template <typename Fill>
-void write_descriptor(const ByteSink& out, std::string& bytes, std::uint64_t track, Fill fill) {
-  write_packet(out, bytes, [&](pbf_writer& packet) {
-    {
-      pbf_writer descriptor(packet, field::kTrackDescriptor);
-      descriptor.add_uint64(field::kUuid, track);
-      fill(descriptor);
-    }
-    packet.add_uint64(field::kSequence, kSequenceId);
-  });
-}
-
-/// `also` adds to the packet what belongs to the event.
-template <typename Fill, typename Also>
-void write_event(const ByteSink& out, std::string& bytes, Fs time, EventType type,
-                 std::uint64_t track, Fill fill, Also also) {
-  write_packet(out, bytes, [&](pbf_writer& packet) {
-    packet.add_uint64(field::kTimestamp, static_cast<std::uint64_t>(time / kFsPerNsInteger));
-    {
-      pbf_writer event(packet, field::kTrackEvent);
-      event.add_uint64(field::kType, type);
-      event.add_uint64(field::kTrackUuid, track);
-      fill(event);
-    }
-    packet.add_uint64(field::kSequence, kSequenceId);
-    packet.add_uint64(field::kSequenceFlags, kNeedsState);
-    also(packet);
-  });
-}
-
-template <typename Fill>
-void write_event(const ByteSink& out, std::string& bytes, Fs time, EventType type,
-                 std::uint64_t track, Fill fill) {
-  write_event(out, bytes, time, type, track, fill, [](pbf_writer&) {});
-}
 
 }  // namespace
 
@@ -110,109 +58,210 @@ std::string_view name(ArgKey key) {
   return kNames.at(static_cast<std::size_t>(key));
 }
 
-PerfettoWriter::PerfettoWriter(ByteSink out, bool packed) : file_(std::move(out)) {
-  out_ = file_;
-  if (!packed) return;
-  out_ = [this](std::string_view bytes) {
-    block_ += bytes;
-    if (block_.size() >= kBlockBytes) write_block();
-  };
+/// A message of protobuf, written from its end to its start: how long what is within is, is known
+/// when it is its turn.
+class PerfettoWriter::Message {
+ public:
+  /// `texts`: of how many bytes the texts within are.
+  Message(std::string& storage, std::size_t texts, std::size_t fields) {
+    const std::size_t most = texts + kMostOfField * fields;
+    if (storage.size() < most) storage.resize(most);
+    end_ = storage.data() + storage.size();
+    at_ = end_;
+  }
+  void number(std::uint32_t field, std::uint64_t value) {
+    varint(value);
+    varint(field << 3U);
+  }
+  void fixed(std::uint32_t field, std::uint64_t value) {
+    at_ -= sizeof value;
+    std::memcpy(at_, &value, sizeof value);
+    varint(field << 3U | 1U);
+  }
+  void text(std::uint32_t field, std::string_view value) {
+    at_ -= value.size();
+    std::memcpy(at_, value.data(), value.size());
+    head(field, value.size());
+  }
+  /// What was written since `mark` becomes the content of a field.
+  [[nodiscard]] std::size_t mark() const { return static_cast<std::size_t>(end_ - at_); }
+  void close(std::uint32_t field, std::size_t mark) { head(field, this->mark() - mark); }
+  [[nodiscard]] std::string_view bytes() const { return {at_, mark()}; }
+
+ private:
+  static constexpr std::size_t kMostOfField = 24;  // without its text
+  void head(std::uint32_t field, std::size_t size) {
+    varint(size);
+    varint(field << 3U | 2U);
+  }
+  void varint(std::uint64_t value) {
+    if (value < 0x80U) {
+      *--at_ = static_cast<char>(value);
+      return;
+    }
+    at_ -= protozero::length_of_varint(value);
+    protozero::add_varint_to_buffer(at_, value);
+  }
+  char *end_ = nullptr, *at_ = nullptr;
+};
+
+PerfettoWriter::PerfettoWriter(ByteSink out, bool packed) : out_(std::move(out)), packed_(packed) {
+  block_.reserve(kBlockBytes + kBlockBytes / 4);
 }
 
-void PerfettoWriter::write_block() {
-  const std::string packed = Deflater().zlib_packed(block_);
-  std::string bytes;
-  write_packet(file_, bytes,
-               [&](pbf_writer& packet) { packet.add_bytes(field::kCompressedPackets, packed); });
+void PerfettoWriter::flush() {
+  if (packed_ && !block_.empty()) {
+    const std::string bytes = deflater_.zlib_packed(block_);
+    Message message(scratch_, bytes.size(), 2);
+    message.text(field::kCompressedPackets, bytes);
+    message.close(field::kTracePacket, 0);
+    out_(message.bytes());
+  } else {
+    out_(block_);
+  }
   block_.clear();
 }
 
-void PerfettoWriter::end() {
-  if (!block_.empty()) write_block();
+void PerfettoWriter::end() { flush(); }
+
+/// Writes a packet whose fields `fill` writes, the last one first.
+template <typename Fill>
+void PerfettoWriter::packet(std::size_t texts, std::size_t fields, Fill&& fill) {
+  Message message(scratch_, texts, fields + 1);
+  fill(message);
+  message.close(field::kTracePacket, 0);
+  block_ += message.bytes();
+  if (block_.size() >= kBlockBytes) flush();
 }
 
-// 0: it has none.
-std::uint64_t PerfettoWriter::number_of(std::string_view text) {
-  const auto found = texts_.find(text);
-  if (found != texts_.end()) return found->second;
-  if (texts_.size() >= kMostTexts) return 0;
-  const auto added = texts_.emplace(text, texts_.size() + 1).first;
-  new_texts_.emplace_back(added->second, added->first);
-  return added->second;
+/// A packet of an event, whose own fields behind its track `fill` writes; `also` those of the
+/// packet behind the event.
+template <typename Fill, typename Also>
+void PerfettoWriter::event(const EventHead& head, std::size_t texts, std::size_t fields,
+                           Fill&& fill, Also&& also) {
+  packet(texts, fields + 6, [&](Message& message) {
+    also(message);
+    message.number(field::kSequenceFlags, kNeedsState);
+    message.number(field::kSequence, kSequenceId);
+    const std::size_t mark = message.mark();
+    fill(message);
+    message.number(field::kTrackUuid, head.track);
+    message.number(field::kType, head.type);
+    message.close(field::kTrackEvent, mark);
+    message.number(field::kTimestamp, static_cast<std::uint64_t>(head.time / kFsPerNsInteger));
+  });
 }
 
 void PerfettoWriter::begin() {
-  write_packet(out_, packet_, [](pbf_writer& packet) {
-    packet.add_uint64(field::kSequence, kSequenceId);
-    packet.add_uint64(field::kSequenceFlags, kStateCleared | kNeedsState);
-    pbf_writer names(packet, field::kInternedData);
-    for (std::size_t i = 0; i < kArgKeys; ++i) {
+  std::size_t texts = 0;
+  for (std::size_t i = 0; i < kArgKeys; ++i) texts += name(static_cast<ArgKey>(i)).size();
+  packet(texts, 3 * kArgKeys + 3, [](Message& message) {
+    for (std::size_t i = kArgKeys; i-- > 0;) {
       const auto key = static_cast<ArgKey>(i);
-      pbf_writer entry(names, field::kInternedAnnotationNames);
-      entry.add_uint64(field::kInternedId, interned(key));
-      add_text(entry, field::kInternedName, name(key));
+      const std::size_t mark = message.mark();
+      message.text(field::kInternedName, name(key));
+      message.number(field::kInternedId, interned(key));
+      message.close(field::kInternedAnnotationNames, mark);
     }
+    message.close(field::kInternedData, 0);
+    message.number(field::kSequenceFlags, kStateCleared | kNeedsState);
+    message.number(field::kSequence, kSequenceId);
   });
 }
 
 void PerfettoWriter::process(std::uint64_t track, const std::string& process_name) {
-  write_descriptor(out_, packet_, track, [&](pbf_writer& descriptor) {
-    pbf_writer process(descriptor, field::kProcess);
-    process.add_uint64(field::kPid, ++processes_);
-    add_text(process, field::kProcessName, process_name);
+  packet(process_name.size(), 6, [&](Message& message) {
+    message.number(field::kSequence, kSequenceId);
+    const std::size_t mark = message.mark();
+    message.text(field::kProcessName, process_name);
+    message.number(field::kPid, ++processes_);
+    message.close(field::kProcess, mark);
+    message.number(field::kUuid, track);
+    message.close(field::kTrackDescriptor, mark);
   });
 }
 
 void PerfettoWriter::track(std::uint64_t track, std::uint64_t process,
                            const std::string& track_name, const std::string* unit) {
-  write_descriptor(out_, packet_, track, [&](pbf_writer& descriptor) {
-    add_text(descriptor, field::kTrackName, track_name);
-    descriptor.add_uint64(field::kParent, process);
-    if (unit == nullptr) return;
-    pbf_writer details(descriptor, field::kCounter);
-    add_text(details, field::kUnitName, *unit);
+  const std::size_t texts = track_name.size() + (unit == nullptr ? 0 : unit->size());
+  packet(texts, 7, [&](Message& message) {
+    message.number(field::kSequence, kSequenceId);
+    const std::size_t mark = message.mark();
+    if (unit != nullptr) {
+      message.text(field::kUnitName, *unit);
+      message.close(field::kCounter, mark);
+    }
+    message.number(field::kParent, process);
+    message.text(field::kTrackName, track_name);
+    message.number(field::kUuid, track);
+    message.close(field::kTrackDescriptor, mark);
   });
 }
 
+void PerfettoWriter::write_annotation(Message& message, const TimelineArg& arg) {
+  const std::size_t mark = message.mark();
+  if (arg.text.data() == nullptr) {
+    message.number(field::kAnnotationInt, static_cast<std::uint64_t>(arg.number));
+  } else if (arg.number != 0) {
+    message.number(field::kAnnotationTextId, static_cast<std::uint64_t>(arg.number));
+  } else {
+    message.text(field::kAnnotationText, arg.text);
+  }
+  message.number(field::kAnnotationNameId, interned(arg.key));
+  message.close(field::kAnnotation, mark);
+}
+
+// Texts that have not been written, each once.
+void PerfettoWriter::write_texts(Message& message, std::span<const TimelineArg> args) {
+  if (new_texts_.empty()) return;
+  const std::size_t whole = message.mark();
+  for (std::size_t i = new_texts_.size(); i-- > 0;) {
+    const TimelineArg& arg = args[new_texts_[i]];
+    const std::size_t mark = message.mark();
+    message.text(field::kInternedName, arg.text);
+    message.number(field::kInternedId, static_cast<std::uint64_t>(arg.number));
+    message.close(field::kInternedAnnotationTexts, mark);
+  }
+  message.close(field::kInternedData, whole);
+  new_texts_.clear();
+}
+
 void PerfettoWriter::slice(std::uint64_t track, const TimelineSlice& slice) {
-  const auto fill = [&](pbf_writer& event) {
-    add_text(event, field::kName, slice.name);
-    if (slice.flow != 0) event.add_fixed64(field::kFlowIds, slice.flow);
-    if (slice.ends_flow != 0) event.add_fixed64(field::kTerminatingFlowIds, slice.ends_flow);
-    for (const TimelineArg& arg : slice.args) {
-      pbf_writer annotation(event, field::kAnnotation);
-      annotation.add_uint64(field::kAnnotationNameId, interned(arg.key));
-      if (arg.text.data() == nullptr) {
-        annotation.add_int64(field::kAnnotationInt, arg.number);
-      } else if (const std::uint64_t number = number_of(arg.text); number != 0) {
-        annotation.add_uint64(field::kAnnotationTextId, number);
-      } else {
-        add_text(annotation, field::kAnnotationText, arg.text);
-      }
+  const auto args = slice.arguments();
+  std::size_t texts = slice.name.size();
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i].text.data() == nullptr) continue;
+    if (args[i].number > texts_) {
+      texts_ = args[i].number;
+      new_texts_.push_back(i);
     }
+    texts += args[i].text.size();
+  }
+  const auto fill = [&](Message& message) {
+    for (std::size_t i = args.size(); i-- > 0;) write_annotation(message, args[i]);
+    if (slice.ends_flow != 0) message.fixed(field::kTerminatingFlowIds, slice.ends_flow);
+    if (slice.flow != 0) message.fixed(field::kFlowIds, slice.flow);
+    message.text(field::kName, slice.name);
   };
-  const auto texts = [&](pbf_writer& packet) {
-    if (new_texts_.empty()) return;
-    pbf_writer data(packet, field::kInternedData);
-    for (const auto& [number, text] : new_texts_) {
-      pbf_writer entry(data, field::kInternedAnnotationTexts);
-      entry.add_uint64(field::kInternedId, number);
-      add_text(entry, field::kInternedName, text);
-    }
-    new_texts_.clear();
-  };
-  write_event(out_, packet_, slice.start, kBegin, track, fill, texts);
-  write_event(out_, packet_, slice.end, kEnd, track, [](pbf_writer&) {});
+  event({slice.start, kBegin, track}, texts, 6 * args.size() + 4, fill,
+        [&](Message& message) { write_texts(message, args); });
+  event(
+      {slice.end, kEnd, track}, 0, 0, [](Message&) {}, [](Message&) {});
 }
 
 void PerfettoWriter::instant(std::uint64_t track, Fs time, std::string_view event_name) {
-  write_event(out_, packet_, time, kInstant, track,
-              [&](pbf_writer& event) { add_text(event, field::kName, event_name); });
+  event(
+      {time, kInstant, track}, event_name.size(), 1,
+      [&](Message& message) { message.text(field::kName, event_name); }, [](Message&) {});
 }
 
 void PerfettoWriter::counter(std::uint64_t track, Fs time, double value) {
-  write_event(out_, packet_, time, kCount, track,
-              [&](pbf_writer& event) { event.add_double(field::kDoubleCounterValue, value); });
+  event(
+      {time, kCount, track}, 0, 1,
+      [&](Message& message) {
+        message.fixed(field::kDoubleCounterValue, std::bit_cast<std::uint64_t>(value));
+      },
+      [](Message&) {});
 }
 
 }  // namespace nkisim

@@ -4,12 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "models/time.hpp"
+#include "src/files/deflate.hpp"
 
 namespace nkisim {
 
@@ -42,7 +43,8 @@ enum class ArgKey : std::uint8_t {
 inline constexpr std::size_t kArgKeys = 20;
 [[nodiscard]] std::string_view name(ArgKey key);
 
-/// An argument of a slice: a text, or a number where `text` is null.
+/// An argument of a slice: a text, or a number where `text` is null. Of a text `number` says which
+/// it is: texts are numbered from 1 in the order of their first use; 0: it has no number.
 struct TimelineArg {
   ArgKey key{};
   std::int64_t number = 0;
@@ -53,8 +55,10 @@ struct TimelineArg {
 struct TimelineSlice {
   std::string_view name = {};
   models::Fs start = 0, end = 0;
-  std::vector<TimelineArg> args = {};
+  std::array<TimelineArg, kArgKeys> args = {};
+  std::size_t arg_count = 0;
   std::uint64_t flow = 0, ends_flow = 0;  // ids of the arrows that leave and reach it; 0 = none
+  [[nodiscard]] std::span<const TimelineArg> arguments() const { return {args.data(), arg_count}; }
 };
 
 /// Takes the bytes of a file in order.
@@ -90,19 +94,26 @@ class PerfettoWriter : public TimelineWriter {
   void end() override;
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
+  class Message;
+  struct EventHead {
+    models::Fs time = 0;
+    std::uint64_t type = 0, track = 0;
   };
-  void write_block();
-  std::uint64_t number_of(std::string_view text);
-  ByteSink file_, out_;  // what packets go to: the file, or a block of it
-  std::string block_;    // to be compressed
-  std::string packet_;   // being written
-  std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> texts_;
-  std::vector<std::pair<std::uint64_t, std::string_view>> new_texts_;  // of the packet
+  template <typename Fill>
+  void packet(std::size_t texts, std::size_t fields, Fill&& fill);
+  template <typename Fill, typename Also>
+  void event(const EventHead& head, std::size_t texts, std::size_t fields, Fill&& fill,
+             Also&& also);
+  static void write_annotation(Message& message, const TimelineArg& arg);
+  void write_texts(Message& message, std::span<const TimelineArg> args);
+  void flush();
+  ByteSink out_;
+  bool packed_;
+  Deflater deflater_;
+  std::string block_;                   // packets, not yet passed on
+  std::string scratch_;                 // for the one being written
+  std::int64_t texts_ = 0;              // how many are written
+  std::vector<std::size_t> new_texts_;  // arguments of the packet whose text is not
   std::uint64_t processes_ = 0;
 };
 
@@ -122,12 +133,23 @@ class ChromeWriter : public TimelineWriter {
  private:
   struct Track {
     std::uint64_t process = 0;
-    std::string name;
+    std::string name;  // in the form of JSON
+    std::string head;  // of its events, from their phase on
   };
-  void open(char phase, std::uint64_t track, models::Fs time);
+  void begin_event(char phase, std::uint64_t track, models::Fs time);
+  void set_track(std::uint64_t track, std::uint64_t process, const std::string& name);
   void flow(char phase, std::uint64_t track, models::Fs time, std::uint64_t id);
+  void put(std::string_view text);
+  void put_number(std::int64_t number);
+  void put_time(std::int64_t ns);
+  void put_text(std::string_view text);
+  void put_argument(const TimelineArg& arg);
+  void flush();
   ByteSink out_;
-  std::string line_;  // the event being written
+  std::string text_;  // what is written goes here; of its size only `used_` holds
+  std::size_t used_ = 0;
+  std::string quoted_;              // a text in the form of JSON
+  std::vector<std::string> texts_;  // by their number, in the form of JSON
   bool first_ = true;
   std::vector<Track> tracks_;
 };

@@ -1,6 +1,7 @@
 #include "src/report/timeline.hpp"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "src/config/config_json.hpp"
@@ -131,4 +132,102 @@ TEST_CASE("slices, tracks and counters decode with Perfetto's field numbers") {
   CHECK(slices[0].at("dur") == Approx(0.5));
   CHECK(slices[0].at("tid") != slices[1].at("tid"));
   CHECK(slices[0].at("args").at("label") == "Vector");
+}
+
+namespace {
+
+struct Argument {
+  std::uint64_t key = 0, number = 0;
+  std::string text;
+};
+
+// The arguments of each slice, whose texts are numbers of texts that came before or with them.
+std::vector<std::vector<Argument>> arguments(std::string_view out) {
+  std::vector<std::vector<Argument>> slices;
+  std::map<std::uint64_t, std::string> texts;
+  Reader{out}.each([&](auto, auto, auto packet) {
+    std::vector<Argument> args;
+    bool begins = false;
+    Reader{packet}.each([&](auto f, auto, auto body) {
+      if (f == 12) {  // interned data
+        Reader{body}.each([&](auto g, auto, auto entry) {
+          std::pair<std::uint64_t, std::string> found;
+          Reader{entry}.each([&](auto h, auto i, auto t) {
+            if (h == 1) found.first = i;
+            if (h == 2) found.second = t;
+          });
+          if (g == 29) CHECK(texts.insert(found).second);
+        });
+      }
+      if (f != 11) return;
+      Reader{body}.each([&](auto g, auto i, auto t) {
+        if (g == 9) begins = i == 1;
+        if (g != 4) return;
+        Argument arg;
+        Reader{t}.each([&](auto h, auto n, auto) {
+          if (h == 1) arg.key = n;
+          if (h == 4) arg.number = n;
+          if (h == 17) arg.text = std::to_string(n);
+        });
+        args.push_back(arg);
+      });
+    });
+    for (Argument& arg : args) {
+      if (!arg.text.empty()) arg.text = texts.at(std::stoull(arg.text));
+    }
+    if (begins) slices.push_back(args);
+  });
+  return slices;
+}
+
+std::string text_of(const std::vector<Argument>& args, ArgKey key) {
+  for (const Argument& arg : args) {
+    if (arg.key == static_cast<std::uint64_t>(key) + 1) return arg.text;
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("texts of arguments are written once, before or with their first use, and found again") {
+  std::string out;
+  Timeline::Writers writers;
+  writers.push_back(std::make_unique<PerfettoWriter>([&](std::string_view b) { out += b; }));
+  Timeline timeline(std::move(writers));
+  play(timeline);
+  const auto slices = arguments(out);
+  REQUIRE(slices.size() == 3);
+  for (const int i : {0, 1}) {
+    CHECK(text_of(slices[i], ArgKey::kOpcode) == "TENSOR_TENSOR");
+    CHECK(text_of(slices[i], ArgKey::kLabel) == "Vector");
+    CHECK(text_of(slices[i], ArgKey::kSubgroup) == "Vector");  // the same text as the label
+  }
+  CHECK(slices[1][1].number == 600);   // ns
+  CHECK(slices[2][0].number == 2720);  // bytes
+}
+
+TEST_CASE("numbers of any size and long texts keep their place in a packet") {
+  std::string out;
+  PerfettoWriter writer([&](std::string_view b) { out += b; });
+  writer.begin();
+  TimelineSlice slice{.name = "x", .start = 0, .end = 1'000'000};
+  const std::string longest(300'000, 'y');
+  slice.args[0] = {ArgKey::kElements, std::numeric_limits<std::int64_t>::max(), {}};
+  slice.args[1] = {ArgKey::kId, -1, {}};
+  slice.args[2] = {ArgKey::kOperands, 1, longest};
+  slice.args[3] = {ArgKey::kSize, 1 << 14U, {}};
+  slice.arg_count = 4;
+  writer.slice(7, slice);
+  writer.slice(7, slice);
+  writer.end();
+  const auto slices = arguments(out);
+  REQUIRE(slices.size() == 2);
+  for (const auto& args : slices) {
+    REQUIRE(args.size() == 4);
+    CHECK(args[0].number == std::uint64_t{0x7fffffffffffffff});
+    CHECK(args[1].number == ~std::uint64_t{0});
+    CHECK((args[2].text == longest));
+    CHECK(args[3].number == 16384);
+  }
+  CHECK(out.size() < 301'000);
 }
