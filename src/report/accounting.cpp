@@ -89,7 +89,11 @@ Fs Accounting::hbm_share(Fs time, const TransferRecord& t) const {
 void Accounting::charge(Engine& engine, Charge charge, Fs until) {
   if (until <= engine.charged) return;
   const Fs time = until - engine.charged;
-  engine.total[charge] += time;
+  Engine::Recent& recent = engine.recent.at(static_cast<std::size_t>(charge.first));
+  if (recent.time == nullptr || recent.where != charge.second) {
+    recent = {charge.second, &engine.total[charge]};
+  }
+  *recent.time += time;
   engine.last.at(static_cast<std::size_t>(charge.first)) += time;
   engine.charged = until;
 }
@@ -169,6 +173,11 @@ void Accounting::on_event(const models::PartEvent& event) {
     charge(engine, {Cause::kFixed, kNoQueue}, std::min(engine.cover, busy_from));
   }
   engine.close();
+  if (!engine.parts.empty()) {
+    const PartRecord& before = engine.parts.back();
+    engine.in_order =
+        engine.in_order && before.start <= event.start && before.sequence <= event.sequence;
+  }
   engine.parts.push_back(
       {.inst = event.inst,
        .sequence = event.sequence,

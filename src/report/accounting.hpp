@@ -87,7 +87,13 @@ class Accounting : public models::Observer {
     Causes last{};                           // charged to the last part, until it is closed
     std::array<Column, kCauseCount> closed;  // charged to the parts before, by cause
     Charges total;
+    struct Recent {  // of `total`, by cause
+      models::QueueIndex where = 0;
+      models::Fs* time = nullptr;
+    };
+    std::array<Recent, kCauseCount> recent{};
     models::Fs charged = 0, cover = 0;
+    bool in_order = true;  // starts and sequences of its parts never decrease
     /// Time charged to part i: the wait before it and itself. After the end of the run.
     [[nodiscard]] Causes causes_of(std::size_t i) const;
     void close();

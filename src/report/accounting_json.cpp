@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "src/files/json_text.hpp"
 #include "src/report/accounting.hpp"
@@ -41,27 +43,47 @@ class Places {
     append_json_int(out, static_cast<std::int64_t>(key & ~std::uint32_t{0}));
     out += '"';
   }
+  // Whether the text of `a` comes before that of `b`.
+  [[nodiscard]] bool before(std::uint64_t a, std::uint64_t b) const {
+    const std::string &file_a = files_[a >> 32U], &file_b = files_[b >> 32U];
+    if (&file_a == &file_b || file_a == file_b) {
+      return digits(a & ~std::uint32_t{0}) < digits(b & ~std::uint32_t{0});
+    }
+    std::string text_a, text_b;
+    append(text_a, a);
+    append(text_b, b);
+    return text_a < text_b;
+  }
 
  private:
+  // Compares as the number's text with a quote behind it does.
+  static std::pair<std::uint64_t, int> digits(std::uint64_t number) {
+    constexpr std::uint64_t kTenDigits = 1'000'000'000;
+    int count = 10;
+    while (number != 0 && number < kTenDigits) number *= 10, --count;
+    return {number, number == 0 ? 1 : count};
+  }
   std::vector<std::string> files_;  // each up to its line
 };
 
-using Row = std::pair<std::string, Parts>;  // a key as JSON text, and what is charged to it
-
-// In the order of their keys; equal ones together.
-void merge(std::vector<Row>& rows) {
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.first < b.first; });
-  std::size_t kept = 0;
-  for (Row& row : rows) {
-    if (kept > 0 && rows[kept - 1].first == row.first) {
-      for (std::size_t i = 0; i < kCauseCount; ++i) rows[kept - 1].second.at(i) += row.second.at(i);
-    } else {
-      if (&rows[kept] != &row) rows[kept] = std::move(row);
-      ++kept;
-    }
-  }
-  rows.resize(kept);
+void add_to(Parts& to, const Parts& more) {
+  for (std::size_t i = 0; i < kCauseCount; ++i) to.at(i) += more.at(i);
 }
+
+// What is charged to the parts of an engine, one after the other.
+class ChargeReader {
+ public:
+  explicit ChargeReader(const Accounting::Engine& engine)
+      : causes_(engine.closed.begin(), engine.closed.end()) {}
+  Parts next() {
+    Parts parts{};
+    for (std::size_t i = 0; i < kCauseCount; ++i) parts.at(i) = causes_[i].next();
+    return parts;
+  }
+
+ private:
+  std::vector<ColumnReader> causes_;
+};
 
 // Unique under the profiler-like name of the cause; zero entries are left out.
 Json charges(const Accounting& accounting, int core, const Charges& total) {
@@ -111,6 +133,7 @@ class Writer {
   }
 
  private:
+  static constexpr std::size_t kFlush = std::size_t{1} << 16U;
   void number(std::int64_t value) { append_json_int(line_, value); }
 
   void place(const isa::Inst& inst) { places_.append(line_, places_.key(inst)); }
@@ -132,39 +155,40 @@ class Writer {
   void begin_row(bool& first) {
     line_ += first ? "\n{" : ",\n{";
     first = false;
-    constexpr std::size_t kFlush = 1U << 16U;
     if (line_.size() > kFlush) flush();
   }
 
   void groups(const Accounting::Engine& engine) {
     std::map<isa::Opcode, Parts> opcodes;
-    std::vector<std::pair<std::uint64_t, std::size_t>> lines;  // and the part's number
-    const auto add = [](Parts& to, const Parts& more) {
-      for (std::size_t i = 0; i < kCauseCount; ++i) to.at(i) += more.at(i);
-    };
-    for (const PartRecord& p : engine.parts) {
-      add(opcodes[p.opcode], engine.causes_of(lines.size()));
-      lines.emplace_back(places_.key(*p.inst), lines.size());
-    }
+    std::vector<std::uint64_t> lines;
+    for (const PartRecord& p : engine.parts) lines.push_back(places_.key(*p.inst));
     std::sort(lines.begin(), lines.end());
-    std::vector<Row> by_opcode, by_line;
-    for (const auto& [opcode, parts] : opcodes) {
-      by_opcode.emplace_back(Json(accounting_.program().opcode_name(opcode)).dump(), parts);
-    }
-    for (std::size_t k = 0; k < lines.size(); ++k) {
-      if (k == 0 || lines[k].first != lines[k - 1].first) {
-        by_line.emplace_back();
-        places_.append(by_line.back().first, lines[k].first);
+    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+    std::vector<Parts> of_line(lines.size());
+    ChargeReader charges(engine);
+    auto at = lines.begin();
+    for (const PartRecord& p : engine.parts) {
+      const Parts parts = charges.next();
+      add_to(opcodes[p.opcode], parts);
+      // The line is often that of the part before, or the next one.
+      const std::uint64_t key = places_.key(*p.inst);
+      auto line = std::find(at, at + std::min<std::ptrdiff_t>(2, lines.end() - at), key);
+      if (line == lines.end() || *line != key) {
+        line = std::lower_bound(lines.begin(), lines.end(), key);
       }
-      add(by_line.back().second, engine.causes_of(lines[k].second));
+      at = line;
+      add_to(of_line[static_cast<std::size_t>(line - lines.begin())], parts);
     }
-    table(",\"by_opcode_fs\":{", by_opcode);
-    table(",\"by_line_fs\":{", by_line);
+    by_opcode(opcodes);
+    by_line(lines, of_line);
   }
 
-  void table(std::string_view title, std::vector<Row>& rows) {
-    merge(rows);
-    line_ += title;
+  void by_opcode(const std::map<isa::Opcode, Parts>& opcodes) {
+    std::map<std::string, Parts> rows;
+    for (const auto& [opcode, parts] : opcodes) {
+      add_to(rows[Json(accounting_.program().opcode_name(opcode)).dump()], parts);
+    }
+    line_ += ",\"by_opcode_fs\":{";
     bool first = true;
     for (const auto& [key, parts] : rows) {
       line_ += first ? "" : ",";
@@ -176,10 +200,32 @@ class Writer {
     line_ += '}';
   }
 
+  // In the order of their texts; equal ones together.
+  void by_line(const std::vector<std::uint64_t>& lines, const std::vector<Parts>& of_line) {
+    std::vector<std::size_t> order(lines.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return places_.before(lines[a], lines[b]); });
+    line_ += ",\"by_line_fs\":{";
+    for (std::size_t i = 0; i < order.size();) {
+      line_ += i == 0 ? "" : ",";
+      const std::uint64_t line = lines[order[i]];
+      places_.append(line_, line);
+      line_ += ':';
+      Parts parts = of_line[order[i]];
+      for (++i; i < order.size() && !places_.before(line, lines[order[i]]); ++i) {
+        add_to(parts, of_line[order[i]]);
+      }
+      causes(parts);
+      if (line_.size() > kFlush) flush();
+    }
+    line_ += '}';
+  }
+
   void instructions(const Accounting::Core& core) {
     bool first = true;
     for (const auto& engine : core.engines) {
-      std::size_t at = 0;
+      ChargeReader charges(engine);
       for (const PartRecord& p : engine.parts) {
         begin_row(first);
         line_ += "\"id\":";
@@ -195,7 +241,7 @@ class Writer {
         line_ += ",\"end_fs\":";
         number(p.end);
         line_ += ",\"fs\":";
-        causes(engine.causes_of(at++));
+        causes(charges.next());
         line_ += '}';
       }
     }
@@ -203,6 +249,9 @@ class Writer {
 
   void path(int id) {
     const auto& queues = accounting_.cores().at(static_cast<std::size_t>(id)).queues;
+    std::vector<std::string> names;  // of queues, as JSON text; the last one is nobody's
+    for (const Accounting::Queue& queue : queues) names.push_back(Json(queue.name).dump());
+    names.emplace_back("\"\"");
     bool first = true;
     for (const PathItem& item : critical_path(accounting_, id)) {
       begin_row(first);
@@ -213,7 +262,7 @@ class Writer {
       line_ += ",\"cause\":\"";
       line_ += name(item.cause);
       line_ += "\",\"where\":";
-      line_ += item.where < queues.size() ? Json(queues[item.where].name).dump() : "\"\"";
+      line_ += names.at(std::min<std::size_t>(item.where, queues.size()));
       if (item.inst != nullptr) {
         line_ += ",\"id\":";
         number(static_cast<std::int64_t>(item.sequence));

@@ -1,6 +1,7 @@
 #include "src/report/columns.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace nkisim {
 
@@ -14,11 +15,30 @@ void Column::close() {
   std::byte* to = block.bytes.data();
   for (const std::int64_t value : open_) {
     const auto rest = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(*low);
-    for (std::size_t b = 0; b < block.width; ++b) to[b] = static_cast<std::byte>(rest >> (8 * b));
-    to += block.width;
+    std::memcpy(to, &rest, sizeof rest);
+    to += block.width;  // what is beyond is written over
   }
   blocks_.push_back(std::move(block));
   open_.clear();
+}
+
+void Column::read_block(std::size_t b, std::int64_t* to) const {
+  if (b == blocks_.size()) {
+    std::copy(open_.begin(), open_.end(), to);
+    return;
+  }
+  const Block& block = blocks_[b];
+  if (block.width == 0) {
+    std::fill_n(to, kBlock, block.base);
+    return;
+  }
+  const std::uint64_t mask = ~std::uint64_t{0} >> (8 * (sizeof(std::uint64_t) - block.width));
+  const std::byte* bytes = block.bytes.data();
+  for (std::size_t i = 0; i < kBlock; ++i, bytes += block.width) {
+    std::uint64_t rest = 0;
+    std::memcpy(&rest, bytes, sizeof rest);
+    to[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(block.base) + (rest & mask));
+  }
 }
 
 Columns::Columns(std::string table, std::initializer_list<std::string_view> names)
@@ -30,12 +50,21 @@ void Columns::add(std::initializer_list<std::int64_t> row) {
 }
 
 void Columns::save(NpzWriter& out, Order order) const {
+  std::vector<std::int64_t> values(Column::kBlock);
   for (std::size_t c = 0; c < names_.size(); ++c) {
     const Column& column = data_[c];
-    const std::size_t count = column.size();
-    write_integers(out, table_ + "." + names_[c], count, [&](std::size_t i) {
-      return column[order == Order::kForwards ? i : count - 1 - i];
-    });
+    out.begin(table_ + "." + names_[c], "<i8", {static_cast<std::int64_t>(column.size())});
+    const std::size_t blocks = column.block_count();
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const std::size_t block = order == Order::kForwards ? i : blocks - 1 - i;
+      const auto size = column.block_size(block);
+      column.read_block(block, values.data());
+      if (order == Order::kBackwards) {
+        std::reverse(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(size));
+      }
+      out.write({reinterpret_cast<const char*>(values.data()), size * sizeof(std::int64_t)});
+    }
+    out.end();
   }
 }
 

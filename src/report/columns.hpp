@@ -1,6 +1,7 @@
 // Tables of integers that grow by a row per event and take little room.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -33,9 +34,15 @@ class Column {
     rest &= ~std::uint64_t{0} >> (8 * (sizeof rest - block.width));  // not its successors
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(block.base) + rest);
   }
+  static constexpr std::size_t kBlock = 4096;
+  /// How many values are in block `b`, and these: to[i] is operator[](b * kBlock + i).
+  [[nodiscard]] std::size_t block_size(std::size_t b) const {
+    return b < blocks_.size() ? kBlock : open_.size();
+  }
+  [[nodiscard]] std::size_t block_count() const { return blocks_.size() + (open_.empty() ? 0 : 1); }
+  void read_block(std::size_t b, std::int64_t* to) const;
 
  private:
-  static constexpr std::size_t kBlock = 4096;
   struct Block {
     std::int64_t base = 0;
     std::size_t width = 0;         // bytes per value
@@ -44,6 +51,26 @@ class Column {
   void close();
   std::vector<Block> blocks_;
   std::vector<std::int64_t> open_;
+};
+
+/// The values of a column one after the other.
+class ColumnReader {
+ public:
+  explicit ColumnReader(const Column& column) : column_(&column), values_(Column::kBlock) {}
+  /// There must be one more.
+  std::int64_t next() {
+    if (at_ == size_) {
+      size_ = column_->block_size(block_);
+      column_->read_block(block_++, values_.data());
+      at_ = 0;
+    }
+    return values_[at_++];
+  }
+
+ private:
+  const Column* column_;
+  std::vector<std::int64_t> values_;  // of a block
+  std::size_t block_ = 0, at_ = 0, size_ = 0;
 };
 
 /// Integer columns of one table; saved as `<table>.<column>`.
@@ -63,22 +90,17 @@ class Columns {
   std::vector<Column> data_;
 };
 
-/// Writes `count` integers, value(i) each, as the array `key`.
+/// Writes `count` integers, value(i) each and called in this order, as the array `key`.
 template <typename Value>
 void write_integers(NpzWriter& out, const std::string& key, std::size_t count, Value&& value) {
-  constexpr std::size_t kChunk = 8192;
+  constexpr std::size_t kChunk = 4096;
   out.begin(key, "<i8", {static_cast<std::int64_t>(count)});
-  std::vector<std::int64_t> chunk;
-  chunk.reserve(kChunk);
-  const auto flush = [&] {
-    out.write({reinterpret_cast<const char*>(chunk.data()), chunk.size() * sizeof(std::int64_t)});
-    chunk.clear();
-  };
-  for (std::size_t i = 0; i < count; ++i) {
-    chunk.push_back(value(i));
-    if (chunk.size() == kChunk) flush();
+  std::vector<std::int64_t> chunk(kChunk);
+  for (std::size_t first = 0; first < count; first += kChunk) {
+    const std::size_t n = std::min(kChunk, count - first);
+    for (std::size_t i = 0; i < n; ++i) chunk[i] = value(first + i);
+    out.write({reinterpret_cast<const char*>(chunk.data()), n * sizeof(std::int64_t)});
   }
-  flush();
   out.end();
 }
 

@@ -1,5 +1,8 @@
 // Backwards from the end: what bounded each start, until time zero.
 #include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
 
 #include "src/report/accounting.hpp"
 
@@ -148,12 +151,44 @@ class Tracer {
     transfer_ = nullptr;
   }
 
+  // The first part of the engine, in start order, of which `later` holds. What is asked for comes
+  // ever earlier: it is looked for around the last one found, in steps that double.
+  template <typename Later>
+  std::deque<PartRecord>::const_iterator first_that(QueueIndex engine, Later&& later) {
+    const Accounting::Engine& e = core_->engines.at(engine);
+    const auto whole = [&later](const PartRecord& part) { return !later(part); };
+    if (!e.in_order) {
+      return std::partition_point(e.parts.begin(), e.parts.end(), whole);
+    }
+    if (near_of_ != core_) {
+      near_of_ = core_;
+      near_.fill(std::numeric_limits<std::size_t>::max());
+    }
+    std::size_t& near = near_.at(engine);
+    near = std::min(near, e.parts.size());
+    std::size_t low = near, high = near, step = 1;  // sought between them
+    while (low > 0 && later(e.parts[low - 1])) {
+      high = low - 1;
+      low -= std::min(low, step);
+      step *= 2;
+    }
+    for (step = 1; high < e.parts.size() && !later(e.parts[high]); step *= 2) {
+      low = high + 1;
+      high += std::min(e.parts.size() - high, step);
+    }
+    const auto at = [&e](std::size_t i) {
+      return e.parts.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    const auto found = std::partition_point(at(low), at(high), whole);
+    near = static_cast<std::size_t>(found - e.parts.begin());
+    return found;
+  }
+
   // The last part of an instruction that had started before `at_`.
   bool go_to_sequence(QueueIndex engine, std::uint64_t sequence) {
     const auto& parts = core_->engines.at(engine).parts;
     auto p =
-        std::upper_bound(parts.begin(), parts.end(), sequence,
-                         [](std::uint64_t s, const PartRecord& part) { return s < part.sequence; });
+        first_that(engine, [sequence](const PartRecord& part) { return part.sequence > sequence; });
     while (p != parts.begin()) {
       --p;
       if (p->start >= at_) continue;
@@ -168,8 +203,7 @@ class Tracer {
   // the one before it runs: the latest start need not be what an instruction waited for.
   bool go_to_earlier(QueueIndex engine) {
     const auto& parts = core_->engines.at(engine).parts;
-    auto p = std::lower_bound(parts.begin(), parts.end(), at_,
-                              [](const PartRecord& part, Fs t) { return part.start < t; });
+    auto p = first_that(engine, [this](const PartRecord& part) { return part.start >= at_; });
     if (p == parts.begin()) return false;
     auto best = --p;
     for (int i = 0; i < kInFlight && p != parts.begin() && best->held_until < at_; ++i) {
@@ -181,7 +215,7 @@ class Tracer {
   }
 
   void through_part() {
-    const PartRecord p = *part_;
+    const PartRecord& p = *part_;
     const QueueIndex engine = engine_;
     add(std::max(p.start, std::min(at_, p.end)), Cause::kIssue, engine, p.inst, p.sequence);
     add(p.start, Cause::kBusy, engine, p.inst, p.sequence);
@@ -228,6 +262,8 @@ class Tracer {
   const TransferRecord* transfer_ = nullptr;
   const CollectiveRecord* collective_ = nullptr;
   QueueIndex engine_ = 0, queue_ = 0;
+  const Accounting::Core* near_of_ = nullptr;          // of which core near_ is
+  std::array<std::size_t, isa::kEngineCount> near_{};  // where each engine's last part was found
 };
 
 std::vector<PathItem> collect(std::span<const Accounting* const> ranks,

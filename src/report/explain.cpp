@@ -1,7 +1,9 @@
 #include "src/report/explain.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iomanip>
+#include <map>
 #include <sstream>
 
 namespace nkisim {
@@ -41,37 +43,42 @@ struct Share {
   std::string what;
   Fs time = 0;
 };
+std::string share_text(Cause cause, const std::string& who) {
+  switch (cause) {
+    case Cause::kBusy:
+      return who + " at work";
+    case Cause::kWaitDma:
+      return who + " moving data";
+    case Cause::kDmaLatency:
+      return who + " starting transfers";
+    case Cause::kDmaEngines:
+      return "DMA engines serving other queues";
+    case Cause::kSemaphore:
+      return "semaphores";
+    case Cause::kWaitRank:
+      return "waiting for other ranks";
+    case Cause::kCollective:
+      return "in collectives";
+    default:
+      return "issue and start-up";
+  }
+}
+
 std::vector<Share> shares(const Accounting& a, int core) {
   const auto& queues = a.cores().at(static_cast<std::size_t>(core)).queues;
+  // By cause, and by who it was: the last one is for what has no name.
+  std::vector<std::array<Fs, kCauseCount>> times(queues.size() + 1);
+  trace_back(a, core, [&](const PathItem& item) {
+    const std::size_t who = std::min<std::size_t>(item.where, queues.size());
+    times[who].at(static_cast<std::size_t>(item.cause)) += item.to - item.from;
+  });
   std::map<std::string, Fs> sums;
-  for (const PathItem& item : critical_path(a, core)) {
-    std::string what = item.where < queues.size() ? queues[item.where].name : "";
-    switch (item.cause) {
-      case Cause::kBusy:
-        what += " at work";
-        break;
-      case Cause::kWaitDma:
-        what += " moving data";
-        break;
-      case Cause::kDmaLatency:
-        what += " starting transfers";
-        break;
-      case Cause::kDmaEngines:
-        what = "DMA engines serving other queues";
-        break;
-      case Cause::kSemaphore:
-        what = "semaphores";
-        break;
-      case Cause::kWaitRank:
-        what = "waiting for other ranks";
-        break;
-      case Cause::kCollective:
-        what = "in collectives";
-        break;
-      default:
-        what = "issue and start-up";
+  for (std::size_t who = 0; who < times.size(); ++who) {
+    for (std::size_t c = 0; c < kCauseCount; ++c) {
+      const Fs time = times[who].at(c);
+      const std::string name = who < queues.size() ? queues[who].name : std::string();
+      if (time > 0) sums[share_text(static_cast<Cause>(c), name)] += time;
     }
-    sums[what] += item.to - item.from;
   }
   std::vector<Share> list;
   for (const auto& [what, time] : sums) list.push_back({what, time});
@@ -86,12 +93,19 @@ std::string where(const Accounting& a, const isa::Inst& inst) {
 }
 
 void print_path(std::ostream& out, const Accounting& a, int core) {
-  std::vector<PathItem> path = critical_path(a, core);
-  out << "critical path, " << path.size() << " pieces; the longest:\n";
-  std::stable_sort(path.begin(), path.end(), [](const PathItem& x, const PathItem& y) {
-    return x.to - x.from > y.to - y.from;
+  std::vector<PathItem> path;  // the longest pieces, of equal ones the earlier, the best first
+  std::size_t pieces = 0;
+  const auto before = [](const PathItem& x, const PathItem& y) {
+    const Fs x_time = x.to - x.from, y_time = y.to - y.from;
+    return x_time != y_time ? x_time > y_time : x.from < y.from;
+  };
+  trace_back(a, core, [&](const PathItem& item) {
+    ++pieces;
+    if (path.size() == kPathRows && !before(item, path.back())) return;
+    if (path.size() == kPathRows) path.pop_back();
+    path.insert(std::upper_bound(path.begin(), path.end(), item, before), item);
   });
-  path.resize(std::min(path.size(), kPathRows));
+  out << "critical path, " << pieces << " pieces; the longest:\n";
   std::sort(path.begin(), path.end(),
             [](const PathItem& x, const PathItem& y) { return x.from < y.from; });
   const auto& queues = a.cores().at(static_cast<std::size_t>(core)).queues;

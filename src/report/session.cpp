@@ -3,8 +3,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "isa/program/disasm.hpp"
-
 namespace nkisim {
 namespace {
 
@@ -36,12 +34,12 @@ std::int64_t signed_number(std::uint64_t n) { return static_cast<std::int64_t>(n
 }  // namespace
 
 std::int64_t Texts::add(std::string_view text) {
-  const auto [at, is_new] = ids_.try_emplace(std::string(text), signed_number(ends_.size()));
-  if (is_new) {
-    bytes_ += text;
-    ends_.push_back(signed_number(bytes_.size()));
-  }
-  return at->second;
+  if (const auto known = ids_.find(text); known != ids_.end()) return known->second;
+  const auto id = signed_number(ends_.size());
+  ids_.emplace(text, id);
+  bytes_ += text;
+  ends_.push_back(signed_number(bytes_.size()));
+  return id;
 }
 
 void Texts::save(NpzWriter& out) const {
@@ -79,7 +77,8 @@ Session::Session()
 void Session::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
   config_ = config;
-  rows_.reserve(program.insts().size());
+  rows_ = PointerTable<std::int64_t>(program.insts().size());
+  lines_ = std::make_unique<PartTexts>(program);
   add_tensors();
 }
 
@@ -98,22 +97,39 @@ void Session::on_queue(const models::QueueName& queue) {
 }
 
 std::int64_t Session::inst_row(const isa::Inst& inst) {
-  const auto [at, is_new] = rows_.try_emplace(&inst, signed_number(insts_.rows()));
-  if (!is_new) return at->second;
+  if (&inst == last_) return last_row_;
+  const auto [row, is_new] = rows_.find_or_add(&inst);
+  if (is_new) *row = signed_number(insts_.rows());
+  last_ = &inst;
+  last_row_ = *row;
+  if (is_new) add_inst(inst, last_row_);
+  return last_row_;
+}
+
+void Session::add_inst(const isa::Inst& inst, std::int64_t row) {
+  // A text by the number of what it is of, added where it is used first.
+  const auto text_of = [this](std::vector<std::int64_t>& known, std::size_t which, auto&& text) {
+    if (which >= known.size()) known.resize(which + 1, PartTexts::kNone);
+    if (known[which] == PartTexts::kNone) known[which] = texts_.add(text());
+    return known[which];
+  };
   const auto& files = program_->files();
-  const std::uint32_t file = inst.loc.kernel_file;
-  const bool known = file != 0 && file <= files.size();
-  insts_.add({texts_.add(isa::spec(inst).name), static_cast<std::int64_t>(inst.engine), inst.core,
-              inst.loc.trace_line, texts_.add(known ? files[file - 1] : std::string()),
-              inst.loc.kernel_line, texts_.add(inst.label != nullptr ? *inst.label : "")});
-  for (const std::string& line : isa::disasm_parts(*program_, inst)) {
-    operand_texts_.push_back(static_cast<std::int32_t>(texts_.add(line)));
+  const std::size_t file = inst.loc.kernel_file <= files.size() ? inst.loc.kernel_file : 0;
+  insts_.add(
+      {text_of(op_texts_, static_cast<std::size_t>(inst.op),
+               [&] { return std::string_view(isa::spec(inst).name); }),
+       static_cast<std::int64_t>(inst.engine), inst.core, inst.loc.trace_line,
+       text_of(file_texts_, file, [&] { return file == 0 ? std::string_view() : files[file - 1]; }),
+       inst.loc.kernel_line, texts_.add(inst.label != nullptr ? *inst.label : std::string_view())});
+  PartTexts::Lines& lines = lines_->of(inst);
+  for (std::size_t i = 0; i < lines.texts.size(); ++i) {
+    if (lines.numbers[i] == PartTexts::kNone) lines.numbers[i] = texts_.add(lines.texts[i]);
+    operand_texts_.push_back(static_cast<std::int32_t>(lines.numbers[i]));
   }
   first_text_.push_back(operand_texts_.size());
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-    if (ref.tensor < program_->tensors().size()) uses_.add({at->second, ref.tensor, write});
+    if (ref.tensor < program_->tensors().size()) uses_.add({row, ref.tensor, write});
   });
-  return at->second;
 }
 
 std::int64_t Session::operands(const models::PartEvent& event, std::int64_t row) {
@@ -245,15 +261,19 @@ Json Session::describe_machine() const {
 // The charges of part i, one column per cause; parts of an engine come in the same order.
 void Session::save_charges(NpzWriter& out, const Accounting& accounting) const {
   constexpr std::size_t kCore = 2, kEngine = 25;  // columns of parts
+  std::vector<std::uint16_t> engines;             // of the parts, over all cores
+  engines.reserve(parts_.rows());
+  ColumnReader cores(parts_.column(kCore)), own(parts_.column(kEngine));
+  while (engines.size() < parts_.rows()) {
+    engines.push_back(static_cast<std::uint16_t>(cores.next() * isa::kEngineCount + own.next()));
+  }
   for (std::size_t c = 0; c < kCauseCount; ++c) {
-    std::vector<std::array<std::size_t, isa::kEngineCount>> next(accounting.cores().size());
+    std::vector<ColumnReader> charges;
+    for (const Accounting::Core& core : accounting.cores()) {
+      for (const auto& engine : core.engines) charges.emplace_back(engine.closed.at(c));
+    }
     write_integers(out, "charged." + std::string(nkisim::name(static_cast<Cause>(c))),
-                   parts_.rows(), [&](std::size_t i) {
-                     const auto core = static_cast<std::size_t>(parts_.column(kCore)[i]);
-                     const auto engine = static_cast<std::size_t>(parts_.column(kEngine)[i]);
-                     const auto& times = accounting.cores()[core].engines.at(engine).closed;
-                     return times.at(c)[next[core].at(engine)++];
-                   });
+                   parts_.rows(), [&](std::size_t i) { return charges[engines[i]].next(); });
   }
 }
 
@@ -261,10 +281,9 @@ void Session::save_path(NpzWriter& out, const Accounting& accounting) const {
   Columns critical("path", {"core", "from", "to", "cause", "where", "inst", "sequence"});
   for (std::size_t c = accounting.cores().size(); c-- > 0;) {
     trace_back(accounting, static_cast<int>(c), [&](const PathItem& item) {
-      const auto inst = rows_.find(item.inst);
+      const std::int64_t* row = item.inst == nullptr ? nullptr : rows_.find(item.inst);
       critical.add({signed_number(c), item.from, item.to, static_cast<std::int64_t>(item.cause),
-                    item.where, inst == rows_.end() ? -1 : inst->second,
-                    signed_number(item.sequence)});
+                    item.where, row == nullptr ? -1 : *row, signed_number(item.sequence)});
     });
   }
   critical.save(out, Columns::Order::kBackwards);

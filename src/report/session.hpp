@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +14,8 @@
 #include "src/files/npy.hpp"
 #include "src/report/accounting.hpp"
 #include "src/report/columns.hpp"
+#include "src/report/part_texts.hpp"
+#include "src/report/pointer_table.hpp"
 #include "src/report/sources.hpp"
 
 namespace nkisim {
@@ -23,7 +27,13 @@ class Texts {
   void save(NpzWriter& out) const;
 
  private:
-  std::unordered_map<std::string, std::int64_t> ids_;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> ids_;
   std::string bytes_;
   std::vector<std::int64_t> ends_;
 };
@@ -45,6 +55,7 @@ class Session : public models::Observer {
 
  private:
   std::int64_t inst_row(const isa::Inst& inst);
+  void add_inst(const isa::Inst& inst, std::int64_t row);
   std::int64_t operands(const models::PartEvent& event, std::int64_t row);
   std::int64_t opcode_text(isa::Opcode opcode);
   std::int64_t mode_text(std::string_view mode);
@@ -59,9 +70,13 @@ class Session : public models::Observer {
   Columns insts_, parts_, transfers_, lanes_, semaphores_, queues_, tensors_, uses_, collectives_,
       cc_instructions_;
   int rank_ = 0;
-  std::unordered_map<const isa::Inst*, std::int64_t> rows_;
-  std::vector<std::size_t> first_text_ = {0};  // of each instruction, and the end
-  std::vector<std::int32_t> operand_texts_;    // of each instruction's parts
+  PointerTable<std::int64_t> rows_;
+  const isa::Inst* last_ = nullptr;  // that was asked for, and its row: parts follow each other
+  std::int64_t last_row_ = 0;
+  std::unique_ptr<PartTexts> lines_;
+  std::vector<std::int64_t> op_texts_, file_texts_;  // kNone: not added yet
+  std::vector<std::size_t> first_text_ = {0};        // of each instruction, and the end
+  std::vector<std::int32_t> operand_texts_;          // of each instruction's parts
   std::vector<std::int64_t> opcode_texts_;
   std::unordered_map<const char*, std::int64_t> mode_texts_;
 };

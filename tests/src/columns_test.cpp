@@ -9,6 +9,8 @@
 #include <limits>
 #include <random>
 
+#include "src/report/pointer_table.hpp"
+
 namespace {
 
 using namespace nkisim;
@@ -44,7 +46,33 @@ TEST_CASE("a column gives what was added") {
     bool same = true;
     for (std::size_t i = 0; i < expected.size(); ++i) same = same && column[i] == expected[i];
     CHECK(same);
+    ColumnReader reader(column);
+    for (const std::int64_t value : expected) same = same && reader.next() == value;
+    CHECK(same);
   }
+}
+
+TEST_CASE("a table keeps what belongs to an address while it grows") {
+  std::vector<int> objects(5000);
+  PointerTable<std::int64_t> table;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const auto [value, added] = table.find_or_add(&objects[i]);
+    CHECK(added);
+    CHECK(*value == 0);
+    *value = static_cast<std::int64_t>(i) + 1;
+  }
+  std::int64_t sum = 0;
+  table.for_each([&](std::int64_t value) { sum += value; });
+  CHECK(sum == 5000 * 5001 / 2);
+  bool same = true;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const auto [value, added] = table.find_or_add(&objects[i]);
+    same = same && !added && *value == static_cast<std::int64_t>(i) + 1;
+    same = same && table.find(&objects[i]) != nullptr;
+  }
+  CHECK(same);
+  const int other = 0;
+  CHECK(table.find(&other) == nullptr);
 }
 
 TEST_CASE("extreme values share a block") {
