@@ -39,6 +39,21 @@ def steps(times, changes):
     return times[last], values[last]
 
 
+class Gathered:
+    """Columns of which each core adds a piece; there is at least one."""
+
+    def __init__(self, *names):
+        self._pieces = {name: [] for name in names}
+
+    def add(self, **pieces):
+        for name, values in pieces.items():
+            self._pieces[name].append(np.asarray(values))
+
+    def columns(self):
+        return {name: pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+                for name, pieces in self._pieces.items()}
+
+
 def merged(start, end):
     """The union of intervals as two arrays."""
     start, end = np.asarray(start), np.asarray(end)

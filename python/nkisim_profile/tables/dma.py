@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..session import FS_PER_NS, SPACES
-from .common import NS_PER_S, PACKET_ID, ns, rate, steps, transfer_ids
+from .common import Gathered, NS_PER_S, PACKET_ID, ns, rate, steps, transfer_ids
 
 DMA_KINDS = {1: "software_dynamic", 2: "hardware_dynamic", 3: "instruction"}
 
@@ -106,7 +106,7 @@ def dma_packet(s):
 
 
 def _usage(s, lanes, cores):
-    out = {"timestamp": [], "current_throughput": [], "total_transfer_bytes": [], "pcore_idx": []}
+    out = Gathered("timestamp", "current_throughput", "total_transfer_bytes", "pcore_idx")
     x = s.lanes
     for core in range(cores):
         mine = lanes & (x.core == core)
@@ -116,12 +116,10 @@ def _usage(s, lanes, cores):
         done_at, done = steps(b, size)
         total = np.concatenate([[0], done])[np.searchsorted(done_at, times, side="right")] \
             if len(done_at) else np.zeros(len(times), np.int64)
-        out["timestamp"].extend(ns(times).tolist())
         # The sum of shares that come and go leaves rounding errors around zero.
-        out["current_throughput"].extend(np.maximum(np.round(rates), 0).tolist())
-        out["total_transfer_bytes"].extend(total.tolist())
-        out["pcore_idx"].extend([core] * len(times))
-    return out
+        out.add(timestamp=ns(times), current_throughput=np.maximum(np.round(rates), 0),
+                total_transfer_bytes=total, pcore_idx=np.full(len(times), core))
+    return out.columns()
 
 
 def dma_usage(s):
@@ -137,16 +135,14 @@ def hbm_usage(s):
 
 
 def pending_dma(s):
-    t, out = s.transfers, {"timestamp": [], "value": [], "pcore_idx": []}
+    t, out = s.transfers, Gathered("timestamp", "value", "pcore_idx")
     for core in range(s.cores):
         mine = t.core == core
         n = int(mine.sum())
         times, values = steps(np.concatenate([t.trigger_start[mine], t.visible[mine]]),
                               np.concatenate([np.ones(n, np.int64), -np.ones(n, np.int64)]))
-        out["timestamp"].extend(ns(times).tolist())
-        out["value"].extend(values.tolist())
-        out["pcore_idx"].extend([core] * len(times))
-    return out
+        out.add(timestamp=ns(times), value=values, pcore_idx=np.full(len(times), core))
+    return out.columns()
 
 
 def dma_queues_info(s):

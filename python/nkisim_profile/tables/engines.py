@@ -139,13 +139,15 @@ def semaphore_update(s):
 
 def opcode_summary(s):
     p = s.parts
-    opcodes = np.array(s.text(p.opcode), dtype=object)
     total = max(1, s.end_fs)
     rows = {k: [] for k in ("engine", "opcode", "instruction_count", "instruction_time_ns",
                             "active_time_ns", "active_time_percent")}
     for e, engine in enumerate(ENGINES):
-        for opcode in sorted(set(opcodes[p.engine == e])):
-            mine = (p.engine == e) & (opcodes == opcode)
+        numbers = {}
+        for n in np.unique(p.opcode[p.engine == e]).tolist():
+            numbers.setdefault(s.texts[n], []).append(n)
+        for opcode in sorted(numbers):
+            mine = (p.engine == e) & np.isin(p.opcode, numbers[opcode])
             a, b = merged(p.start[mine], p.end[mine])
             active = int((b - a).sum())
             for key, value in (("engine", engine), ("opcode", opcode),

@@ -30,19 +30,23 @@ def session():
     return SimpleNamespace(lanes=lanes, transfers=transfers, cores=2)
 
 
+def lists(table):
+    return {name: values.tolist() for name, values in table.items()}
+
+
 def test_throughput_rises_and_falls_again():
-    assert dma.dma_usage(session()) == {
+    assert lists(dma.dma_usage(session())) == {
         "timestamp": [0, 5, 10, 15, 20, 30], "pcore_idx": [0, 0, 0, 0, 1, 1],
         "current_throughput": pytest.approx([10e9, 15e9, 5e9, 0, 3e9, 0]),  # bytes per second
         "total_transfer_bytes": [0, 0, 100, 150, 0, 30]}
 
 
 def test_hbm_has_the_transfers_that_touch_it():
-    assert dma.hbm_usage(session()) == {
+    assert lists(dma.hbm_usage(session())) == {
         "timestamp": [0, 10, 20, 30], "pcore_idx": [0, 0, 1, 1],
         "current_throughput": pytest.approx([10e9, 0, 3e9, 0]), "total_transfer_bytes": [0, 100, 0, 30]}
 
 
 def test_transfers_are_pending_until_they_are_visible():
-    assert dma.pending_dma(session()) == {
+    assert lists(dma.pending_dma(session())) == {
         "timestamp": [0, 2, 11, 16, 19, 31], "pcore_idx": [0, 0, 0, 0, 1, 1], "value": [1, 2, 1, 0, 1, 0]}
