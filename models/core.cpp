@@ -45,7 +45,8 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
   Dma::Client client{[this](Transfer& t, int engine) { on_update(t, engine); },
                      [this](Transfer& t) { on_done(t); },
                      {},
-                     {}};
+                     {},
+                     true};
   if (observers.active()) {
     client.on_lane = [this](const Transfer& t, const LanePlan& p, const LaneDone& d) {
       on_lane(t, p, d);

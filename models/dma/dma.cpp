@@ -1,11 +1,21 @@
 #include "models/dma/dma.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace nkisim::models {
 namespace {
 
 constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets take turns with the others
+
+LaneDone done_alone(Transfer& transfer, const LaneLoad& load, const LaneAlone& share) {
+  return {.transfer = &transfer,
+          .queue = transfer.op->queue,
+          .start = share.start,
+          .payload_end = load.runs.size() > 1 ? share.end + load.tail : 0,
+          .semaphore_start = share.end};
+}
 
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
@@ -21,6 +31,11 @@ Dma::Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& sess
       planner_(config),
       lanes_(static_cast<std::size_t>(config.engines), DmaLane(config, &hbm)),
       planned_(static_cast<std::size_t>(config.engines), kNever) {
+  alone_.first.shares.resize(lanes_.size());
+  alone_.second.shares.resize(lanes_.size());
+  alone_.left.resize(lanes_.size());
+  alone_.order.resize(lanes_.size());
+  std::iota(alone_.order.begin(), alone_.order.end(), 0U);
   SC_HAS_PROCESS(Dma);
   SC_METHOD(step);
   sensitive << wake_;
@@ -52,11 +67,168 @@ void Dma::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   next_first_[op.queue] = first_packet + dge.queue_interval;
   if (work.src == isa::Space::kHbm) first_packet += config_.hbm_read_latency;
   ++outstanding_.at(static_cast<std::size_t>(op.dge));
-  for (const LanePlan& lane : t->plan->lanes) {
-    const auto e = static_cast<std::size_t>(lane.engine);
-    if (lanes_[e].push(op.queue, first_packet + lane.offset, lane.load, t)) look_sooner(e);
+  if (!add_alone(*t, first_packet)) {
+    for (std::size_t e = 0; e < lanes_.size(); ++e) push(e, first_packet, *t);
   }
   wake_.notify();
+}
+
+void Dma::push(std::size_t e, Fs ready, Transfer& transfer) {
+  const LanePlan& lane = transfer.plan->lanes[e];
+  if (lanes_[e].push(transfer.op->queue, ready + lane.offset, lane.load, &transfer)) {
+    look_sooner(e);
+  }
+}
+
+// False if engines have other work: then they must know of each other.
+bool Dma::add_alone(Transfer& transfer, Fs ready) {
+  const std::vector<LanePlan>& plans = transfer.plan->lanes;
+  const bool first = alone_.pending.empty();
+  bool fits =
+      first || (!alone_.split && alone_.pending.front().transfer->op->queue == transfer.op->queue);
+  for (std::size_t e = 0; e < plans.size() && fits; ++e) {
+    fits = lanes_[e].can_be_alone(plans[e].load);
+  }
+  if (!fits) {
+    join_lanes();
+    return false;
+  }
+  alone_.pending.push_back({&transfer, ready});
+  if (!first) return true;
+  find_shares(alone_.pending.front(), nullptr, alone_.first);
+  soonest_ = std::min(soonest_, alone_.first.planned);
+  return true;
+}
+
+// `before`: what the engines do first.
+void Dma::find_shares(const Alone::Pending& pending, const Together* before,
+                      Together& found) const {
+  const std::vector<LanePlan>& plans = pending.transfer->plan->lanes;
+  found.start = found.planned = kNever;
+  found.end = 0;
+  for (std::size_t e = 0; e < plans.size(); ++e) {
+    const LanePlan& plan = plans[e];
+    const Fs ready = pending.ready + plan.offset;
+    const LaneAlone share = before == nullptr
+                                ? lanes_[e].alone(ready, plan.load)
+                                : lanes_[e].alone_after(before->shares[e], ready, plan.load);
+    found.shares[e] = share;
+    found.start = std::min(found.start, share.start);
+    found.planned = std::min(found.planned, share.planned);
+    found.end = std::max(found.end, share.end);
+  }
+}
+
+// From now on the engines look at packets.
+void Dma::join_lanes() {
+  for (; !alone_.pending.empty(); alone_.pending.pop_front()) {
+    const auto [transfer, ready] = alone_.pending.front();
+    for (std::size_t e = 0; e < lanes_.size(); ++e) {
+      if (!alone_.split || alone_.left[e]) push(e, ready, *transfer);
+    }
+    alone_.split = false;
+  }
+}
+
+// Engines do their shares of the only transfer pending at different times; each is looked at by
+// `look`, if that is earlier.
+void Dma::split_alone(Fs look) {
+  alone_.split = true;
+  for (std::size_t e = 0; e < lanes_.size(); ++e) {
+    alone_.left[e] = true;
+    planned_[e] = std::min(look, alone_.first.shares[e].planned);
+  }
+}
+
+// Whether an engine's look at what is left for it is done with that.
+bool Dma::take_left(std::size_t e, Fs now) {
+  const LaneAlone& share = alone_.first.shares[e];
+  const auto [transfer, ready] = alone_.pending.front();
+  if (share.start > now) {
+    planned_[e] = share.planned;
+    return true;
+  }
+  alone_.left[e] = false;
+  const LaneLoad& load = transfer->plan->lanes[e].load;
+  if (share.end > now) {
+    lanes_[e].push(transfer->op->queue, ready + transfer->plan->lanes[e].offset, load, transfer);
+    return false;
+  }
+  lanes_[e].did_alone(transfer->op->queue, load, share);
+  finished_.push_back({share.end, static_cast<int>(e), static_cast<std::uint32_t>(done_.size())});
+  done_.push_back(done_alone(*transfer, load, share));
+  planned_[e] = kNever;
+  return true;
+}
+
+// False if engines have to look: one has begun with what it does not finish by `now`, or is done
+// with a transfer before another is with the one before it.
+bool Dma::take_alone(Fs now) {
+  bool ended = false;
+  while (!alone_.pending.empty() && alone_.first.end <= now) {
+    const bool more = alone_.pending.size() > 1;
+    if (more) {
+      find_shares(alone_.pending[1], &alone_.first, alone_.second);
+      if (alone_.second.start <= alone_.first.end) break;
+    }
+    ended = true;
+    finish_alone(*alone_.pending.front().transfer);
+    alone_.pending.pop_front();
+    if (!more) {
+      soonest_ = kNever;
+      return true;
+    }
+    std::swap(alone_.first, alone_.second);
+    soonest_ = alone_.first.planned;
+  }
+  if (ended && alone_.first.start > now) return true;
+  if (alone_.pending.size() == 1) {
+    split_alone(ended ? now : kNever);
+  } else {
+    join_lanes();
+    if (ended) std::fill(planned_.begin(), planned_.end(), now);
+  }
+  return false;
+}
+
+void Dma::finish_alone(Transfer& t) {
+  const std::vector<LaneAlone>& shares = alone_.first.shares;
+  const auto before = [&](std::uint32_t a, std::uint32_t b) {
+    return shares[a].end != shares[b].end ? shares[a].end < shares[b].end : a < b;
+  };
+  // Most often that of the transfer before.
+  if (!std::is_sorted(alone_.order.begin(), alone_.order.end(), before)) {
+    std::sort(alone_.order.begin(), alone_.order.end(), before);
+  }
+  Fs visible = last_update(t.op->queue);
+  for (const std::uint32_t e : alone_.order) {
+    const LaneAlone& share = shares[e];
+    const LanePlan& plan = t.plan->lanes[e];
+    lanes_[e].did_alone(t.op->queue, plan.load, share);
+    if (plan.packets > 0) {
+      t.first_packet = std::min(t.first_packet, share.start);
+      t.last_packet = std::max(t.last_packet, share.end + plan.load.tail);
+      if (client_.on_lane) client_.on_lane(t, plan, done_alone(t, plan.load, share));
+    }
+    visible = next_update(visible, share.end);
+    if (t.each_update) updates_.push({visible, order_++, &t, static_cast<int>(e)});
+  }
+  last_update(t.op->queue) = t.visible = visible;
+  t.lanes_left = 0;
+  --outstanding_.at(static_cast<std::size_t>(t.op->dge));
+  if (!t.each_update) {
+    updates_.push({visible, order_++, &t, static_cast<int>(alone_.order.back())});
+  }
+}
+
+Fs& Dma::last_update(QueueIndex queue) {
+  if (queue >= last_update_.size()) last_update_.resize(queue + 1U, 0);
+  return last_update_[queue];
+}
+
+// When a semaphore write that starts at `start` arrives, after the one before of its queue.
+Fs Dma::next_update(Fs before, Fs start) const {
+  return std::max(start + config_.semaphore_latency, before + config_.semaphore_serial);
 }
 
 void Dma::step() {
@@ -92,12 +264,18 @@ void Dma::catch_up(Fs now) {
 // Finishes everything up to `now` in the order of the semaphore writes.
 void Dma::take_until(Fs now, bool every) {
   if (soonest_ > now && !every) return;
+  if (!alone_.pending.empty() && !alone_.split && take_alone(now)) return;
   finished_.clear();
   done_.clear();
   soonest_ = kNever;
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     if (planned_[e] <= now || (every && lanes_[e].earliest() <= now)) look_at(e, now);
     soonest_ = std::min(soonest_, planned_[e]);
+  }
+  if (alone_.split &&
+      std::find(alone_.left.begin(), alone_.left.end(), true) == alone_.left.end()) {
+    alone_.split = false;
+    alone_.pending.pop_front();
   }
   if (finished_.empty()) return;
   std::sort(finished_.begin(), finished_.end());
@@ -127,6 +305,7 @@ void Dma::occupy(double bytes) {
   }
   const Fs now = SimSession::now();
   catch_up(now);
+  join_lanes();
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     if (lanes_[e].push(kCollectiveQueue, now, load->second, nullptr)) look_sooner(e);
   }
@@ -141,6 +320,7 @@ int Dma::outstanding(isa::DgeMode mode) {
 
 Fs Dma::room(QueueIndex queue, std::int64_t bytes) {
   const Fs now = SimSession::now();
+  join_lanes();
   for (Fs& look : planned_) look = std::min(look, now);
   soonest_ = std::min(soonest_, now);
   catch_up(now);
@@ -163,6 +343,7 @@ void Dma::run_events(Fs now) {
 }
 
 void Dma::look_at(std::size_t e, Fs now) {
+  if (alone_.split && alone_.left[e] && take_left(e, now)) return;
   const auto engine = static_cast<int>(e);
   std::size_t at = done_.size();
   lanes_[e].advance(now, done_);
@@ -193,10 +374,8 @@ void Dma::finish_lane(int engine, const LaneDone& done) {
     if (client_.on_lane) client_.on_lane(t, plan, done);
   }
   if (--t.lanes_left == 0) --outstanding_.at(static_cast<std::size_t>(t.op->dge));
-  if (done.queue >= last_update_.size()) last_update_.resize(done.queue + 1U, 0);
-  Fs& last = last_update_[done.queue];
-  last =
-      std::max(done.semaphore_start + config_.semaphore_latency, last + config_.semaphore_serial);
+  Fs& last = last_update(done.queue);
+  last = next_update(last, done.semaphore_start);
   t.visible = std::max(t.visible, last);
   if (t.each_update) {
     updates_.push({last, order_++, &t, engine});

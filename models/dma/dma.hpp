@@ -34,6 +34,8 @@ class Dma : public sc_core::sc_module, private HbmUser {
     std::function<void(const Transfer&, const LanePlan&, const LaneDone&)> on_lane;
     /// Every payload packet of an engine; slower, so only if somebody wants it.
     std::function<void(const Transfer&, int engine, const PacketTime&)> on_packet;
+    /// False: engines look at every transfer, also where it is alone. The times are the same.
+    bool shortcut = true;
   };
   Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Hbm& hbm,
       Client client);
@@ -68,8 +70,35 @@ class Dma : public sc_core::sc_module, private HbmUser {
                                                   : at < o.at;
     }
   };
+  // A transfer's shares, by engine, where every engine does it alone.
+  struct Together {
+    std::vector<LaneAlone> shares;
+    Fs start = kNever, planned = kNever;  // of the first of them
+    Fs end = 0;                           // of the last
+  };
+  // Transfers of one queue while no other has any: one after the other on all engines. The engines
+  // know nothing of them until they have to look at packets.
+  struct Alone {
+    struct Pending {
+      Transfer* transfer = nullptr;
+      Fs ready = 0;
+    };
+    Fifo<Pending> pending;
+    Together first, second;            // of these; the second: while the first ends
+    std::vector<std::uint32_t> order;  // of the engines, by the starts of semaphore writes
+    std::vector<bool> left;  // engines still to do the first, when others have done it or begun
+    bool split = false;      // ... which then is the only one
+  };
   void step();
   void schedule();
+  bool add_alone(Transfer& transfer, Fs ready);
+  void find_shares(const Alone::Pending& pending, const Together* before, Together& found) const;
+  bool take_alone(Fs now);
+  void split_alone(Fs look);
+  bool take_left(std::size_t e, Fs now);
+  void finish_alone(Transfer& transfer);
+  void join_lanes();
+  void push(std::size_t e, Fs ready, Transfer& transfer);
   void run_events(Fs now);
   void catch_up(Fs now);
   void take_until(Fs now, bool every) override;
@@ -78,6 +107,8 @@ class Dma : public sc_core::sc_module, private HbmUser {
   void look_at(std::size_t e, Fs now);
   void look_sooner(std::size_t e);
   void finish_lane(int engine, const LaneDone& done);
+  [[nodiscard]] Fs& last_update(QueueIndex queue);
+  [[nodiscard]] Fs next_update(Fs before, Fs start) const;
   void update(Transfer& transfer, int engine, Fs now);
   Transfer* allocate();
 
@@ -97,6 +128,7 @@ class Dma : public sc_core::sc_module, private HbmUser {
   std::uint64_t order_ = 0;
   std::deque<Transfer> store_;
   std::vector<Transfer*> free_;
+  Alone alone_;
   std::vector<LaneDone> done_;
   std::vector<Finished> finished_;
   std::vector<PacketTime> packets_;

@@ -111,12 +111,6 @@ DmaLane::Queue* DmaLane::pick(Fs at) {
   return lowest;
 }
 
-// Its turn begins, unless it goes on because no other queue is ready.
-void DmaLane::serve(QueueIndex queue) {
-  if (last_ != queue) turn_ = 0;
-  last_ = queue;
-}
-
 // Packets of the current run in a whole turn of its queue.
 std::int64_t DmaLane::turn_of(const Active& a) const {
   return std::max<std::int64_t>(1, config_.turn_bytes / a.item.load->runs[a.run].bytes);
@@ -375,6 +369,25 @@ Fs DmaLane::certain_stall(const Active& a) const {
 Fs DmaLane::finish_alone(const Active& a) const {
   const Fs at = std::max(free_, a.item.ready);
   return at + a.work - a.item.load->last_interval + certain_stall(a) + cold_ahead(a, at);
+}
+
+LaneAlone DmaLane::alone_after(const LaneAlone& before, Fs ready, const LaneLoad& load) const {
+  const Fs at = std::max(before.free, ready);
+  const Fs cold = at - before.free > config_.cold_idle ? load.cold : 0;
+  LaneAlone share{.planned = at + load.work - load.last_interval + cold,
+                  .start = at,
+                  .end = at + load.payload_work + cold,
+                  .free = 0,
+                  .stalled = before.stalled};
+  if (load.stall > 0) {
+    share.stalled += load.stall * static_cast<double>(load.payload_bytes);
+    const Fs met = whole_quanta(share.stalled);
+    share.planned += std::max<Fs>(0, met - config_.hbm_stall_quantum);
+    share.end += met;
+    share.stalled -= static_cast<double>(met);
+  }
+  share.free = share.end + load.last_interval;
+  return share;
 }
 
 Fs DmaLane::next() const {

@@ -57,6 +57,15 @@ struct LaneDone {
   Fs semaphore_start = 0;  // start of the semaphore write
 };
 
+/// What an idle engine makes of a share that nothing joins or delays.
+struct LaneAlone {
+  Fs planned = 0;      // DmaLane::next() before it begins
+  Fs start = 0;        // first packet
+  Fs end = 0;          // start of the semaphore write
+  Fs free = 0;         // the engine may start its next packet
+  double stalled = 0;  // HBM stall collected by then, below one quantum
+};
+
 /// One packet, semaphore writes left out.
 struct PacketTime {
   void* transfer = nullptr;
@@ -75,6 +84,25 @@ class DmaLane {
   bool push(QueueIndex queue, Fs ready, const LaneLoad& load, void* transfer);
   bool push(const LaneItem& item) {
     return push(item.queue, item.ready, *item.load, item.transfer);
+  }
+  /// What becomes of a share when nothing else is before it or beside it until it is done, as
+  /// push() and advance() at its `end` or later say it; `before`: another that the idle engine does
+  /// first. Only where can_be_alone().
+  [[nodiscard]] LaneAlone alone(Fs ready, const LaneLoad& load) const {
+    return alone_after({.free = free_, .stalled = stalled_}, ready, load);
+  }
+  [[nodiscard]] LaneAlone alone_after(const LaneAlone& before, Fs ready,
+                                      const LaneLoad& load) const;
+  [[nodiscard]] bool can_be_alone(const LaneLoad& load) const {
+    return busy_ == 0 && sink_ == nullptr && (hbm_ == nullptr || load.hbm_passes == 0) &&
+           (load.cold == 0 || load.runs.size() == 2);  // stalls are of runs
+  }
+  /// The share is done.
+  void did_alone(QueueIndex queue, const LaneLoad& load, const LaneAlone& share) {
+    serve(queue);
+    turn_ += load.bytes;
+    stalled_ = share.stalled;
+    free_ = share.free;
   }
   /// From now on every packet is computed by itself and appended to `sink`.
   void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
@@ -121,7 +149,11 @@ class DmaLane {
   void take(Active& a, std::int64_t packets);
   [[nodiscard]] std::int64_t until(const Active& a, Fs limit) const;
   [[nodiscard]] std::int64_t rest_of_turn(const Active& a, Fs span) const;
-  void serve(QueueIndex queue);
+  // Its turn begins, unless it goes on because no other queue is ready.
+  void serve(QueueIndex queue) {
+    if (last_ != queue) turn_ = 0;
+    last_ = queue;
+  }
   [[nodiscard]] std::int64_t turn_of(const Active& a) const;
   [[nodiscard]] std::int64_t turns_of_others(const Queue& queue) const;
   [[nodiscard]] Fs whole_quanta(double stalled) const;
