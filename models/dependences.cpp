@@ -62,15 +62,21 @@ Dependences::Arena& Dependences::arena(const isa::TensorRef& ref) {
   return tensors_.emplace(ref.tensor, make_arena(start + tensor.extent_bytes())).first->second;
 }
 
-Dependences::Record* Dependences::allocate() {
-  if (free_.empty()) return &records_.emplace_back();
-  Record* r = free_.back();
-  free_.pop_back();
-  return r;
+Dependences::Strided* Dependences::keep(const isa::Footprint& bytes) {
+  Strided* strided = nullptr;
+  if (free_.empty()) {
+    strided = &strided_.emplace_back();
+  } else {
+    strided = free_.back();
+    free_.pop_back();
+  }
+  copy_footprint(bytes, strided->bytes);
+  strided->references = 0;
+  return strided;
 }
 
-void Dependences::release(Record* record) {
-  if (--record->references == 0) free_.push_back(record);
+void Dependences::release(const Entry& entry) {
+  if (entry.strided != nullptr && --entry.strided->references == 0) free_.push_back(entry.strided);
 }
 
 // False if they may be others the next time.
@@ -106,99 +112,78 @@ const std::vector<Dependences::Operand>& Dependences::operands(const isa::Inst& 
   return known.operands;
 }
 
-void Dependences::collect(const isa::Inst& inst, const isa::CoreState& state) {
-  accesses_.clear();
-  for (const Operand& operand : operands(inst, state)) {
-    Record* r = allocate();
-    copy_footprint(operand.bytes, r->bytes);
-    r->number = number_;
-    r->visited = 0;
-    r->queue = queue_;
-    r->write = operand.write;
-    accesses_.push_back({operand.write, r, operand.arena, operand.range});
-  }
-}
-
-void Dependences::add_edge(const Record& record, const Access& access,
+void Dependences::add_edge(const Entry& entry, const Operand& access,
                            std::vector<Edge>& edges) const {
-  const Edge::Kind kind = !access.write  ? Edge::Kind::kReadAfterWrite
-                          : record.write ? Edge::Kind::kWriteAfterWrite
-                                         : Edge::Kind::kWriteAfterRead;
+  const Edge::Kind kind = !access.write ? Edge::Kind::kReadAfterWrite
+                          : entry.write ? Edge::Kind::kWriteAfterWrite
+                                        : Edge::Kind::kWriteAfterRead;
   for (Edge& e : edges) {
-    if (e.queue != record.queue || e.kind != kind) continue;
-    if (record.queue < first_unordered_) {
-      e.number = std::max(e.number, record.number);
+    if (e.queue != entry.queue || e.kind != kind) continue;
+    if (entry.queue < first_unordered_) {
+      e.number = std::max(e.number, entry.number);
       return;
     }
-    if (e.number == record.number) return;
+    if (e.number == entry.number) return;
   }
-  edges.push_back({record.queue, record.number, kind});
+  edges.push_back({entry.queue, entry.number, kind});
+}
+
+bool Dependences::overlaps(const Entry& entry, const isa::Footprint& bytes) {
+  if (entry.apart(bytes)) return false;
+  if (entry.strided != nullptr) return may_overlap(entry.strided->bytes, bytes);
+  return bytes.dense() || may_overlap(entry.bounds(), bytes);
 }
 
 // A later access stands for an earlier one, within [first, last), that it must follow anyway.
-bool Dependences::superseded(const Entry& entry, const Access& access, std::int64_t first,
+bool Dependences::superseded(const Entry& entry, const Operand& access, std::int64_t first,
                              std::int64_t last) const {
-  const Record& record = *entry.record;
   const bool ordered =
-      access.write || (!record.write && record.queue == queue_ && queue_ < first_unordered_);
+      access.write || (!entry.write && entry.queue == queue_ && queue_ < first_unordered_);
   if (!ordered) return false;
-  const isa::Footprint& bytes = access.record->bytes;
-  if (!bytes.dense()) return covers(bytes, record.bytes, first, last);
+  const isa::Footprint& bytes = access.bytes;
+  if (!bytes.dense())
+    return entry.strided != nullptr && covers(bytes, entry.strided->bytes, first, last);
   return bytes.partition <= entry.partition && bytes.partition_end >= entry.partition_end &&
          bytes.first <= std::max(first, entry.first) && bytes.last >= std::min(last, entry.last);
 }
 
-void Dependences::scan(const Access& access, std::vector<Edge>& edges) {
+void Dependences::scan(const Operand& access, std::vector<Edge>& edges) {
   Arena& arena = *access.arena;
-  const isa::Footprint& bytes = access.record->bytes;
   const std::size_t count = arena.buckets.size();
-  const bool dense = bytes.dense();
-  ++visit_;
   for (std::size_t b = access.range.from; b <= access.range.to; ++b) {
     auto& bucket = arena.buckets[b];
     const bool tidy = bucket.size() > kTidyBucket;
     const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
     Entry* kept = bucket.data();
     for (Entry& entry : bucket) {
-      Record* r = entry.record;
-      const auto keep = [&] {
-        if (kept != &entry) *kept = entry;
-        ++kept;
-      };
-      if (entry.apart(bytes) || (!(dense && r->bytes.dense()) && !may_overlap(r->bytes, bytes))) {
-        if (tidy && settled(*r)) {
-          release(r);
-        } else {
-          keep();
-        }
+      bool stays = true;
+      if (!overlaps(entry, access.bytes)) {
+        stays = !tidy || !settled(entry);
+      } else if (settled(entry)) {
+        stays = false;
+      } else {
+        if (access.write || entry.write) add_edge(entry, access, edges);
+        stays = !superseded(entry, access, first, last);
+      }
+      if (!stays) {
+        release(entry);
         continue;
       }
-      if (r->visited != visit_) {
-        if (settled(*r)) {
-          release(r);
-          continue;
-        }
-        if (access.write || r->write) add_edge(*r, access, edges);
-        r->visited = visit_;
-      }
-      if (superseded(entry, access, first, last)) {
-        release(r);
-      } else {
-        keep();
-      }
+      if (kept != &entry) *kept = entry;
+      ++kept;
     }
     bucket.resize(static_cast<std::size_t>(kept - bucket.data()));
   }
 }
 
-void Dependences::insert(const Access& access) {
-  Arena& arena = *access.arena;
-  Record& record = *access.record;
-  const isa::Footprint& f = record.bytes;
+void Dependences::insert(const Operand& access) {
+  const isa::Footprint& f = access.bytes;
   const isa::BucketRange range = access.range;
-  record.references = static_cast<int>(range.to - range.from + 1);
-  const Entry entry{f.first, f.last, f.partition, f.partition_end, &record};
-  for (std::size_t b = range.from; b <= range.to; ++b) arena.buckets[b].push_back(entry);
+  Strided* const strided = f.dense() ? nullptr : keep(f);
+  if (strided != nullptr) strided->references = static_cast<int>(range.to - range.from + 1);
+  const Entry entry{f.first, f.last,  f.partition, f.partition_end,
+                    number_, strided, queue_,      access.write};
+  for (std::size_t b = range.from; b <= range.to; ++b) access.arena->buckets[b].push_back(entry);
 }
 
 void Dependences::add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,
@@ -206,14 +191,14 @@ void Dependences::add(const isa::Inst& inst, const isa::CoreState& state, QueueI
   queue_ = queue;
   number_ = number;
   horizon_ = horizon;
-  collect(inst, state);
+  const std::vector<Operand>& accesses = operands(inst, state);
   // Reads before writes: a write retires the records it covers, which the reads still need to see.
   for (const bool writes : {false, true}) {
-    for (const Access& access : accesses_) {
+    for (const Operand& access : accesses) {
       if (access.write == writes) scan(access, edges);
     }
   }
-  for (const Access& access : accesses_) insert(access);
+  for (const Operand& access : accesses) insert(access);
 }
 
 }  // namespace nkisim::models

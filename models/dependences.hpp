@@ -32,22 +32,29 @@ class Dependences {
            std::uint64_t number, Fs horizon, std::vector<Edge>& edges);
 
  private:
-  struct Record {
-    std::uint64_t number = 0;
-    std::uint64_t visited = 0;
+  // The bytes of an access that is not dense, as long as entries refer to them.
+  struct Strided {
     int references = 0;
-    QueueIndex queue = 0;
-    bool write = false;
     isa::Footprint bytes;
   };
-  // A record in a bucket, with the bounds that decide most comparisons.
+  // An access in a bucket, with the bounds that decide most comparisons.
   struct Entry {
     std::int64_t first, last;
     std::int32_t partition, partition_end;
-    Record* record;
+    std::uint64_t number;  // of the operation in its queue
+    Strided* strided;      // null: all bytes within the bounds
+    QueueIndex queue;
+    bool write;
     [[nodiscard]] bool apart(const isa::Footprint& f) const {
       return first >= f.last || f.first >= last || partition >= f.partition_end ||
              f.partition >= partition_end;
+    }
+    [[nodiscard]] isa::Footprint bounds() const {
+      return {.first = first,
+              .last = last,
+              .run = last - first,
+              .partition = partition,
+              .partition_end = partition_end};
     }
   };
   // One address range (SBUF, PSUM or a tensor), cut into buckets of `pitch` bytes.
@@ -68,29 +75,23 @@ class Dependences {
     isa::Op op{};
     std::vector<Operand> operands;
   };
-  struct Access {
-    bool write;
-    Record* record;
-    Arena* arena;
-    isa::BucketRange range;
-  };
-  void collect(const isa::Inst& inst, const isa::CoreState& state);
   [[nodiscard]] const std::vector<Operand>& operands(const isa::Inst& inst,
                                                      const isa::CoreState& state);
   bool find_operands(const isa::Inst& inst, const isa::CoreState& state,
                      std::vector<Operand>& found);
-  [[nodiscard]] bool settled(const Record& record) const {
-    return completions_.finished_before(record.queue, record.number, horizon_);
+  [[nodiscard]] bool settled(const Entry& entry) const {
+    return completions_.finished_before(entry.queue, entry.number, horizon_);
   }
-  void scan(const Access& access, std::vector<Edge>& edges);
-  [[nodiscard]] bool superseded(const Entry& entry, const Access& access, std::int64_t first,
+  void scan(const Operand& access, std::vector<Edge>& edges);
+  [[nodiscard]] static bool overlaps(const Entry& entry, const isa::Footprint& bytes);
+  [[nodiscard]] bool superseded(const Entry& entry, const Operand& access, std::int64_t first,
                                 std::int64_t last) const;
-  static void insert(const Access& access);
-  void add_edge(const Record& record, const Access& access, std::vector<Edge>& edges) const;
+  void insert(const Operand& access);
+  void add_edge(const Entry& entry, const Operand& access, std::vector<Edge>& edges) const;
   Arena& arena(const isa::TensorRef& ref);
   Arena make_arena(std::int64_t bytes) const;
-  void release(Record* record);
-  Record* allocate();
+  void release(const Entry& entry);
+  Strided* keep(const isa::Footprint& bytes);
 
   const isa::Program& program_;
   QueueIndex first_unordered_;
@@ -98,14 +99,12 @@ class Dependences {
   Fs horizon_ = 0;
   Arena sbuf_, psum_;
   std::unordered_map<std::uint32_t, Arena> tensors_;
-  std::deque<Record> records_;
-  std::vector<Record*> free_;
+  std::deque<Strided> strided_;
+  std::vector<Strided*> free_;
   std::vector<Known> known_;       // by a hash of the arguments' place; a later one takes it
   std::uint64_t known_edits_ = 0;  // of the program they are known of
-  std::vector<Access> accesses_;
-  QueueIndex queue_ = 0;  // of the operation being added
+  QueueIndex queue_ = 0;           // of the operation being added
   std::uint64_t number_ = 0;
-  std::uint64_t visit_ = 0;
 };
 
 }  // namespace nkisim::models

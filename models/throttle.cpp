@@ -59,7 +59,7 @@ Fs Throttle::finish(Fs start, Fs full_rate_fs, std::span<const Activity> active)
   while (left >= 0.5) {
     const std::int64_t w = window(at);
     const Fs boundary = phase_ + (w + 1) * config_.window;
-    const double r = rate(at);
+    const double r = (w == first_ ? first_fast_ : fast(w)) ? 1 : config_.slow_rate;
     const Fs need = static_cast<Fs>(std::llround(left / r));
     const Fs end = at + std::min(boundary - at, std::max<Fs>(need, 1));
     for (const Activity& a : active) {
