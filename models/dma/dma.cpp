@@ -130,14 +130,42 @@ void Dma::join_lanes() {
   }
 }
 
-// Engines do their shares of the only transfer pending at different times; each is looked at by
-// `look`, if that is earlier.
-void Dma::split_alone(Fs look) {
+// Engines do their shares of the only transfer pending at different times. All of them are looked
+// at, or those for which it was planned. False if one was done that had to look at packets.
+bool Dma::split_alone(Fs now, bool all) {
+  Transfer& transfer = *alone_.pending.front().transfer;
   alone_.split = true;
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
+    const LaneAlone& share = alone_.first.shares[e];
     alone_.left[e] = true;
-    planned_[e] = std::min(look, alone_.first.shares[e].planned);
+    planned_[e] = share.planned;
+    const bool looks = all || share.planned <= now;
+    if (looks && share.start <= now && share.end > now) look_at(e, now);
   }
+  if (!finished_.empty()) {
+    if (all) std::fill(planned_.begin(), planned_.end(), now);
+    return false;
+  }
+  sort_alone();
+  Fs& last = last_update(transfer.op->queue);
+  for (const std::uint32_t e : alone_.order) {
+    const LaneAlone& share = alone_.first.shares[e];
+    if (!alone_.left[e] || share.end > now || !(all || share.planned <= now)) continue;
+    alone_.left[e] = false;
+    planned_[e] = kNever;
+    finish_share(transfer, e, last);
+  }
+  soonest_ = *std::min_element(planned_.begin(), planned_.end());
+  end_split();
+  return true;
+}
+
+// If none is left.
+void Dma::end_split() {
+  if (!alone_.split) return;
+  if (std::find(alone_.left.begin(), alone_.left.end(), true) != alone_.left.end()) return;
+  alone_.split = false;
+  alone_.pending.pop_front();
 }
 
 // Whether an engine's look at what is left for it is done with that.
@@ -182,43 +210,42 @@ bool Dma::take_alone(Fs now) {
     soonest_ = alone_.first.planned;
   }
   if (ended && alone_.first.start > now) return true;
-  if (alone_.pending.size() == 1) {
-    split_alone(ended ? now : kNever);
-  } else {
-    join_lanes();
-    if (ended) std::fill(planned_.begin(), planned_.end(), now);
-  }
+  if (alone_.pending.size() == 1) return split_alone(now, ended);
+  join_lanes();
+  if (ended) std::fill(planned_.begin(), planned_.end(), now);
   return false;
 }
 
-void Dma::finish_alone(Transfer& t) {
+// By the starts of semaphore writes; most often that of the transfer before.
+void Dma::sort_alone() {
   const std::vector<LaneAlone>& shares = alone_.first.shares;
   const auto before = [&](std::uint32_t a, std::uint32_t b) {
     return shares[a].end != shares[b].end ? shares[a].end < shares[b].end : a < b;
   };
-  // Most often that of the transfer before.
-  if (!std::is_sorted(alone_.order.begin(), alone_.order.end(), before)) {
-    std::sort(alone_.order.begin(), alone_.order.end(), before);
+  if (std::is_sorted(alone_.order.begin(), alone_.order.end(), before)) return;
+  std::sort(alone_.order.begin(), alone_.order.end(), before);
+}
+
+void Dma::finish_alone(Transfer& transfer) {
+  sort_alone();
+  Fs& last = last_update(transfer.op->queue);
+  for (const std::uint32_t e : alone_.order) finish_share(transfer, e, last);
+}
+
+// An engine's of the first transfer pending. `last`: when its queue's last semaphore write arrives.
+void Dma::finish_share(Transfer& t, std::size_t e, Fs& last) {
+  const LaneAlone& share = alone_.first.shares[e];
+  const LanePlan& plan = t.plan->lanes[e];
+  lanes_[e].did_alone(t.op->queue, plan.load, share);
+  if (plan.packets > 0) {
+    t.first_packet = std::min(t.first_packet, share.start);
+    t.last_packet = std::max(t.last_packet, share.end + plan.load.tail);
+    if (client_.on_lane) client_.on_lane(t, plan, done_alone(t, plan.load, share));
   }
-  Fs visible = last_update(t.op->queue);
-  for (const std::uint32_t e : alone_.order) {
-    const LaneAlone& share = shares[e];
-    const LanePlan& plan = t.plan->lanes[e];
-    lanes_[e].did_alone(t.op->queue, plan.load, share);
-    if (plan.packets > 0) {
-      t.first_packet = std::min(t.first_packet, share.start);
-      t.last_packet = std::max(t.last_packet, share.end + plan.load.tail);
-      if (client_.on_lane) client_.on_lane(t, plan, done_alone(t, plan.load, share));
-    }
-    visible = next_update(visible, share.end);
-    if (t.each_update) updates_.push({visible, order_++, &t, static_cast<int>(e)});
-  }
-  last_update(t.op->queue) = t.visible = visible;
-  t.lanes_left = 0;
-  --outstanding_.at(static_cast<std::size_t>(t.op->dge));
-  if (!t.each_update) {
-    updates_.push({visible, order_++, &t, static_cast<int>(alone_.order.back())});
-  }
+  t.visible = last = next_update(last, share.end);
+  const bool whole = --t.lanes_left == 0;
+  if (whole) --outstanding_.at(static_cast<std::size_t>(t.op->dge));
+  if (whole || t.each_update) updates_.push({last, order_++, &t, static_cast<int>(e)});
 }
 
 Fs& Dma::last_update(QueueIndex queue) {
@@ -264,19 +291,15 @@ void Dma::catch_up(Fs now) {
 // Finishes everything up to `now` in the order of the semaphore writes.
 void Dma::take_until(Fs now, bool every) {
   if (soonest_ > now && !every) return;
-  if (!alone_.pending.empty() && !alone_.split && take_alone(now)) return;
   finished_.clear();
   done_.clear();
+  if (!alone_.pending.empty() && !alone_.split && take_alone(now)) return;
   soonest_ = kNever;
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     if (planned_[e] <= now || (every && lanes_[e].earliest() <= now)) look_at(e, now);
     soonest_ = std::min(soonest_, planned_[e]);
   }
-  if (alone_.split &&
-      std::find(alone_.left.begin(), alone_.left.end(), true) == alone_.left.end()) {
-    alone_.split = false;
-    alone_.pending.pop_front();
-  }
+  end_split();
   if (finished_.empty()) return;
   std::sort(finished_.begin(), finished_.end());
   for (const Finished& f : finished_) finish_lane(f.engine, done_[f.at]);

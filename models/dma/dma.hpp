@@ -94,9 +94,12 @@ class Dma : public sc_core::sc_module, private HbmUser {
   bool add_alone(Transfer& transfer, Fs ready);
   void find_shares(const Alone::Pending& pending, const Together* before, Together& found) const;
   bool take_alone(Fs now);
-  void split_alone(Fs look);
+  bool split_alone(Fs now, bool all);
+  void end_split();
+  void sort_alone();
   bool take_left(std::size_t e, Fs now);
   void finish_alone(Transfer& transfer);
+  void finish_share(Transfer& t, std::size_t e, Fs& last);
   void join_lanes();
   void push(std::size_t e, Fs ready, Transfer& transfer);
   void run_events(Fs now);
