@@ -3,20 +3,35 @@
 namespace nkisim::compiler {
 
 const isa::Uses& Unit::uses() {
-  return found_uses(program, [this] { return isa::Uses(program); });
+  const std::uint64_t edits = program.operand_edits();
+  return found_uses(edits, [&] {
+    return isa::Uses(
+        found_operands(edits, [this] { return std::make_shared<isa::Operands>(program); }));
+  });
 }
 
 const Values& Unit::values() {
-  return found_values(program, [this] { return Values::of(program, final_addresses()); });
+  return found_values(program.edits(), [this] { return Values::of(program, final_addresses()); });
 }
 
-std::vector<bool> Unit::final_addresses() const {
-  std::vector<bool> out;
-  for (const isa::Tensor& t : program.tensors()) {
-    const bool open = program.virtual_addresses() && !t.fixed;
-    out.push_back(t.space != isa::Space::kHbm && !open);
-  }
-  return out;
+void Unit::reorder(std::span<const std::uint32_t> order) {
+  const bool known = found_operands.holds(program.operand_edits());
+  program.reorder(order);
+  if (!known) return;
+  found_uses.forget();
+  found_operands.adapt(program.operand_edits(), [&](auto& operands) { operands->reorder(order); });
+}
+
+const std::vector<bool>& Unit::final_addresses() {
+  return found_final(program.operand_edits(), [this] {
+    std::vector<bool> out;
+    out.reserve(program.tensors().size());
+    for (const isa::Tensor& t : program.tensors()) {
+      const bool open = program.virtual_addresses() && !t.fixed;
+      out.push_back(t.space != isa::Space::kHbm && !open);
+    }
+    return out;
+  });
 }
 
 }  // namespace nkisim::compiler

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +28,24 @@ struct Peak {
 template <typename T>
 class Found {
  public:
+  /// `edits`: how often the program had been edited (Program::edits, operand_edits).
   template <typename Find>
-  const T& operator()(const isa::Program& program, Find&& find) {
-    if (!is_ || edits_ != program.edits()) is_.emplace(find());
-    edits_ = program.edits();
+  const T& operator()(std::uint64_t edits, Find&& find) {
+    if (!holds(edits)) {
+      is_.reset();
+      is_.emplace(find());
+    }
+    edits_ = edits;
     return *is_;
   }
+  /// Keeps it true to edits of the program, by change(T&).
+  template <typename Change>
+  void adapt(std::uint64_t edits, Change&& change) {
+    change(*is_);
+    edits_ = edits;
+  }
+  void forget() { is_.reset(); }
+  [[nodiscard]] bool holds(std::uint64_t edits) const { return is_.has_value() && edits_ == edits; }
 
  private:
   std::optional<T> is_;
@@ -52,6 +66,8 @@ struct Unit {
   bool packed = false;          // narrow tensors lie side by side
   bool placed = false;          // every on-chip tensor has its final address
   std::vector<Peak> peaks = {};
+  Found<std::vector<bool>> found_final = {};
+  Found<std::shared_ptr<isa::Operands>> found_operands = {};
   Found<isa::Uses> found_uses = {};
   Found<Values> found_values = {};
 
@@ -60,8 +76,10 @@ struct Unit {
   /// them.
   [[nodiscard]] const isa::Uses& uses();
   [[nodiscard]] const Values& values();
+  /// Program::reorder, after which the operands need not be looked for anew.
+  void reorder(std::span<const std::uint32_t> order);
   /// By tensor: whether its address is final, so that no pass may change it. HBM: false.
-  [[nodiscard]] std::vector<bool> final_addresses() const;
+  [[nodiscard]] const std::vector<bool>& final_addresses();
   /// Whether passes may drop instructions or tensors: not under the numbers that loops and explicit
   /// semaphores count in.
   [[nodiscard]] bool may_drop() const {

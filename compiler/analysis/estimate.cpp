@@ -5,7 +5,50 @@
 #include "models/dma/dma_plan.hpp"
 
 namespace nkisim::compiler {
-Estimate Estimator::estimate(const isa::Inst& inst) {
+
+const Estimate& Estimator::estimate(const isa::Inst& inst) {
+  if (!describe(inst)) return estimates_.emplace_back(find(inst));
+  std::uint64_t hash = key_.size();
+  for (const std::uint64_t word : key_) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
+    hash ^= hash >> 32U;
+  }
+  Known& known = known_[hash % kKnown];
+  if (known.estimate == nullptr || known.key != key_) {
+    known.estimate = &estimates_.emplace_back(find(inst));
+    known.key = key_;
+  }
+  return *known.estimate;
+}
+
+// Puts into key_ all that OpSpec::expand and the costs see of an instruction; which tensor an
+// operand is of and where in it they do not. False if there is more to it.
+bool Estimator::describe(const isa::Inst& inst) {
+  if (inst.dma != nullptr) return false;
+  key_.clear();
+  key_.push_back(static_cast<std::uint64_t>(inst.op) |
+                 static_cast<std::uint64_t>(inst.engine) << 16U | std::uint64_t{inst.core} << 24U);
+  for (std::size_t i = 0; i < inst.args.size(); ++i) {
+    const isa::Arg& arg = inst.args[i];
+    if (!arg.present()) continue;
+    if (arg.kind == isa::Arg::Kind::kTensors) return false;
+    const std::uint64_t kind = i | static_cast<std::uint64_t>(arg.kind) << 8U;
+    if (arg.kind != isa::Arg::Kind::kTensor) {
+      key_.push_back(kind);
+      key_.push_back(static_cast<std::uint64_t>(arg.integer));
+      continue;
+    }
+    const isa::TensorRef& ref = *arg.tensor;
+    if (ref.dynamic != nullptr) return false;
+    key_.push_back(kind | static_cast<std::uint64_t>(ref.space) << 16U |
+                   static_cast<std::uint64_t>(ref.dtype) << 24U |
+                   std::uint64_t{ref.partition} << 32U | std::uint64_t{ref.partitions} << 48U);
+    key_.push_back(reinterpret_cast<std::uintptr_t>(ref.pattern));
+  }
+  return true;
+}
+
+Estimate Estimator::find(const isa::Inst& inst) {
   Estimate e{.engine = inst.engine};
   isa::expand(inst, machine_, expansion_);
   const models::EngineConfig& engine = config_.engines.at(static_cast<std::size_t>(inst.engine));

@@ -2,6 +2,9 @@
 // for results.
 #pragma once
 
+#include <deque>
+#include <vector>
+
 #include "models/cost.hpp"
 
 namespace nkisim::compiler {
@@ -20,8 +23,13 @@ struct Estimate {
 class Estimator {
  public:
   Estimator(const models::Config& config, const isa::Program& program)
-      : config_(config), machine_(program.machine()), table_(config, program), costs_(table_) {}
-  [[nodiscard]] Estimate estimate(const isa::Inst& inst);
+      : config_(config),
+        machine_(program.machine()),
+        table_(config, program),
+        costs_(table_),
+        known_(kKnown) {}
+  /// Stays where it is as long as the estimator.
+  [[nodiscard]] const Estimate& estimate(const isa::Inst& inst);
   /// Time ScalarE needs to load other function tables.
   [[nodiscard]] models::Fs table_load() const;
   /// Semaphore visible to start on `engine`.
@@ -30,12 +38,23 @@ class Estimator {
   }
 
  private:
+  [[nodiscard]] Estimate find(const isa::Inst& inst);
   void add_dma(const isa::Inst& inst, Estimate& e) const;
+  bool describe(const isa::Inst& inst);
   const models::Config& config_;
   const isa::Machine& machine_;
   models::CostTable table_;
   models::CostCache costs_;
   isa::Expansion expansion_;
+  // What instructions are expanded by (describe): programs repeat few different ones.
+  static constexpr std::size_t kKnown = 1024;
+  struct Known {
+    std::vector<std::uint64_t> key;
+    const Estimate* estimate = nullptr;
+  };
+  std::vector<Known> known_;
+  std::vector<std::uint64_t> key_;  // of the instruction at hand
+  std::deque<Estimate> estimates_;
 };
 
 }  // namespace nkisim::compiler

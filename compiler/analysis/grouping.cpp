@@ -14,10 +14,10 @@ constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
 
 Gather::Gather(const isa::Program& program, const std::vector<bool>& placed)
     : followers_(program.insts().size()), needs_(followers_.size(), 0) {
-  Precedence precedence(program, placed);
+  const isa::Uses uses(program);
+  Precedence precedence(program, uses, placed);
   for (std::uint32_t i = 0; i < followers_.size(); ++i) {
-    for (const Hazards::Edge& edge :
-         precedence.add(program.insts()[i], i, [](std::uint32_t) { return false; })) {
+    for (const Hazards::Edge& edge : precedence.add(i, i, [](std::uint32_t) { return false; })) {
       followers_[edge.producer].push_back(i);
       ++needs_[i];
     }

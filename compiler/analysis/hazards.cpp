@@ -1,5 +1,6 @@
 #include "compiler/analysis/hazards.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace nkisim::compiler {
@@ -7,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kHazardPitch = 2048;
 constexpr std::int64_t kHazardBuckets = 64;
+constexpr std::size_t kFewEdges = 16;  // are looked through one by one
 
 std::int64_t buckets_for(std::int64_t bytes, std::int64_t pitch) {
   return std::max<std::int64_t>(1, (bytes + pitch - 1) / pitch);
@@ -14,66 +16,129 @@ std::int64_t buckets_for(std::int64_t bytes, std::int64_t pitch) {
 
 }  // namespace
 
-Hazards::Hazards(const isa::Program& program, const std::vector<bool>& placed)
-    : program_(program), placed_(placed) {
-  const isa::Machine& machine = program.machine();
+Hazards::Hazards(const isa::Program& program, const isa::Uses& uses,
+                 const std::vector<bool>& placed)
+    : program_(program), uses_(uses), placed_(placed), tensors_(uses.operands().tensors()) {
+  restart();
+}
+
+void Hazards::restart() {
+  for (const std::uint32_t tensor : touched_) tensors_[tensor] = {};
+  touched_.clear();
+  arenas_.clear();
+  free_arenas_.clear();
+  buckets_.clear();
+  entries_.clear();
+  more_.clear();
+  gaps_.clear();
+  free_gaps_.clear();
+  free_ = free_more_ = kNone;
+  const isa::Machine& machine = program_.machine();
   add_arena(machine.sbuf_partition_bytes, kHazardPitch);
   add_arena(machine.psum_partition_bytes, kHazardPitch);
 }
 
 std::uint32_t Hazards::add_arena(std::int64_t bytes, std::int64_t pitch) {
   const auto buckets = static_cast<std::uint32_t>(buckets_for(bytes, pitch));
+  if (buckets < free_arenas_.size() && !free_arenas_[buckets].empty()) {
+    const std::uint32_t arena = free_arenas_[buckets].back();
+    free_arenas_[buckets].pop_back();
+    arenas_[arena].pitch = pitch;
+    return arena;
+  }
   arenas_.push_back({pitch, static_cast<std::uint32_t>(buckets_.size()), buckets});
   buckets_.resize(buckets_.size() + buckets);
   return static_cast<std::uint32_t>(arenas_.size() - 1);
 }
 
-std::uint32_t Hazards::arena_of(const isa::TensorRef& ref) {
-  if (ref.on_chip() && (placed_.empty() || placed_[ref.tensor])) {
-    return ref.space == isa::Space::kSbuf ? 0 : 1;
+Hazards::OfTensor& Hazards::known(std::uint32_t tensor, isa::Space space) {
+  OfTensor& of = tensors_[tensor];
+  if (of.arena != kNone) return of;
+  touched_.push_back(tensor);
+  const std::int64_t bytes = uses_.operands().bytes(tensor);
+  const bool own = space != isa::Space::kHbm && !placed_.empty() && !placed_[tensor];
+  if (!own || bytes > kHazardPitch) {  // else it has one bucket, wherever it lies
+    const isa::Tensor& t = program_.tensor(tensor);
+    if (space != isa::Space::kHbm) of.base = t.address;
+    if (space == isa::Space::kHbm && !t.written) {
+      of.arena = kReadOnly;
+      return of;
+    }
+    if (space != isa::Space::kHbm && !own) {
+      of.arena = space == isa::Space::kSbuf ? 0 : 1;
+      return of;
+    }
   }
-  if (ref.tensor >= tensor_arena_.size()) tensor_arena_.resize(program_.tensors().size());
-  std::uint32_t& arena = tensor_arena_[ref.tensor];
-  if (arena == 0) {
-    const std::int64_t bytes = program_.tensor(ref).extent_bytes();
-    arena = add_arena(bytes, std::max(kHazardPitch, bytes / kHazardBuckets + 1));
-  }
-  return arena;
+  of.arena = add_arena(bytes, std::max(kHazardPitch, bytes / kHazardBuckets + 1));
+  return of;
 }
 
-void Hazards::collect(const isa::Inst& inst) {
+void Hazards::collect(std::size_t i) {
   accesses_.clear();
-  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-    if (!ref.on_chip() && !program_.tensor(ref).written) return;
-    accesses_.push_back({isa::static_footprint(ref, program_), arena_of(ref), write});
-  });
+  of_inst_.clear();
+  const isa::Operands& operands = uses_.operands();
+  for (const isa::Operand& operand : operands.of(i)) {
+    const auto tensor = operand.tensor();
+    const OfTensor& of = known(tensor, operand.space());
+    if (of.arena == kReadOnly) continue;
+    const isa::Operands::Reach& reach = operands.reach(operand);
+    Access access{.bytes = {reach.first + of.base, reach.last + of.base, reach.partition,
+                            reach.partition_end},
+                  .tensor = tensor,
+                  .arena = of.arena,
+                  .write = operand.write(),
+                  .last_use = of.arena > 1 && uses_.last(tensor) == i};
+    if (!reach.dense()) {
+      access.bytes.gaps = static_cast<std::uint32_t>(of_inst_.size());
+      of_inst_.push_back(operands.footprint(reach, of.base));
+    }
+    accesses_.push_back(access);
+  }
 }
 
 void Hazards::note(std::uint32_t producer, bool reads, std::vector<Edge>& edges) {
-  if (producer >= edge_of_.size()) edge_of_.resize(producer + std::size_t{1});
-  const std::uint32_t at = edge_of_[producer];
+  if (edges.size() >= kFewEdges) {
+    note_among_many(producer, reads, edges);
+    return;
+  }
+  for (Edge& edge : edges) {
+    if (edge.producer != producer) continue;
+    edge.reads |= reads;
+    return;
+  }
+  edges.push_back({producer, reads});
+}
+
+void Hazards::note_among_many(std::uint32_t producer, bool reads, std::vector<Edge>& edges) {
+  const auto place = [this](std::uint32_t n) -> std::uint32_t& {
+    if (n >= edge_of_.size()) edge_of_.resize(n + n / 2 + 1);
+    return edge_of_[n];
+  };
+  if (edges.size() == kFewEdges) {
+    for (std::uint32_t e = 0; e < kFewEdges; ++e) place(edges[e].producer) = e;
+  }
+  std::uint32_t& at = place(producer);
   if (at < edges.size() && edges[at].producer == producer) {
     edges[at].reads |= reads;
     return;
   }
-  edge_of_[producer] = static_cast<std::uint32_t>(edges.size());
+  at = static_cast<std::uint32_t>(edges.size());
   edges.push_back({producer, reads});
 }
 
 void Hazards::insert(const Access& access, std::uint32_t number) {
   const Arena arena = arenas_[access.arena];
-  const isa::Footprint& bytes = access.bytes;
-  const isa::BucketRange range = arena.range(bytes);
+  const isa::BucketRange range = arena.range(access.bytes);
   for (std::size_t b = range.from; b <= range.to; ++b) {
-    Entry entry{bytes.first, bytes.last, bytes.partition, bytes.partition_end, kNone, number};
-    if (!bytes.dense()) {
+    Entry entry{.bytes = access.bytes, .number = number};
+    if (access.bytes.gaps != kNone) {
       if (free_gaps_.empty()) {
         free_gaps_.push_back(static_cast<std::uint32_t>(gaps_.size()));
         gaps_.emplace_back();
       }
-      entry.gaps = free_gaps_.back();
+      entry.bytes.gaps = free_gaps_.back();
       free_gaps_.pop_back();
-      gaps_[entry.gaps] = bytes;
+      gaps_[entry.bytes.gaps] = of_inst_[access.bytes.gaps];
     }
     Bucket& bucket = buckets_[arena.bucket + b];
     if (access.write) {
@@ -84,27 +149,44 @@ void Hazards::insert(const Access& access, std::uint32_t number) {
   }
 }
 
+// What a tensor's last use leaves need not be kept, nor what was before it.
+void Hazards::release(const Access& access) {
+  OfTensor& of = tensors_[access.tensor];
+  if (of.arena != access.arena) return;  // by another operand of the instruction
+  const Arena& arena = arenas_[access.arena];
+  for (std::size_t b = 0; b < arena.buckets; ++b) {
+    Bucket& bucket = buckets_[arena.bucket + b];
+    drop_all(bucket.writes);
+    drop_all(bucket.reads);
+    bucket = {};
+  }
+  if (arena.buckets >= free_arenas_.size()) free_arenas_.resize(arena.buckets + 1);
+  free_arenas_[arena.buckets].push_back(access.arena);
+  of = {};
+}
+
 // Behind the one that reads the same bytes, if that is one of the last few: a loop that reads the
 // same again and again costs its writes no look at each turn.
 void Hazards::insert_read(Bucket& bucket, const Entry& entry) {
-  if (entry.gaps != kNone) {
+  if (entry.bytes.gaps != kNone) {
     append(bucket.reads, entry);
     return;
   }
   for (const std::uint32_t head : bucket.recent) {
     if (head == kNone) continue;
-    const Entry& e = entries_[head];
-    if (e.first == entry.first && e.last == entry.last && e.partition == entry.partition &&
-        e.partition_end == entry.partition_end) {
-      const std::uint32_t at = keep(entry);
-      const std::uint32_t before = entries_[head].more == kNone ? head : entries_[head].newest;
-      entries_[before].more = at;
-      entries_[head].newest = at;
+    const Bytes& same = entries_[head].bytes;
+    if (same.first == entry.bytes.first && same.last == entry.bytes.last &&
+        same.partition == entry.bytes.partition &&
+        same.partition_end == entry.bytes.partition_end) {
+      const std::uint32_t at = keep_more(entry.number);
+      Entry& e = entries_[head];
+      (e.more == kNone ? e.more : more_[e.newest].next) = at;
+      e.newest = at;
       return;
     }
   }
   bucket.recent[bucket.oldest] = append(bucket.reads, entry);
-  bucket.oldest = (bucket.oldest + 1) % bucket.recent.size();
+  bucket.oldest = bucket.oldest + 1 == bucket.recent.size() ? 0 : bucket.oldest + 1;
 }
 
 std::uint32_t Hazards::append(List& list, const Entry& entry) {
@@ -124,32 +206,59 @@ std::uint32_t Hazards::keep(const Entry& entry) {
   return at;
 }
 
+std::uint32_t Hazards::keep_more(std::uint32_t number) {
+  const std::uint32_t at = free_more_;
+  if (at == kNone) {
+    more_.push_back({number});
+    return static_cast<std::uint32_t>(more_.size() - 1);
+  }
+  free_more_ = std::exchange(more_[at], {number}).next;
+  return at;
+}
+
 // With those that read the same bytes.
 void Hazards::drop(std::uint32_t entry) {
-  while (entry != kNone) {
-    Entry& e = entries_[entry];
-    if (e.gaps != kNone) free_gaps_.push_back(e.gaps);
-    e.next = std::exchange(free_, entry);
-    entry = e.more;
+  Entry& e = entries_[entry];
+  if (e.bytes.gaps != kNone) free_gaps_.push_back(e.bytes.gaps);
+  e.next = std::exchange(free_, entry);
+  if (e.more == kNone) return;
+  more_[e.newest].next = std::exchange(free_more_, e.more);
+}
+
+void Hazards::drop_all(List& list) {
+  for (std::uint32_t entry = list.first; entry != kNone;) {
+    drop(std::exchange(entry, entries_[entry].next));
   }
 }
 
-isa::Footprint Hazards::footprint(const Entry& e) const {
-  if (e.gaps != kNone) return gaps_[e.gaps];
+isa::Footprint Hazards::footprint(const Bytes& bytes, const std::vector<isa::Footprint>& gaps) {
+  if (bytes.gaps != kNone) return gaps[bytes.gaps];
   isa::Footprint f;
-  f.first = e.first;
-  f.last = e.last;
-  f.run = e.last - e.first;
-  f.partition = e.partition;
-  f.partition_end = e.partition_end;
+  f.first = bytes.first;
+  f.last = bytes.last;
+  f.run = bytes.last - bytes.first;
+  f.partition = bytes.partition;
+  f.partition_end = bytes.partition_end;
   return f;
 }
 
-bool Hazards::overlap(const Entry& e, const isa::Footprint& bytes) const {
-  if (e.partition >= bytes.partition_end || bytes.partition >= e.partition_end) return false;
-  if (e.first >= bytes.last || bytes.first >= e.last) return false;
-  if (e.gaps == kNone && bytes.dense()) return true;
-  return isa::may_overlap(footprint(e), bytes);
+bool Hazards::overlap(const Entry& e, const Access& access) const {
+  const Bytes &a = e.bytes, &b = access.bytes;
+  if (a.partition >= b.partition_end || b.partition >= a.partition_end) return false;
+  if (a.first >= b.last || b.first >= a.last) return false;
+  if (a.gaps == kNone && b.gaps == kNone) return true;
+  return isa::may_overlap(footprint(a, gaps_), footprint(b, of_inst_));
+}
+
+bool Hazards::covers(const Access& access, const Entry& e, isa::BucketBytes within) const {
+  const Bytes &outer = access.bytes, &inner = e.bytes;
+  if (outer.gaps != kNone) {
+    return isa::covers(footprint(outer, of_inst_), footprint(inner, gaps_), within.first,
+                       within.last);
+  }
+  return outer.partition <= inner.partition && outer.partition_end >= inner.partition_end &&
+         outer.first <= std::max(within.first, inner.first) &&
+         outer.last >= std::min(within.last, inner.last);
 }
 
 }  // namespace nkisim::compiler

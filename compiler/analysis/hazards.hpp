@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "isa/program/footprint.hpp"
+#include "isa/program/uses.hpp"
 
 namespace nkisim::compiler {
 
@@ -17,40 +17,52 @@ class Hazards {
     std::uint32_t producer = 0;
     bool reads = false;  // reads what the producer wrote; else it only overwrites or is overwritten
   };
-  /// `placed`: tensors whose address is final, by id; the others have storage of their own. Empty:
-  /// all are.
-  Hazards(const isa::Program& program, const std::vector<bool>& placed);
-  /// Replaces `edges` by the instructions that `inst`, number `number`, must follow, each once.
-  /// `done(n)`: nothing has to wait for instruction n any more.
+  /// `uses` are the program's as it is. `placed`: tensors whose address is final, by id; the others
+  /// have storage of their own. Empty: all are.
+  Hazards(const isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed);
+  /// Begins another block.
+  void restart();
+  /// Replaces `edges` by the instructions that the program's instruction `i`, number `number` of
+  /// the block, must follow, each once. `done(n)`: nothing has to wait for instruction n any more.
   template <typename Done>
-  void add(const isa::Inst& inst, std::uint32_t number, std::vector<Edge>& edges, Done&& done) {
-    collect(inst);
+  void add(std::size_t i, std::uint32_t number, std::vector<Edge>& edges, Done&& done) {
+    collect(i);
     edges.clear();
     for (const bool writes : {false, true}) {
       for (const Access& a : accesses_) {
         if (a.write == writes) scan(a, edges, done);
       }
     }
-    for (const Access& a : accesses_) insert(a, number);
+    for (const Access& a : accesses_) {
+      a.last_use ? release(a) : insert(a, number);
+    }
   }
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  struct Access {
-    isa::Footprint bytes;
-    std::uint32_t arena = 0;
-    bool write = false;
-  };
-  // Of a bucket's list. Most footprints have no gaps: the bounds say all; `gaps` is where the whole
-  // of another's is kept.
-  struct Entry {
+  static constexpr std::uint32_t kReadOnly = kNone - 1;  // instead of an arena
+  // Most have no gaps: the bounds say all; else `gaps` is where the whole footprint is.
+  struct Bytes {
     std::int64_t first = 0, last = 0;
     std::int32_t partition = 0, partition_end = 0;
     std::uint32_t gaps = kNone;
+  };
+  struct Access {
+    Bytes bytes;  // gaps: in of_inst_
+    std::uint32_t tensor = 0, arena = 0;
+    bool write = false;
+    bool last_use = false;  // nothing that follows reaches its arena
+  };
+  // Of a bucket's list.
+  struct Entry {
+    Bytes bytes;  // gaps: in gaps_
     std::uint32_t number = 0;
     std::uint32_t next = kNone;
-    std::uint32_t more = kNone;    // others that read the same bytes, in program order
+    std::uint32_t more = kNone;    // in more_: others that read the same bytes, in program order
     std::uint32_t newest = kNone;  // ... and the last of them
+  };
+  struct More {
+    std::uint32_t number = 0, next = kNone;
   };
   struct List {
     std::uint32_t first = kNone, last = kNone;  // in program order
@@ -58,28 +70,42 @@ class Hazards {
   struct Bucket {
     List writes, reads;
     std::array<std::uint32_t, 4> recent{kNone, kNone, kNone, kNone};  // of `reads`, without gaps
-    std::size_t oldest = 0;                                           // of `recent`
+    std::uint32_t oldest = 0;                                         // of `recent`
   };
   struct Arena {
     std::int64_t pitch = 1;
     std::uint32_t bucket = 0, buckets = 0;  // the first and how many
-    [[nodiscard]] isa::BucketRange range(const isa::Footprint& bytes) const {
-      return buckets == 1 ? isa::BucketRange{0, 0} : isa::bucket_range(bytes, pitch, buckets);
+    [[nodiscard]] isa::BucketRange range(const Bytes& bytes) const {
+      if (buckets == 1) return {0, 0};
+      isa::Footprint f;
+      f.first = bytes.first;
+      f.last = bytes.last;
+      return isa::bucket_range(f, pitch, buckets);
     }
   };
-  void collect(const isa::Inst& inst);
+  struct OfTensor {
+    std::int64_t base = 0;        // its address, where that decides its buckets
+    std::uint32_t arena = kNone;  // none yet
+  };
+  void collect(std::size_t i);
+  OfTensor& known(std::uint32_t tensor, isa::Space space);
   std::uint32_t add_arena(std::int64_t bytes, std::int64_t pitch);
-  std::uint32_t arena_of(const isa::TensorRef& ref);
   void insert(const Access& access, std::uint32_t number);
+  void release(const Access& access);
   void insert_read(Bucket& bucket, const Entry& entry);
   std::uint32_t append(List& list, const Entry& entry);
   std::uint32_t keep(const Entry& entry);
+  std::uint32_t keep_more(std::uint32_t number);
   void drop(std::uint32_t entry);
+  void drop_all(List& list);
   template <typename Done>
-  bool drop_done(std::uint32_t at, Done&& done);
+  bool drop_done(Entry& entry, Done&& done);
   void note(std::uint32_t producer, bool reads, std::vector<Edge>& edges);
-  [[nodiscard]] isa::Footprint footprint(const Entry& e) const;
-  [[nodiscard]] bool overlap(const Entry& e, const isa::Footprint& bytes) const;
+  void note_among_many(std::uint32_t producer, bool reads, std::vector<Edge>& edges);
+  [[nodiscard]] static isa::Footprint footprint(const Bytes& bytes,
+                                                const std::vector<isa::Footprint>& gaps);
+  [[nodiscard]] bool overlap(const Entry& e, const Access& access) const;
+  [[nodiscard]] bool covers(const Access& access, const Entry& e, isa::BucketBytes within) const;
   template <typename Done>
   void scan(const Access& access, std::vector<Edge>& edges, Done&& done);
   // Whether entries went.
@@ -88,29 +114,34 @@ class Hazards {
              std::vector<Edge>& edges, Done&& done);
 
   const isa::Program& program_;
+  const isa::Uses& uses_;
   const std::vector<bool>& placed_;
-  std::vector<Arena> arenas_;                // SBUF, PSUM, then tensors
-  std::vector<Bucket> buckets_;              // arena by arena
-  std::vector<std::uint32_t> tensor_arena_;  // by tensor; 0: none yet
-  std::vector<Entry> entries_;               // in the lists of buckets, or free
-  std::uint32_t free_ = kNone;               // the first that is free
+  std::vector<Arena> arenas_;                            // SBUF, PSUM, then tensors
+  std::vector<std::vector<std::uint32_t>> free_arenas_;  // by their number of buckets
+  std::vector<Bucket> buckets_;                          // arena by arena
+  std::vector<OfTensor> tensors_;
+  std::vector<std::uint32_t> touched_;  // tensors that are known
+  std::vector<Entry> entries_;          // in the lists of buckets, or free
+  std::uint32_t free_ = kNone;          // the first that is free
+  std::vector<More> more_;
+  std::uint32_t free_more_ = kNone;
   std::vector<isa::Footprint> gaps_;
   std::vector<std::uint32_t> free_gaps_;
   std::vector<Access> accesses_;
-  std::vector<std::uint32_t> edge_of_;  // by producer: where its edge may be in `edges`
+  std::vector<isa::Footprint> of_inst_;  // of the accesses with gaps
+  std::vector<std::uint32_t> edge_of_;   // by producer: where its edge may be in `edges`
 };
 
 // Forgets the first of those that read the same bytes, as long as nothing waits for it; whether
 // that was all.
 template <typename Done>
-bool Hazards::drop_done(std::uint32_t at, Done&& done) {
-  Entry& e = entries_[at];
+bool Hazards::drop_done(Entry& e, Done&& done) {
   while (done(e.number)) {
     const std::uint32_t second = e.more;
     if (second == kNone) return true;
-    e.number = entries_[second].number;
-    e.more = std::exchange(entries_[second].more, kNone);
-    drop(second);
+    e.number = more_[second].number;
+    e.more = std::exchange(more_[second].next, free_more_);
+    free_more_ = second;
   }
   return false;
 }
@@ -124,13 +155,16 @@ bool Hazards::visit(List& list, const Access& access, bool reads, isa::BucketByt
   while (*link != kNone) {
     const std::uint32_t at = *link;
     Entry& e = entries_[at];
-    const bool overlaps = overlap(e, access.bytes);
-    for (std::uint32_t n = overlaps ? at : kNone; n != kNone; n = entries_[n].more) {
-      note(entries_[n].number, reads, edges);
+    bool retired = false;
+    if (overlap(e, access)) {
+      note(e.number, reads, edges);
+      for (std::uint32_t n = e.more; n != kNone; n = more_[n].next) {
+        note(more_[n].number, reads, edges);
+      }
+      retired = access.write && covers(access, e, of_bucket);
+    } else {
+      retired = drop_done(e, done);
     }
-    const bool retired = overlaps ? access.write && isa::covers(access.bytes, footprint(e),
-                                                                of_bucket.first, of_bucket.last)
-                                  : drop_done(at, done);
     if (retired) {
       *link = e.next;
       drop(at);

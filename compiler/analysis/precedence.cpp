@@ -12,6 +12,12 @@ bool is_barrier(const isa::Inst& inst) {
          op.on_sequencer || inst.sync != nullptr;
 }
 
+void Precedence::restart() {
+  hazards_.restart();
+  ids_.clear();
+  last_stateful_ = -1;
+}
+
 void Precedence::add_state(const isa::Inst& inst, std::uint32_t number) {
   if (!isa::uses_state(inst)) return;
   const auto before = static_cast<std::uint32_t>(last_stateful_);

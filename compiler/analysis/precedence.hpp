@@ -15,14 +15,17 @@ namespace nkisim::compiler {
 /// the order that the kernel asks for.
 class Precedence {
  public:
-  /// `placed` as for Hazards.
-  Precedence(const isa::Program& program, const std::vector<bool>& placed)
-      : program_(program), hazards_(program, placed) {}
+  /// `uses` and `placed` as for Hazards.
+  Precedence(const isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed)
+      : program_(program), hazards_(program, uses, placed) {}
+  /// Begins another block.
+  void restart();
   /// As Hazards::add; the edges stay valid until the next call.
   template <typename Done>
-  [[nodiscard]] std::span<const Hazards::Edge> add(const isa::Inst& inst, std::uint32_t number,
+  [[nodiscard]] std::span<const Hazards::Edge> add(std::size_t i, std::uint32_t number,
                                                    Done&& done) {
-    hazards_.add(inst, number, edges_, done);
+    hazards_.add(i, number, edges_, done);
+    const isa::Inst& inst = program_.insts()[i];
     add_state(inst, number);
     if (inst.ordering != 0) add_ordering(inst, number);
     return edges_;

@@ -1,6 +1,7 @@
 #include "compiler/analysis/room.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace nkisim::compiler {
 
@@ -47,21 +48,114 @@ std::int64_t RangeMax::max(std::size_t from, std::size_t to) const {
   return top;
 }
 
-void PrefixSum::add(std::size_t at, std::int64_t value) {
-  for (std::size_t i = at + 1; i < sums_.size(); i += i & (~i + 1)) sums_[i] += value;
+Filling::Filling(std::size_t positions) : steps_(positions + 1) {
+  std::size_t nodes = (steps_.size() + kBlock - 1) / kBlock, begin = 0;
+  for (std::size_t& level : levels_) {
+    level = begin;
+    begin += nodes;
+    nodes = (nodes + 1) / 2;
+  }
+  sums_.resize(begin);
 }
 
-std::int64_t PrefixSum::before(std::size_t end) const {
-  std::int64_t sum = 0;
-  for (std::size_t i = end; i > 0; i -= i & (~i + 1)) sum += sums_[i];
+void Filling::add(std::size_t first, std::size_t last, std::int64_t bytes, bool awaited) {
+  steps_[first].change += bytes;
+  steps_[last + 1].change -= bytes;
+  if (awaited) steps_[first].awaited += bytes;
+}
+
+void Filling::find_sums() {
+  filled_ = steps_[0].change;
+  for (std::size_t block = 0; block * kBlock < steps_.size(); ++block) {
+    sums_[block] = of_block(block);
+  }
+  for (std::size_t level = 1; level <= kHeight; ++level) {
+    const std::size_t below = levels_.at(level - 1), count = levels_.at(level) - below;
+    for (std::size_t node = 0; node < count; ++node) {
+      Sum& sum = sums_[place(level, node / 2)];
+      const Sum& more = sums_[below + node];
+      sum.then(more.change, more.highest, more.awaited);
+    }
+  }
+}
+
+Filling::Sum Filling::of_block(std::size_t block) const {
+  Sum sum;
+  const std::size_t end = std::min(steps_.size(), (block + 1) * kBlock);
+  for (std::size_t p = block * kBlock; p < end; ++p) {
+    sum.then(steps_[p].change, steps_[p].change, steps_[p].awaited);
+  }
   return sum;
+}
+
+void Filling::update(std::size_t position) {
+  std::size_t node = position / kBlock;
+  sums_[node] = of_block(node);
+  for (std::size_t level = 1; level <= kHeight; ++level) {
+    const std::size_t left = place(level - 1, node & ~std::size_t{1});
+    node /= 2;
+    Sum sum = sums_[left];
+    if (left + 1 < levels_.at(level)) {
+      const Sum& more = sums_[left + 1];
+      sum.then(more.change, more.highest, more.awaited);
+    }
+    sums_[place(level, node)] = sum;
+  }
+}
+
+void Filling::advance(std::size_t front) {
+  while (front_ < front) {
+    awaited_ += steps_[front_].awaited;
+    filled_ += steps_[++front_].change;
+  }
+}
+
+void Filling::begin(std::size_t first, std::int64_t bytes) {
+  if (first < front_) {
+    awaited_ -= bytes;
+    return;
+  }
+  steps_[first].awaited -= bytes;
+  if (first > front_) {
+    filled_ += bytes;
+    steps_[first].change -= bytes;
+  }
+  update(first);
+}
+
+void Filling::end(std::size_t last, std::int64_t bytes) {
+  if (last < front_) return;
+  filled_ -= bytes;
+  steps_[last + 1].change += bytes;
+  update(last + 1);
+}
+
+std::int64_t Filling::most(std::size_t until) const {
+  Sum sum;
+  sum.awaited = awaited_ + steps_[front_].awaited;
+  std::size_t p = front_ + 1;
+  for (; p < until && p % kBlock != 0; ++p) {
+    sum.then(steps_[p].change, steps_[p].change, steps_[p].awaited);
+  }
+  const std::size_t end = until / kBlock;
+  for (std::size_t node = p / kBlock; node < end;) {
+    const auto fits = static_cast<std::size_t>(std::bit_width(end - node)) - 1;
+    const std::size_t level = std::min(
+        {kHeight, fits, node == 0 ? kHeight : static_cast<std::size_t>(std::countr_zero(node))});
+    const Sum& more = sums_[place(level, node >> level)];
+    sum.then(more.change, more.highest, more.awaited);
+    node += std::size_t{1} << level;
+    p = node * kBlock;
+  }
+  for (; p < until; ++p) sum.then(steps_[p].change, steps_[p].change, steps_[p].awaited);
+  return filled_ + sum.highest + sum.awaited;
 }
 
 namespace {
 
 // What a tile takes of every partition; packed, on average.
-std::int64_t bytes_of(const isa::Tensor& tensor, const isa::Machine& machine, bool packed) {
-  const std::int64_t bytes = tensor.extent_bytes();
+std::int64_t bytes_of(const isa::Tensor& tensor, std::int64_t bytes, const isa::Machine& machine,
+                      bool packed) {
   if (tensor.space == isa::Space::kPsum) {
     const std::int64_t bank = machine.psum_bank_bytes();
     return (bytes + bank - 1) / bank * bank;
@@ -78,109 +172,113 @@ std::int64_t room_for_longer_lives(const isa::Machine& machine) {
   return machine.sbuf_partition_bytes / 4 * 3;
 }
 
-Room::Room(const isa::Program& program, int core, const std::vector<bool>& placed, Limits limits) {
+Room::Room(const isa::Program& program, const isa::Uses& uses, std::span<const std::uint32_t> mine,
+           const std::vector<bool>& placed, Limits limits)
+    : operands_(uses.operands()), lives_(operands_.tensors()) {
   const isa::Machine& machine = program.machine();
   const auto sbuf = static_cast<double>(machine.sbuf_partition_bytes);
   capacity_ = {static_cast<std::int64_t>(limits.share * sbuf), machine.psum_partition_bytes};
-  find_lives(program, core, placed, limits.packed);
+  find_uses(program, mine);
+  fill(program, mine.size(), placed, limits.packed);
 }
 
-void Room::find_lives(const isa::Program& program, int core, const std::vector<bool>& placed,
-                      bool packed) {
+void Room::find_uses(const isa::Program& program, std::span<const std::uint32_t> mine) {
   using Control = isa::OpSpec::Control;
-  lives_.resize(program.tensors().size());
-  std::vector<std::uint32_t> region(lives_.size(), 0);  // of the first use
-  std::vector<std::pair<std::size_t, std::size_t>> loops;
-  std::vector<std::size_t> open;
-  std::size_t position = 0;
+  const std::vector<std::size_t>& control_flow = program.control_flow();
+  std::vector<std::uint32_t> region(control_flow.empty() ? 0 : lives_.size(), 0);  // of first uses
+  std::vector<std::uint32_t> open;
   std::uint32_t here = 1;
-  for (const isa::Inst& inst : program.insts()) {
-    if (inst.core != core) continue;
-    const Control control = isa::spec(inst).control;
-    if (control != Control::kNone) ++here;
-    if (control == Control::kLoopBegin || control == Control::kWhileBegin) open.push_back(position);
-    if (control == Control::kLoopEnd || control == Control::kWhileEnd) {
-      loops.emplace_back(open.back(), position);
-      open.pop_back();
-    }
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-      if (!ref.on_chip()) return;
-      Life& life = lives_[ref.tensor];
-      if (life.uses == 0) {
-        life.first = position;
-        region[ref.tensor] = here;
+  auto control = control_flow.begin();
+  for (std::uint32_t position = 0; position < mine.size(); ++position) {
+    const std::uint32_t i = mine[position];
+    while (control != control_flow.end() && *control < i) ++control;
+    if (control != control_flow.end() && *control == i) {
+      ++here;
+      const Control kind = isa::spec(program.insts()[i]).control;
+      if (kind == Control::kLoopBegin || kind == Control::kWhileBegin) open.push_back(position);
+      if (kind == Control::kLoopEnd || kind == Control::kWhileEnd) {
+        loops_.emplace_back(open.back(), position);
+        open.pop_back();
       }
-      life.whole |= region[ref.tensor] != here;
+    }
+    for (const isa::Operand& operand : operands_.of(i)) {
+      if (!operand.on_chip()) continue;
+      Life& life = lives_[operand.tensor()];
+      if (life.left == 0) life.first = position;
       life.last = position;
-      ++life.uses;
-    });
-    ++position;
+      ++life.left;
+      if (region.empty()) continue;
+      if (life.left == 1) region[operand.tensor()] = here;
+      life.whole |= region[operand.tensor()] != here;
+    }
   }
-  filled_.assign(2, RangeMax(std::max<std::size_t>(position, 1)));
-  unborn_.assign(2, PrefixSum(position));
+}
+
+void Room::fill(const isa::Program& program, std::size_t positions, const std::vector<bool>& placed,
+                bool packed) {
+  filled_.assign(2, Filling(std::max<std::size_t>(positions, 1)));
   for (std::size_t t = 0; t < lives_.size(); ++t) {
     Life& life = lives_[t];
-    if (life.uses == 0) continue;
+    if (life.left == 0) continue;
     const isa::Tensor& tensor = program.tensors()[t];
-    life.bytes = bytes_of(tensor, program.machine(), packed);
-    life.left = life.uses;
-    for (const auto& [begin, end] : loops) {
+    life.bytes =
+        bytes_of(tensor, operands_.bytes(static_cast<std::uint32_t>(t)), program.machine(), packed);
+    for (const auto& [begin, end] : loops_) {
       if (!life.whole || life.last < begin || life.first > end) continue;
       life.first = std::min(life.first, begin);
       life.last = std::max(life.last, end);
     }
-    filled_[index(tensor.space)].add(life.first, life.last + 1, life.bytes);
-    if (placed.empty() || placed[t]) {
-      life.uses = 0;
-    } else {
-      unborn_[index(tensor.space)].add(life.first, life.bytes);
-      tracks_ = true;
+    life.followed = !placed.empty() && !placed[t];
+    tracks_ |= life.followed;
+    filled_[index(tensor.space)].add(life.first, life.last, life.bytes, life.followed);
+  }
+  for (Filling& filled : filled_) filled.find_sums();
+}
+
+template <typename Fn>
+void Room::each_life(std::uint32_t i, Fn&& fn) const {
+  for (const isa::Operand& operand : operands_.of(i)) {
+    if (operand.on_chip() && lives_[operand.tensor()].followed) {
+      fn(operand.tensor(), index(operand.space()));
     }
   }
 }
 
-template <typename Fn>
-void Room::each_life(const isa::Inst& inst, Fn&& fn) const {
-  isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-    if (ref.on_chip() && lives_[ref.tensor].uses != 0) fn(ref.tensor, index(ref.space));
-  });
-}
-
-bool Room::begins(const isa::Inst& inst) const {
+bool Room::begins(std::uint32_t i) const {
   bool any = false;
-  each_life(inst, [&](std::uint32_t t, std::size_t) { any |= !lives_[t].born; });
+  each_life(i, [&](std::uint32_t t, std::size_t) { any |= !lives_[t].born; });
   return any;
 }
 
-bool Room::fits(const isa::Inst& inst, std::size_t front) const {
+bool Room::fits(std::uint32_t i, std::size_t front) {
   std::array<std::int64_t, 2> wanted{};
   std::array<std::size_t, 2> until{};
-  each_life(inst, [&](std::uint32_t t, std::size_t space) {
+  each_life(i, [&](std::uint32_t t, std::size_t space) {
     const Life& life = lives_[t];
     if (life.born) return;
     wanted.at(space) += life.bytes;  // a tile named twice counts twice: too careful, not wrong
-    until.at(space) = std::max(until.at(space), life.first);
+    until.at(space) = std::max<std::size_t>(until.at(space), life.first);
   });
   for (std::size_t space = 0; space < 2; ++space) {
     if (wanted.at(space) == 0 || front >= until.at(space)) continue;
-    const std::int64_t nearer = unborn_[space].before(until.at(space));
-    const std::int64_t filled = filled_[space].max(front, until.at(space)) + nearer;
-    if (filled + wanted.at(space) > capacity_.at(space)) return false;
+    Filling& filled = filled_[space];
+    filled.advance(front);
+    const std::int64_t left = capacity_.at(space) - wanted.at(space);
+    if (filled.now() > left || filled.most(until.at(space)) > left) return false;
   }
   return true;
 }
 
-bool Room::execute(const isa::Inst& inst, std::size_t front) {
+bool Room::execute(std::uint32_t i, std::size_t front) {
   bool ended = false;
-  each_life(inst, [&](std::uint32_t t, std::size_t space) {
+  each_life(i, [&](std::uint32_t t, std::size_t space) {
     Life& life = lives_[t];
-    if (!life.born) {
-      filled_[space].add(front, life.first, life.bytes);
-      unborn_[space].add(life.first, -life.bytes);
-    }
+    Filling& filled = filled_[space];
+    filled.advance(front);
+    if (!life.born) filled.begin(life.first, life.bytes);
     life.born = true;
     if (--life.left > 0 || life.whole) return;
-    filled_[space].add(front, life.last + 1, -life.bytes);
+    filled.end(life.last, life.bytes);
     ended = true;
   });
   return ended;

@@ -2,10 +2,13 @@
 // addresses yet, so only their sum is known.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <span>
+#include <utility>
 #include <vector>
 
-#include "isa/program/program.hpp"
+#include "isa/program/uses.hpp"
 
 namespace nkisim::compiler {
 
@@ -21,15 +24,54 @@ class RangeMax {
   std::vector<std::int64_t> highest_, added_;
 };
 
-/// Values at positions, with the sum of all before a position in O(log n).
-class PrefixSum {
+/// Bytes that lives fill at the positions that a front has not passed: lives may begin and end
+/// before their positions come. A change takes O(log n), as does a question about a few thousand
+/// positions.
+class Filling {
  public:
-  explicit PrefixSum(std::size_t size) : sums_(size + 1, 0) {}
-  void add(std::size_t at, std::int64_t value);
-  [[nodiscard]] std::int64_t before(std::size_t end) const;
+  explicit Filling(std::size_t positions);
+  /// Before find_sums(): a life at positions [first, last]; `awaited` if it has yet to begin().
+  void add(std::size_t first, std::size_t last, std::int64_t bytes, bool awaited);
+  void find_sums();
+  /// Moves the front on to `front`; never back.
+  void advance(std::size_t front);
+  /// An awaited life that has its first position at `first` begins at the front.
+  void begin(std::size_t first, std::int64_t bytes);
+  /// A life that has its last position at `last` ends at the front.
+  void end(std::size_t last, std::int64_t bytes);
+  /// The most that is filled at a position from the front to before `until`, and besides what all
+  /// awaited lives take that have their first position before `until`. `until` is behind the front.
+  [[nodiscard]] std::int64_t most(std::size_t until) const;
+  /// What is filled at the front.
+  [[nodiscard]] std::int64_t now() const { return filled_; }
 
  private:
-  std::vector<std::int64_t> sums_;  // a Fenwick tree
+  static constexpr std::size_t kBlock = 8;   // positions whose sums are not kept one by one
+  static constexpr std::size_t kHeight = 9;  // of the trees above the blocks
+  struct Step {                              // from one position to the next
+    std::int64_t change = 0, awaited = 0;
+  };
+  struct Sum {                             // of some steps
+    std::int64_t change = 0, highest = 0;  // `highest`: after the first few, or none, of them
+    std::int64_t awaited = 0;
+    void then(std::int64_t more, std::int64_t most, std::int64_t waiting) {
+      highest = std::max(highest, change + most);
+      change += more;
+      awaited += waiting;
+    }
+  };
+  void update(std::size_t position);
+  [[nodiscard]] Sum of_block(std::size_t block) const;
+  [[nodiscard]] std::size_t place(std::size_t level, std::size_t node) const {
+    return levels_.at(level) + node;
+  }
+
+  std::vector<Step> steps_;                        // by position
+  std::vector<Sum> sums_;                          // of blocks, of pairs of them, ...
+  std::array<std::size_t, kHeight + 1> levels_{};  // where in sums_ each kind begins
+  std::size_t front_ = 0;
+  std::int64_t filled_ = 0;   // at the front
+  std::int64_t awaited_ = 0;  // first positions before the front
 };
 
 /// Of a partition of SBUF, the bytes that tiles may fill whose lives a pass makes longer: three
@@ -37,44 +79,49 @@ class PrefixSum {
 [[nodiscard]] std::int64_t room_for_longer_lives(const isa::Machine& machine);
 
 /// Follows one core. Positions count its instructions in program order; whatever has been executed
-/// early, the rest can still be executed in program order from the first that is left.
+/// early, the rest can still be executed in program order from the first that is left. Fronts never
+/// go back; `i` is an instruction's number in the program.
 class Room {
  public:
   struct Limits {
     double share = 1;     // of SBUF that may be filled
     bool packed = false;  // narrow tiles count by the quadrants they take
   };
-  /// `placed` as for Hazards.
-  Room(const isa::Program& program, int core, const std::vector<bool>& placed, Limits limits);
+  /// `mine`: the core's instructions; `uses` and `placed` as for Hazards.
+  Room(const isa::Program& program, const isa::Uses& uses, std::span<const std::uint32_t> mine,
+       const std::vector<bool>& placed, Limits limits);
   /// Whether an instruction fits if it is executed now, position `front` being the first left, and
   /// leaves room to all that the program begins before it: the nearer use has the first claim.
-  [[nodiscard]] bool fits(const isa::Inst& inst, std::size_t front) const;
+  [[nodiscard]] bool fits(std::uint32_t i, std::size_t front);
   /// True if the instruction begins a tile's life.
-  [[nodiscard]] bool begins(const isa::Inst& inst) const;
+  [[nodiscard]] bool begins(std::uint32_t i) const;
   /// Executes it; true if that ended a tile's life.
-  bool execute(const isa::Inst& inst, std::size_t front);
+  bool execute(std::uint32_t i, std::size_t front);
   [[nodiscard]] bool tracks() const { return tracks_; }
 
  private:
   struct Life {
-    std::size_t first = 0, last = 0;
-    std::uint32_t uses = 0, left = 0;
     std::int64_t bytes = 0;
+    std::uint32_t first = 0, last = 0;
+    std::uint32_t left = 0;  // uses to come
+    bool followed = false;
     bool born = false;
     bool whole = false;  // lives through a loop: never ends early
   };
   template <typename Fn>
-  void each_life(const isa::Inst& inst, Fn&& fn) const;
-  void find_lives(const isa::Program& program, int core, const std::vector<bool>& placed,
-                  bool packed);
+  void each_life(std::uint32_t i, Fn&& fn) const;
+  void find_uses(const isa::Program& program, std::span<const std::uint32_t> mine);
+  void fill(const isa::Program& program, std::size_t positions, const std::vector<bool>& placed,
+            bool packed);
   [[nodiscard]] static std::size_t index(isa::Space space) {
     return space == isa::Space::kSbuf ? 0 : 1;
   }
 
-  std::vector<Life> lives_;  // by tensor; no uses: not followed
+  const isa::Operands& operands_;
+  std::vector<Life> lives_;                                     // by tensor
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> loops_;  // first and last positions
   std::array<std::int64_t, 2> capacity_{};
-  std::vector<RangeMax> filled_;   // SBUF, PSUM
-  std::vector<PrefixSum> unborn_;  // bytes of tiles to come, by the first use
+  std::vector<Filling> filled_;  // SBUF, PSUM
   bool tracks_ = false;
 };
 

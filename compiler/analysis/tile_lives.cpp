@@ -32,9 +32,9 @@ void TileLives::find_tiles(const isa::Program& program, int core, const std::vec
     uses.add_users(t, users_);
     tile.user_count = static_cast<std::uint32_t>(users_.size()) - tile.first_user;
     if (tensor.space == isa::Space::kPsum) {
-      tile.bytes.psum = (tensor.extent_bytes() + bank - 1) / bank * bank;
+      tile.bytes.psum = (uses.operands().bytes(t) + bank - 1) / bank * bank;
     } else {
-      tile.bytes.sbuf = tensor.extent_bytes();
+      tile.bytes.sbuf = uses.operands().bytes(t);
     }
     tile.left = tile.user_count;
     for (const std::uint32_t user : users(tile)) tile.sum += user;

@@ -41,13 +41,16 @@ std::uint64_t hash_of(std::span<const std::int64_t> key) {
 
 // Words in as few bytes as they need, most of them in one: keys are remembered for every value.
 void pack(std::span<const std::int64_t> key, std::vector<std::uint8_t>& out) {
-  out.clear();
+  constexpr std::size_t kMost = 10;  // bytes of a word
+  out.resize(kMost * key.size());
+  std::uint8_t* to = out.data();
   for (const std::int64_t word : key) {
     auto left = static_cast<std::uint64_t>(word);
     left = left << 1U ^ (word < 0 ? ~std::uint64_t{0} : 0);
-    for (; left >= 0x80U; left >>= 7U) out.push_back(static_cast<std::uint8_t>(left | 0x80U));
-    out.push_back(static_cast<std::uint8_t>(left));
+    for (; left >= 0x80U; left >>= 7U) *to++ = static_cast<std::uint8_t>(left | 0x80U);
+    *to++ = static_cast<std::uint8_t>(left);
   }
+  out.resize(static_cast<std::size_t>(to - out.data()));
 }
 
 }  // namespace
@@ -73,22 +76,35 @@ Values Values::of(const isa::Program& program, const std::vector<bool>& placed) 
 // What is not written yet is alike in tiles of one size.
 void Values::begin() {
   placed_bytes_ = next_++;
+  using Size = std::array<std::int64_t, 5>;
+  std::array<std::pair<Size, std::uint32_t>, 8> recent{};  // sizes that came last, with numbers
+  std::size_t oldest = 0;
+  now_.reserve(program_->tensors().size());
   for (const isa::Tensor& t : program_->tensors()) {
     if (t.space == isa::Space::kHbm) {
       now_.push_back({next_++, 0});
       continue;
     }
-    const std::array<std::int64_t, 5> key = {-1, static_cast<std::int64_t>(t.space), t.core,
-                                             t.shape[0], t.extent_bytes()};
-    now_.push_back({number_of(key), 0});
+    const Size key = {-1, static_cast<std::int64_t>(t.space), t.core, t.shape[0], t.extent_bytes()};
+    auto known = std::find_if(recent.begin(), recent.end(),
+                              [&](const auto& size) { return size.first == key; });
+    if (known == recent.end()) {
+      known = recent.begin() + static_cast<std::ptrdiff_t>(oldest);
+      oldest = (oldest + 1) % recent.size();
+      *known = {key, number_of(key)};
+    }
+    now_.push_back({known->second, 0});
   }
   untouched_ = now_;
 }
 
 std::uint32_t Values::number_of(std::span<const std::int64_t> key) {
   if (2 * keys_ >= slots_.size()) widen();
-  pack(key, packed_);
   const std::uint64_t hash = hash_of(key);
+#if defined(__GNUC__)
+  __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);  // while the key is packed
+#endif
+  pack(key, packed_);
   Slot& slot = slot_of(hash, packed_);
   if (slot.size == 0) {
     slot = {hash, bytes_.size(), static_cast<std::uint32_t>(packed_.size()), next_++};
@@ -115,7 +131,9 @@ Values::Slot& Values::slot_of(std::uint64_t hash, std::span<const std::uint8_t> 
 void Values::widen() {
   constexpr std::size_t kLeast = 1024;
   const std::vector<Slot> old = std::exchange(slots_, {});
-  slots_.resize(std::max(kLeast, 2 * old.size()));
+  // Most instructions leave a content of their own: the first table has room for half of them.
+  slots_.resize(old.empty() ? std::max(kLeast, std::bit_ceil(program_->insts().size()))
+                            : 2 * old.size());
   for (const Slot& slot : old) {
     if (slot.size == 0) continue;
     slot_of(slot.hash, std::span(bytes_).subspan(slot.begin, slot.size)) = slot;

@@ -12,9 +12,10 @@ BlockScheduler::BlockScheduler(const Context& context, std::span<const std::uint
     : context_(context),
       block_(block),
       position_(position),
-      precedence_(context.program, context.placed),
       nodes_(block.size()),
-      table_load_(context.estimator.table_load()) {}
+      table_load_(context.estimator.table_load()) {
+  context_.precedence.restart();
+}
 
 std::vector<std::uint32_t> BlockScheduler::run() {
   std::vector<std::uint32_t> order;
@@ -32,7 +33,7 @@ std::vector<std::uint32_t> BlockScheduler::run() {
     }
     issue(engine, best);
     order.push_back(best.number);
-    while (front_ < block_.size() && nodes_[front_].done) ++front_;
+    while (front_ < block_.size() && nodes_[front_].is(kDone)) ++front_;
     admit();
   }
   return order;
@@ -45,16 +46,15 @@ void BlockScheduler::admit() {
 
 void BlockScheduler::add(std::uint32_t number) {
   Node& node = nodes_[number];
-  const isa::Inst& instruction = inst(number);
-  node.estimate = context_.estimator.estimate(instruction);
-  node.open = context_.balance && may_copy_elsewhere(instruction);
-  node.begins = context_.room.tracks() && context_.room.begins(instruction);
-  const auto edges = precedence_.add(instruction, number, [&](std::uint32_t n) {
-    return nodes_[n].done && nodes_[n].visible <= now_;
-  });
+  const std::uint32_t i = block_[number];
+  node.estimate = &context_.estimator.estimate(inst(number));
+  if (context_.balance && may_copy_elsewhere(inst(number))) node.flags |= kOpen;
+  if (context_.room.tracks() && context_.room.begins(i)) node.flags |= kBegins;
+  const auto edges = context_.precedence.add(
+      i, number, [&](std::uint32_t n) { return nodes_[n].is(kDone) && nodes_[n].visible <= now_; });
   for (const Hazards::Edge& edge : edges) {
     Node& producer = nodes_[edge.producer];
-    if (producer.done) {
+    if (producer.is(kDone)) {
       link(number, edge);
     } else {
       follow(producer, {number, edge.reads});
@@ -80,10 +80,10 @@ void BlockScheduler::link(std::uint32_t number, const Hazards::Edge& edge) {
   Node& node = nodes_[number];
   const Node& producer = nodes_[edge.producer];
   // An engine's data path keeps the order of its own writes.
-  const bool ordered = producer.estimate.engine == node.estimate.engine && !edge.reads &&
-                       !producer.estimate.is_dma && !node.estimate.is_dma;
+  const Estimate &before = *producer.estimate, &own = *node.estimate;
+  const bool ordered = before.engine == own.engine && !edge.reads && !before.is_dma && !own.is_dma;
   const models::Fs from =
-      ordered ? producer.start : producer.visible + context_.estimator.wake(node.estimate.engine);
+      ordered ? producer.ready : producer.visible + context_.estimator.wake(own.engine);
   node.ready = std::max(node.ready, from);
 }
 
@@ -95,11 +95,11 @@ void BlockScheduler::release(std::uint32_t number) {
     line.overtaken = line.overtaken || node.ready < line.settled;
     line.chosen = false;
   };
-  put(node.estimate.engine);
-  if (node.open) put(isa::Engine::kScalar);
+  put(node.estimate->engine);
+  if (node.is(kOpen)) put(isa::Engine::kScalar);
 }
 
-Estimate BlockScheduler::on_scalar(std::uint32_t number) const {
+const Estimate& BlockScheduler::on_scalar(std::uint32_t number) const {
   isa::Inst instruction = inst(number);
   instruction.engine = isa::Engine::kScalar;
   return context_.estimator.estimate(instruction);
@@ -107,9 +107,10 @@ Estimate BlockScheduler::on_scalar(std::uint32_t number) const {
 
 // Open instructions that the other engine has taken.
 void BlockScheduler::discard_done(Line& line) {
-  while (!line.now.empty() && nodes_[line.now.top()].done) line.now.pop();
-  while (!line.hungry.empty() && nodes_[line.hungry.top()].done) line.hungry.pop();
-  while (!line.later.empty() && nodes_[line.later.top().number].done) line.later.pop();
+  if (!context_.balance) return;
+  while (!line.now.empty() && nodes_[line.now.top()].is(kDone)) line.now.pop();
+  while (!line.hungry.empty() && nodes_[line.hungry.top()].is(kDone)) line.hungry.pop();
+  while (!line.later.empty() && nodes_[line.later.top().number].is(kDone)) line.later.pop();
 }
 
 void BlockScheduler::settle(Line& line, models::Fs time) {
@@ -117,7 +118,9 @@ void BlockScheduler::settle(Line& line, models::Fs time) {
   while (!line.later.empty() && line.later.top().ready <= time) {
     const std::uint32_t number = line.later.top().number;
     line.later.pop();
-    if (!nodes_[number].done) (nodes_[number].begins ? line.hungry : line.now).push(number);
+    if (!nodes_[number].is(kDone)) {
+      (nodes_[number].is(kBegins) ? line.hungry : line.now).push(number);
+    }
     discard_done(line);
   }
 }
@@ -141,7 +144,7 @@ void BlockScheduler::unsettle(Line& line) {
 
 models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) const {
   const Node& node = nodes_[number];
-  return std::max({line.free, node.ready, node.held ? freed_ : 0});
+  return std::max({line.free, node.ready, node.is(kHeld) ? freed_ : 0});
 }
 
 // Holds until something is issued or released on the line, unless it depends on room.
@@ -159,8 +162,8 @@ BlockScheduler::Choice BlockScheduler::choose(Line& line) {
     if (line.hungry.empty()) return false;
     line.chosen = false;
     const std::uint32_t number = line.hungry.top();
-    if (number == front_ || context_.room.fits(inst(number), position_ + front_)) return false;
-    nodes_[number].held = true;
+    if (number == front_ || context_.room.fits(block_[number], position_ + front_)) return false;
+    nodes_[number].flags |= kHeld;
     return true;
   };
   while (line.now.empty() && !line.later.empty() && blocked()) {
@@ -180,25 +183,26 @@ void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
   line.chosen = false;
   (choice.hungry ? line.hungry : line.now).pop();
   Node& node = nodes_[choice.number];
-  if (node.open) {  // in the queues of another line, too
+  if (node.is(kOpen)) {  // in the queues of another line, too
     for (Line& other : lines_) other.chosen = false;
   }
-  if (node.open && engine == static_cast<std::size_t>(isa::Engine::kScalar)) {
-    node.moved = true;
-    node.estimate = on_scalar(choice.number);
+  if (node.is(kOpen) && engine == static_cast<std::size_t>(isa::Engine::kScalar)) {
+    node.flags |= kMoved;
+    node.estimate = &on_scalar(choice.number);
   }
+  const Estimate& estimate = *node.estimate;
   models::Fs start = choice.at;
-  if (node.estimate.act_table != 0 && node.estimate.act_table != table_) {
-    table_ = node.estimate.act_table;
+  if (estimate.act_table != 0 && estimate.act_table != table_) {
+    table_ = estimate.act_table;
     start += table_load_;
   }
-  node.start = start;
-  line.free = start + node.estimate.interval;
-  node.visible = start + node.estimate.latency;
-  if (node.estimate.is_dma) finish_dma(node, start);
-  node.done = true;
+  node.ready = start;
+  line.free = start + estimate.interval;
+  node.visible = start + estimate.latency;
+  if (estimate.is_dma) finish_dma(node, start);
+  node.flags |= kDone;
   now_ = std::max(now_, start);
-  if (context_.room.tracks() && context_.room.execute(inst(choice.number), position_ + front_)) {
+  if (context_.room.tracks() && context_.room.execute(block_[choice.number], position_ + front_)) {
     freed_ = std::max(freed_, node.visible);
   }
   while (node.followers != kNone) {
@@ -211,9 +215,9 @@ void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
 
 // The DMA engines are shared by all transfers.
 void BlockScheduler::finish_dma(Node& node, models::Fs start) {
-  const models::Fs first = start + node.estimate.latency;
-  transfers_ = std::max(transfers_, first) + node.estimate.transfer;
-  node.visible = std::max(transfers_, first + node.estimate.lanes);
+  const models::Fs first = start + node.estimate->latency;
+  transfers_ = std::max(transfers_, first) + node.estimate->transfer;
+  node.visible = std::max(transfers_, first + node.estimate->lanes);
 }
 
 }  // namespace nkisim::compiler

@@ -17,8 +17,8 @@ class BlockScheduler {
  public:
   struct Context {
     const isa::Program& program;
-    const std::vector<bool>& placed;  // as for Hazards
     std::size_t window;
+    Precedence& precedence;
     Estimator& estimator;
     Room& room;
     bool balance;  // open copies go to the engine that starts them first (engines.hpp)
@@ -29,21 +29,25 @@ class BlockScheduler {
   /// The block's numbers (0 = its first instruction) in their new order.
   [[nodiscard]] std::vector<std::uint32_t> run();
   /// Whether ScalarE was given number `n`, which is VectorE's in the program; after run().
-  [[nodiscard]] bool moved_to_scalar(std::uint32_t n) const { return nodes_[n].moved; }
+  [[nodiscard]] bool moved_to_scalar(std::uint32_t n) const {
+    return (nodes_[n].flags & kMoved) != 0;
+  }
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::uint8_t kBegins = 1;  // a tile's life: needs room
+  static constexpr std::uint8_t kHeld = 2;    // for want of room
+  static constexpr std::uint8_t kDone = 4;
+  static constexpr std::uint8_t kOpen = 8;    // may as well go to ScalarE
+  static constexpr std::uint8_t kMoved = 16;  // has gone there
   struct Node {
-    Estimate estimate;
-    models::Fs ready = 0;  // operands there
-    models::Fs start = 0, visible = 0;
-    std::uint32_t waits_for = 0;
-    bool begins = false;  // a tile's life: needs room
-    bool held = false;    // for want of room
-    bool done = false;
-    bool open = false;                // may as well go to ScalarE
-    bool moved = false;               // has gone there
+    models::Fs ready = 0;  // operands there; the start once it is done
+    models::Fs visible = 0;
+    const Estimate* estimate = nullptr;
+    std::uint32_t waits_for = 0;      // how many are not done
     std::uint32_t followers = kNone;  // the last in links_
+    std::uint8_t flags = 0;
+    [[nodiscard]] bool is(std::uint8_t flag) const { return (flags & flag) != 0; }
   };
   struct Link {  // in a list of followers, or free
     std::uint32_t follower = 0;
@@ -81,7 +85,7 @@ class BlockScheduler {
   void link(std::uint32_t number, const Hazards::Edge& edge);
   void follow(Node& producer, Link link);
   void release(std::uint32_t number);
-  [[nodiscard]] Estimate on_scalar(std::uint32_t number) const;
+  [[nodiscard]] const Estimate& on_scalar(std::uint32_t number) const;
   void discard_done(Line& line);
   void settle(Line& line, models::Fs time);
   void unsettle(Line& line);
@@ -96,7 +100,6 @@ class BlockScheduler {
   Context context_;
   std::span<const std::uint32_t> block_;
   std::size_t position_;
-  Precedence precedence_;
   std::vector<Node> nodes_;
   std::vector<Link> links_;
   std::uint32_t free_link_ = kNone;

@@ -16,8 +16,9 @@ struct Clear {
 
 class ClearFinder {
  public:
-  ClearFinder(const isa::Program& program, const std::vector<bool>& placed)
-      : program_(program), placed_(placed) {}
+  ClearFinder(const isa::Program& program, const isa::Operands& operands,
+              const std::vector<bool>& placed)
+      : program_(program), operands_(operands), placed_(placed) {}
 
   std::vector<std::uint32_t> run() {
     std::uint32_t i = 0;
@@ -33,6 +34,18 @@ class ClearFinder {
   static constexpr std::int64_t kCell = 2;
 
   void visit(const isa::Inst& inst, std::uint32_t number) {
+    if (!open_.empty() && reaches_psum(number)) follow(inst);
+    if (operands_.of(number).size() == 1 && only_fills(inst)) begin(inst, number);
+  }
+
+  [[nodiscard]] bool reaches_psum(std::uint32_t number) const {
+    const auto operands = operands_.of(number);
+    return std::any_of(operands.begin(), operands.end(), [](const isa::Operand& operand) {
+      return operand.space() == isa::Space::kPsum;
+    });
+  }
+
+  void follow(const isa::Inst& inst) {
     for (const bool writes : {false, true}) {
       isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& p, bool write) {
         if (write != writes || ref.space != isa::Space::kPsum || placed_[ref.tensor]) return;
@@ -45,19 +58,16 @@ class ClearFinder {
         }
       });
     }
-    if (only_fills(inst)) begin(inst, number);
   }
 
-  // Writes its first operand and touches nothing else: what a memset does.
+  // Of one operand: writes it and touches nothing else, what a memset does.
   static bool only_fills(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.state != isa::OpSpec::State::kNone || op.params.empty() || !inst.is_tensor(0) ||
         inst.pinned()) {
       return false;
     }
-    int operands = 0;
-    isa::for_each_tensor(inst, [&](const isa::TensorRef&, const isa::Param&, bool) { ++operands; });
-    return operands == 1 && op.params[0].kind == isa::ParamKind::kOut;
+    return op.params[0].kind == isa::ParamKind::kOut;
   }
 
   static bool adds(const isa::Inst& inst) {
@@ -130,6 +140,7 @@ class ClearFinder {
   }
 
   const isa::Program& program_;
+  const isa::Operands& operands_;
   const std::vector<bool>& placed_;
   std::unordered_map<std::uint32_t, std::vector<Clear>> open_;  // by tensor
   std::vector<std::uint32_t> dead_;
@@ -137,14 +148,15 @@ class ClearFinder {
 
 }  // namespace
 
-std::vector<std::uint32_t> dead_clears(const isa::Program& program,
+std::vector<std::uint32_t> dead_clears(const isa::Program& program, const isa::Operands& operands,
                                        const std::vector<bool>& placed) {
-  return ClearFinder(program, placed).run();
+  return ClearFinder(program, operands, placed).run();
 }
 
 Done clears(Unit& unit) {
   if (unit.choices.clears == Clears::k_keep || !unit.may_drop()) return {};
-  const std::vector<std::uint32_t> dead = dead_clears(unit.program, unit.final_addresses());
+  const std::vector<std::uint32_t> dead =
+      dead_clears(unit.program, unit.uses().operands(), unit.final_addresses());
   unit.program.remove(dead);
   return {dead.size()};
 }

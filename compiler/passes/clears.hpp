@@ -9,8 +9,8 @@
 namespace nkisim::compiler {
 
 /// Clears of PSUM tensors (`placed` false) whose every byte the tensor engine overwrites before any
-/// other access, within one stretch without control flow.
-std::vector<std::uint32_t> dead_clears(const isa::Program& program,
+/// other access, within one stretch without control flow. `operands` are the program's.
+std::vector<std::uint32_t> dead_clears(const isa::Program& program, const isa::Operands& operands,
                                        const std::vector<bool>& placed);
 
 /// Drops them if the switch `clears` says so. Programs with control flow or explicit semaphores

@@ -17,8 +17,9 @@ namespace {
 // Brings the instructions of one core into an order that has all that is asked for.
 class Sorter {
  public:
-  Sorter(const isa::Program& program, const std::vector<bool>& placed, int core)
-      : program_(program), placed_(placed) {
+  Sorter(const isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed,
+         int core)
+      : program_(program), uses_(uses), placed_(placed) {
     for (std::uint32_t i = 0; i < program.insts().size(); ++i) {
       const isa::Inst& inst = program.insts()[i];
       if (inst.core != core) continue;
@@ -99,10 +100,10 @@ class Sorter {
       out[earlier].followers.push_back(later);
       ++out[later].open;
     };
-    Precedence precedence(program_, placed_);
+    Precedence precedence(program_, uses_, placed_);
     for (std::uint32_t n = 0; n < out.size(); ++n) {
       for (const Hazards::Edge& edge :
-           precedence.add(inst(begin + n), n, [](std::uint32_t) { return false; })) {
+           precedence.add(mine_[begin + n], n, [](std::uint32_t) { return false; })) {
         link(edge.producer, n);
       }
       for (const std::uint32_t id : program_.ordering(inst(begin + n)).after) {
@@ -152,6 +153,7 @@ class Sorter {
   }
 
   const isa::Program& program_;
+  const isa::Uses& uses_;
   const std::vector<bool>& placed_;
   std::vector<std::uint32_t> mine_;  // numbers in the program of the core's instructions
   std::unordered_map<std::uint32_t, std::uint32_t> numbers_;  // id to the number in mine_
@@ -170,11 +172,11 @@ Done edges(Unit& unit) {
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::size_t asked = 0, moved = 0;
   for (int core = 0; core < program.cores(); ++core) {
-    Sorter sorter(program, placed, core);
+    Sorter sorter(program, unit.uses(), placed, core);
     asked += sorter.asked();
     moved += sorter.run(order);
   }
-  if (moved > 0) program.reorder(order);
+  if (moved > 0) unit.reorder(order);
   return {asked, std::to_string(moved) + " instructions moved behind later ones"};
 }
 

@@ -40,7 +40,7 @@ class Forwarder {
  private:
   [[nodiscard]] std::int64_t banks(std::uint32_t tensor) const {
     const std::int64_t bank = program_.machine().psum_bank_bytes();
-    return (program_.tensors()[tensor].extent_bytes() + bank - 1) / bank;
+    return (uses_.operands().bytes(tensor) + bank - 1) / bank;
   }
 
   isa::Program& program_;

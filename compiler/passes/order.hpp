@@ -4,23 +4,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "isa/program/program.hpp"
+#include "compiler/unit.hpp"
 
 namespace nkisim::compiler {
 
 class Order {
  public:
   /// `order[k]`: the instruction that becomes the k-th (Program::reorder).
-  Order(isa::Program& program, const std::vector<std::uint32_t>& order)
-      : program_(program), back_(order.size()) {
-    program.reorder(order);
+  Order(Unit& unit, const std::vector<std::uint32_t>& order) : unit_(unit), back_(order.size()) {
+    unit.reorder(order);
     for (std::uint32_t k = 0; k < order.size(); ++k) back_[order[k]] = k;
   }
   /// Back to the order before.
-  void undo() const { program_.reorder(back_); }
+  void undo() const { unit_.reorder(back_); }
 
  private:
-  isa::Program& program_;
+  Unit& unit_;
   std::vector<std::uint32_t> back_;
 };
 

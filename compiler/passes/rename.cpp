@@ -13,7 +13,10 @@ namespace {
 class Renamer {
  public:
   Renamer(isa::Program& program, const std::vector<bool>& placed, const isa::Uses& uses, bool whole)
-      : program_(program), now_(program), may_(program.tensors().size(), true) {
+      : program_(program),
+        operands_(uses.operands()),
+        now_(program),
+        may_(program.tensors().size(), true) {
     for (std::uint32_t t = 0; t < may_.size(); ++t) {
       may_[t] = !placed[t] && program.tensors()[t].space == isa::Space::kSbuf;
     }
@@ -40,10 +43,10 @@ class Renamer {
   }
 
   void exclude_parts() {
-    for (const isa::Inst& inst : program_.insts()) {
-      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-        if (may_[ref.tensor] && !isa::reaches_all(ref, program_)) may_[ref.tensor] = false;
-      });
+    for (std::size_t i = 0; i < operands_.instructions(); ++i) {
+      for (const isa::Operand& operand : operands_.of(i)) {
+        if (!operand.is(isa::Operand::kWhole)) may_[operand.tensor()] = false;
+      }
     }
   }
 
@@ -60,15 +63,16 @@ class Renamer {
   }
 
   void rename(std::size_t i) {
-    const isa::Inst& inst = program_.insts()[i];
     bool changes = false;
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-      const std::uint32_t t = ref.tensor;
-      if (t >= may_.size() || !may_[t]) return;
-      if (write && used_[t] && overwrites(inst, t)) now_.set(t, another(t));
+    for (const isa::Operand& operand : operands_.of(i)) {
+      const std::uint32_t t = operand.tensor();
+      if (!may_[t]) continue;
+      if (operand.write() && used_[t] && overwrites(program_.insts()[i], t)) {
+        now_.set(t, another(t));
+      }
       used_[t] = true;
       changes |= now_(t) != t;
-    });
+    }
     if (changes) now_.apply(i);
   }
 
@@ -82,7 +86,8 @@ class Renamer {
   }
 
   isa::Program& program_;
-  Remap now_;  // its current storage
+  const isa::Operands& operands_;  // before any is renamed
+  Remap now_;                      // its current storage
   std::vector<bool> may_, used_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> made_;
 };

@@ -1,7 +1,7 @@
 #include "compiler/passes/reuse.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <optional>
 
 #include "compiler/analysis/redirect.hpp"
 #include "compiler/analysis/room.hpp"
@@ -13,18 +13,12 @@ namespace {
 
 class Reuser {
  public:
-  Reuser(isa::Program& program, const std::vector<bool>& placed, isa::Uses uses)
+  Reuser(isa::Program& program, const std::vector<bool>& placed, const isa::Uses& uses)
       : program_(program),
         placed_(placed),
-        uses_(std::move(uses)),
+        uses_(uses),
         values_(program, placed),
-        filled_(std::max<std::size_t>(program.insts().size(), 1)),
-        room_(room_for_longer_lives(program.machine())) {
-    for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
-      if (program.tensors()[t].space != isa::Space::kSbuf || uses_.writes(t) == 0) continue;
-      filled_.add(uses_.first(t), uses_.last(t) + 1, program.tensors()[t].extent_bytes());
-    }
-  }
+        room_(room_for_longer_lives(program.machine())) {}
 
   std::vector<std::uint32_t> run() {
     std::vector<std::uint32_t> repeated;
@@ -78,21 +72,38 @@ class Reuser {
            uses_.writes(ref.tensor) == 1 && isa::reaches_all(ref, program_);
   }
 
+  // What changes as results are taken, from the first on.
+  struct Taken {
+    isa::Uses uses;
+    RangeMax filled;  // bytes of SBUF in use, by instruction
+  };
+
+  Taken& taken() {
+    if (taken_) return *taken_;
+    taken_.emplace(Taken{uses_, RangeMax(std::max<std::size_t>(program_.insts().size(), 1))});
+    for (std::uint32_t t = 0; t < program_.tensors().size(); ++t) {
+      if (program_.tensors()[t].space != isa::Space::kSbuf || uses_.writes(t) == 0) continue;
+      taken_->filled.add(uses_.first(t), uses_.last(t) + 1, uses_.operands().bytes(t));
+    }
+    return *taken_;
+  }
+
   bool take(std::uint32_t later, std::uint32_t earlier) {
-    const std::int64_t bytes = program_.tensors()[later].extent_bytes();
-    if (uses_.readers(later).empty()) return false;
-    const std::uint32_t between = uses_.last(earlier) + 1, first = uses_.first(later);
-    if (between < first && filled_.max(between, first) + bytes > room_) return false;
-    if (!redirect(program_, uses_, later, earlier)) return false;
-    filled_.add(between, std::max(between, first), bytes);
+    auto& [uses, filled] = taken();
+    const std::int64_t bytes = uses.operands().bytes(later);
+    if (uses.readers(later).empty()) return false;
+    const std::uint32_t between = uses.last(earlier) + 1, first = uses.first(later);
+    if (between < first && filled.max(between, first) + bytes > room_) return false;
+    if (!redirect(program_, uses, later, earlier)) return false;
+    filled.add(between, std::max(between, first), bytes);
     return true;
   }
 
   isa::Program& program_;
   const std::vector<bool>& placed_;
-  isa::Uses uses_;
+  const isa::Uses& uses_;  // before any result was taken
+  std::optional<Taken> taken_;
   Values values_;
-  RangeMax filled_;  // bytes of SBUF in use, by instruction
   std::int64_t room_;
   std::vector<std::uint32_t> known_;  // tiles, by the number of what they hold
 };

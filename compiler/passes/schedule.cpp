@@ -17,9 +17,13 @@ constexpr std::array kShares = {0.9, 0.75, 0.6, 0.4};
 
 class Scheduler {
  public:
-  Scheduler(const isa::Program& program, const models::Config& config,
+  Scheduler(const isa::Program& program, const isa::Uses& uses, const models::Config& config,
             const ScheduleOptions& options)
-      : program_(program), options_(options), estimator_(config, program) {
+      : program_(program),
+        uses_(uses),
+        options_(options),
+        estimator_(config, program),
+        precedence_(program, uses, options.placed) {
     result_.order.resize(program.insts().size());
     for (std::uint32_t i = 0; i < result_.order.size(); ++i) result_.order[i] = i;
   }
@@ -32,25 +36,29 @@ class Scheduler {
 
  private:
   void run_core(int core) {
-    std::vector<std::uint32_t> mine;
-    const auto& insts = program_.insts();
-    for (std::uint32_t i = 0; i < insts.size(); ++i) {
-      if (insts[i].core == core) mine.push_back(i);
+    std::vector<std::uint32_t> mine, barriers;  // the positions of barriers in `mine`
+    std::uint32_t i = 0;
+    for (const isa::Inst& inst : program_.insts()) {
+      if (inst.core == core) {
+        if (is_barrier(inst)) barriers.push_back(static_cast<std::uint32_t>(mine.size()));
+        mine.push_back(i);
+      }
+      ++i;
     }
-    Room room(program_, core, options_.placed, {options_.share, options_.packed});
+    Room room(program_, uses_, mine, options_.placed, {options_.share, options_.packed});
     std::size_t begin = 0;
-    for (std::size_t p = 0; p <= mine.size(); ++p) {
-      if (p < mine.size() && !is_barrier(insts[mine[p]])) continue;
+    for (const std::uint32_t p : barriers) {
       run_block({mine.data() + begin, p - begin}, begin, room);
-      if (p < mine.size()) room.execute(insts[mine[p]], p);
-      begin = p + 1;
+      room.execute(mine[p], p);
+      begin = p + std::size_t{1};
     }
+    run_block({mine.data() + begin, mine.size() - begin}, begin, room);
   }
 
   void run_block(std::span<const std::uint32_t> block, std::size_t position, Room& room) {
     if (block.empty()) return;
     BlockScheduler scheduler(
-        {program_, options_.placed, options_.window, estimator_, room, options_.balance}, block,
+        {program_, options_.window, precedence_, estimator_, room, options_.balance}, block,
         position);
     const std::vector<std::uint32_t> order = scheduler.run();
     std::uint32_t earliest = static_cast<std::uint32_t>(block.size());  // of those that follow
@@ -63,8 +71,10 @@ class Scheduler {
   }
 
   const isa::Program& program_;
+  const isa::Uses& uses_;
   const ScheduleOptions& options_;
   Estimator estimator_;
+  Precedence precedence_;
   Schedule result_;
 };
 
@@ -82,9 +92,9 @@ void give(isa::Program& program, const std::vector<std::uint32_t>& copies, isa::
 std::optional<Done> schedule_and_place(Unit& unit, ScheduleOptions& options) {
   for (const double share : kShares) {
     options.share = share;
-    const Schedule found = schedule(unit.program, unit.config(), options);
+    const Schedule found = schedule(unit.program, unit.uses(), unit.config(), options);
     give(unit.program, found.to_scalar, isa::Engine::kScalar);
-    const Order order(unit.program, found.order);
+    const Order order(unit, found.order);
     try {
       place_tensors(unit, false);
       unit.placed = true;
@@ -103,7 +113,12 @@ std::optional<Done> schedule_and_place(Unit& unit, ScheduleOptions& options) {
 
 Schedule schedule(const isa::Program& program, const models::Config& config,
                   const ScheduleOptions& options) {
-  return Scheduler(program, config, options).run();
+  return schedule(program, isa::Uses(program), config, options);
+}
+
+Schedule schedule(const isa::Program& program, const isa::Uses& uses, const models::Config& config,
+                  const ScheduleOptions& options) {
+  return Scheduler(program, uses, config, options).run();
 }
 
 Done schedule(Unit& unit) {
@@ -113,13 +128,13 @@ Done schedule(Unit& unit) {
   options.packed = unit.packed;
   options.balance = unit.choices.engines == Engines::k_load && scalar_copies(unit.program);
   if (!unit.origin.open) {
-    const Schedule found = schedule(unit.program, unit.config(), options);
+    const Schedule found = schedule(unit.program, unit.uses(), unit.config(), options);
     give(unit.program, found.to_scalar, isa::Engine::kScalar);
-    unit.program.reorder(found.order);
+    unit.reorder(found.order);
     return {found.moved};
   }
   if (unit.choices.loads == Loads::k_needed && !unit.program.explicit_semaphores()) {
-    const Order needed(unit.program,
+    const Order needed(unit,
                        thrifty_order(unit.program, options.placed, unit.uses(), Delay::kSources));
     if (std::optional<Done> done = schedule_and_place(unit, options)) return std::move(*done);
     needed.undo();

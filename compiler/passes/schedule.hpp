@@ -31,6 +31,10 @@ struct Schedule {
 [[nodiscard]] Schedule schedule(const isa::Program& program, const models::Config& config,
                                 const ScheduleOptions& options = {});
 
+/// The same; `uses` are the program's as it is.
+[[nodiscard]] Schedule schedule(const isa::Program& program, const isa::Uses& uses,
+                                const models::Config& config, const ScheduleOptions& options);
+
 /// Orders the program if the switch `schedule` says so. Where the tiles have no address yet they
 /// may fill as much of SBUF as can then be placed; if they fit in no such order the program keeps
 /// its own.

@@ -21,14 +21,15 @@ namespace {
 // oldest that is not to wait, preceded by what it needs, each need by its own needs.
 class ThriftyBlock {
  public:
-  ThriftyBlock(const isa::Program& program, const std::vector<bool>& placed,
+  ThriftyBlock(const isa::Program& program, const isa::Operands& operands, Precedence& precedence,
                std::span<const std::uint32_t> block, TileLives& lives, Delay delay)
       : program_(program),
+        operands_(operands),
         block_(block),
         lives_(lives),
         spread_(delay == Delay::kSpread),
         nodes_(block.size()) {
-    find_needs(placed);
+    find_needs(precedence);
     find_followers();
     find_waiting(delay);
   }
@@ -65,13 +66,13 @@ class ThriftyBlock {
     return Numbers(followers_).subspan(node.followers, node.followers_end - node.followers);
   }
 
-  void find_needs(const std::vector<bool>& placed) {
-    Precedence precedence(program_, placed);
+  void find_needs(Precedence& precedence) {
+    precedence.restart();
     for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
       Node& node = nodes_[n];
       node.needs = node.next = static_cast<std::uint32_t>(needs_.size());
       for (const Hazards::Edge& edge :
-           precedence.add(inst(n), n, [](std::uint32_t) { return false; })) {
+           precedence.add(block_[n], n, [](std::uint32_t) { return false; })) {
         needs_.push_back(edge.producer);
         ++nodes_[edge.producer].followers_end;
       }
@@ -102,17 +103,15 @@ class ThriftyBlock {
     for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
       const std::int64_t begins = in_order.begins(block_[n]).sum();
       nodes_[n].waits = delay == Delay::kAll ? begins > in_order.ends(block_[n]).sum()
-                                             : begins > 0 && !reads_chip(inst(n));
+                                             : begins > 0 && !reads_chip(block_[n]);
       in_order.execute(block_[n], [](std::uint32_t) {});
     }
   }
 
-  static bool reads_chip(const isa::Inst& inst) {
-    bool any = false;
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
-      any |= ref.on_chip() && !write;
-    });
-    return any;
+  [[nodiscard]] bool reads_chip(std::uint32_t i) const {
+    const auto operands = operands_.of(i);
+    return std::any_of(operands.begin(), operands.end(),
+                       [](const isa::Operand& o) { return o.on_chip() && !o.write(); });
   }
 
   // Issues an instruction and before it all it needs, depth first.
@@ -227,15 +226,16 @@ class ThriftyBlock {
 
   // In this block, if it is.
   [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t i) const {
+    const std::size_t next_to = i - block_.front();  // without gaps there it is
+    if (next_to < block_.size() && block_[next_to] == i) return static_cast<std::uint32_t>(next_to);
     const auto at = std::lower_bound(block_.begin(), block_.end(), i);
     if (at == block_.end() || *at != i) return {};
     return static_cast<std::uint32_t>(at - block_.begin());
   }
 
-  [[nodiscard]] const isa::Inst& inst(std::uint32_t n) const { return program_.insts()[block_[n]]; }
-
   using Offer = std::pair<bool, std::uint32_t>;
   const isa::Program& program_;
+  const isa::Operands& operands_;
   std::span<const std::uint32_t> block_;  // ascending numbers of instructions
   TileLives& lives_;
   bool spread_;
@@ -262,11 +262,13 @@ std::vector<std::uint32_t> thrifty_order(const isa::Program& program,
   std::vector<std::uint32_t> order(insts.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   if (program.explicit_semaphores()) return order;
+  Precedence precedence(program, uses, placed);
   for (int core = 0; core < program.cores(); ++core) {
     TileLives lives(program, core, placed, uses);
     std::vector<std::uint32_t> block;
     const auto finish = [&] {
-      const auto numbers = ThriftyBlock(program, placed, block, lives, delay).run();
+      const auto numbers =
+          ThriftyBlock(program, uses.operands(), precedence, block, lives, delay).run();
       for (std::size_t k = 0; k < numbers.size(); ++k) order[block[k]] = block[numbers[k]];
       block.clear();
     };

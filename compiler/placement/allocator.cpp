@@ -249,6 +249,29 @@ bool more_lives_than(const std::vector<Item>& items, std::int64_t capacity) {
   return false;
 }
 
+// By start, then by id.
+void sort_by_start(std::vector<Item>& items) {
+  const auto before = [](const Item& a, const Item& b) {
+    return std::tuple(a.start, a.id) < std::tuple(b.start, b.id);
+  };
+  const auto latest = std::max_element(
+      items.begin(), items.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  const bool in_turn = std::is_sorted(items.begin(), items.end(),
+                                      [](const auto& a, const auto& b) { return a.id < b.id; });
+  constexpr std::int64_t kPlaces = 16;  // for each item: counting them pays
+  if (!in_turn || latest == items.end() ||
+      latest->start > kPlaces * static_cast<std::int64_t>(items.size())) {
+    std::sort(items.begin(), items.end(), before);
+    return;
+  }
+  std::vector<std::uint32_t> places(static_cast<std::size_t>(latest->start) + 2, 0);
+  for (const Item& item : items) ++places[static_cast<std::size_t>(item.start) + 1];
+  for (std::size_t p = 1; p < places.size(); ++p) places[p] += places[p - 1];
+  std::vector<Item> sorted(items.size());
+  for (const Item& item : items) sorted[places[static_cast<std::size_t>(item.start)]++] = item;
+  items = std::move(sorted);
+}
+
 }  // namespace
 
 Placing allocate_in_time_order(const std::vector<Item>& items, const std::vector<Item>& fixed,
@@ -259,9 +282,7 @@ Placing allocate_in_time_order(const std::vector<Item>& items, const std::vector
 Placing allocate(const std::vector<Item>& items, const AllocatorOptions& options) {
   std::vector<Item> fixed, free;
   for (const Item& i : items) (i.fixed() ? fixed : free).push_back(i);
-  std::sort(free.begin(), free.end(), [](const Item& a, const Item& b) {
-    return std::tuple(a.start, a.id) < std::tuple(b.start, b.id);
-  });
+  sort_by_start(free);
   const auto [capacity, bank, strict, thorough] = options;
   Placing first = allocate_in_time_order(free, fixed, capacity, bank, true);
   if (std::holds_alternative<Placement>(first)) return first;

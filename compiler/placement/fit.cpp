@@ -63,7 +63,7 @@ struct SpillAttempt {
 std::string_view name(const SpillOrder& order) { return order ? name(*order) : "own"; }
 
 void reorder(Unit& unit, const std::vector<bool>& placed, const SpillOrder& order) {
-  if (order) unit.program.reorder(thrifty_order(unit.program, placed, unit.uses(), *order));
+  if (order) unit.reorder(thrifty_order(unit.program, placed, unit.uses(), *order));
 }
 
 std::optional<Spilled> spill_to(Unit& unit, const std::vector<bool>& placed, double share) {
@@ -138,7 +138,7 @@ Done fit(Unit& unit) {
   for (const bool packed : {false, true}) {
     unit.packed = packed;
     for (const Delay delay : kDelays) {
-      const Order order(unit.program, thrifty_order(unit.program, placed, unit.uses(), delay));
+      const Order order(unit, thrifty_order(unit.program, placed, unit.uses(), delay));
       ++tried;
       if (fits(unit, next)) {
         unit.delay = name(delay);

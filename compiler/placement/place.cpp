@@ -145,7 +145,7 @@ Item item_of(const isa::Tensor& tensor, std::uint32_t id, const isa::Uses& uses,
       last = std::max(last, loop.end);
     }
   }
-  return {id, tensor.extent_bytes(), first, last, tensor.fixed ? tensor.address : -1};
+  return {id, uses.operands().bytes(id), first, last, tensor.fixed ? tensor.address : -1};
 }
 
 }  // namespace

@@ -318,6 +318,7 @@ void Program::set_engine(std::size_t i, Engine engine) {
   ++uses_[changed.core].at(static_cast<std::size_t>(engine));
   insts_[i] = changed;
   ++edits_;
+  ++engine_edits_;
 }
 
 void Program::set_args(std::size_t i, std::span<const Arg> args) {
@@ -328,9 +329,18 @@ void Program::set_args(std::size_t i, std::span<const Arg> args) {
 
 void Program::reorder(std::span<const std::uint32_t> order) {
   assert(order.size() == insts_.size());
-  const std::vector<Inst> old(insts_.begin(), insts_.end());
-  auto to = insts_.begin();
-  for (const std::uint32_t from : order) *to++ = old[from];
+  std::vector<bool> there(order.size(), false);  // has its new instruction
+  for (std::uint32_t k = 0; k < order.size(); ++k) {
+    if (there[k] || order[k] == k) continue;
+    const Inst first = insts_[k];
+    std::uint32_t to = k;
+    for (; order[to] != k; to = order[to]) {  // a circle of places
+      insts_[to] = insts_[order[to]];
+      there[to] = true;
+    }
+    insts_[to] = first;
+    there[to] = true;
+  }
   ++edits_;
 }
 

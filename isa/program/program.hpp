@@ -34,6 +34,8 @@ class Program {
   /// How often tensors or instructions were changed: what was found out about the program holds
   /// while this stays the same. Addresses and roles do not count.
   [[nodiscard]] std::uint64_t edits() const { return edits_; }
+  /// The same without changes of engines: for what only operands and their order decide.
+  [[nodiscard]] std::uint64_t operand_edits() const { return edits_ - engine_edits_; }
   /// True if `core` has an instruction other than control flow for `engine`.
   [[nodiscard]] bool uses(Engine engine, int core) const;
   /// True if the trace carries its own waits and posts; otherwise dependences are derived.
@@ -178,7 +180,7 @@ class Program {
   std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;
   std::vector<std::size_t> control_flow_;
   bool splits_ = false;  // it has a collective in two parts
-  std::uint64_t edits_ = 0;
+  std::uint64_t edits_ = 0, engine_edits_ = 0;
   int cores_ = 1, ranks_ = 1;
   bool explicit_semaphores_ = false, timing_only_ = false, virtual_addresses_ = false;
   bool allow_over_capacity_ = false;

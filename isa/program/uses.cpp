@@ -6,84 +6,64 @@
 
 namespace nkisim::isa {
 
-// In the order of the instructions; sorted by tensor afterwards.
-struct Uses::Found {
-  struct Entry {
-    std::uint32_t tensor, inst;
-  };
-  std::vector<Entry> reads, writes;
-  std::vector<std::uint32_t> reader, writer;  // by tensor: the last so far, + 1
-  std::vector<const TensorRef*> operands;     // that the instruction at hand reads
-};
+Uses::Uses(const Program& program) : Uses(std::make_shared<const Operands>(program)) {}
 
-Uses::Uses(const Program& program) : of_(program.tensors().size()) {
-  Found found;
-  found.reader.resize(of_.size(), 0);
-  found.writer.resize(of_.size(), 0);
-  found.reads.reserve(program.insts().size() * 2);
-  found.writes.reserve(program.insts().size());
-  std::uint32_t i = 0;
-  for (const Inst& inst : program.insts()) {
-    found.operands.clear();
-    for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool write) {
-      write ? note(found, ref, true, i) : found.operands.push_back(&ref);
-    });
-    for (const TensorRef* ref : found.operands) note(found, *ref, false, i);
-    mark(inst);
-    ++i;
+Uses::Uses(std::shared_ptr<const Operands> operands)
+    : operands_(std::move(operands)), of_(operands_->tensors()) {
+  for (std::uint32_t i = 0; i < operands_->instructions(); ++i) {
+    for (const Operand& operand : operands_->of(i)) note(operand, i);
   }
-  const auto sort = [this](const std::vector<Found::Entry>& entries, Range OfTensor::*which,
-                           std::vector<std::uint32_t>& sorted) {
-    std::uint32_t begin = 0;
-    for (OfTensor& t : of_) {
-      (t.*which).begin = begin;
-      begin += std::exchange((t.*which).count, 0);
-    }
-    sorted.resize(begin);
-    for (const auto& [tensor, inst] : entries) {
-      Range& range = of_[tensor].*which;
-      sorted[range.begin + range.count++] = inst;
-    }
-  };
-  sort(found.reads, &OfTensor::readers, readers_);
-  sort(found.writes, &OfTensor::writers, writers_);
+  each_use([this](std::uint32_t tensor, std::uint32_t, bool write) {
+    ++(write ? of_[tensor].writers : of_[tensor].readers).count;
+  });
+  std::uint32_t reading = 0, writing = 0;
+  for (OfTensor& t : of_) {
+    t.readers.begin = reading;
+    t.writers.begin = writing;
+    reading += std::exchange(t.readers.count, 0);
+    writing += std::exchange(t.writers.count, 0);
+  }
+  readers_.resize(reading);
+  writers_.resize(writing);
+  each_use([this](std::uint32_t tensor, std::uint32_t inst, bool write) {
+    Range& range = write ? of_[tensor].writers : of_[tensor].readers;
+    (write ? writers_ : readers_)[range.begin + range.count++] = inst;
+  });
 }
 
-void Uses::note(Found& found, const TensorRef& ref, bool write, std::uint32_t inst) {
-  OfTensor& t = of_[ref.tensor];
+// fn(tensor, instruction, writes), once for each that an instruction uses, by instruction.
+template <typename Fn>
+void Uses::each_use(Fn&& fn) const {
+  std::vector<std::uint32_t> reader(of_.size(), 0), writer(of_.size(), 0);  // the last so far, + 1
+  for (std::uint32_t i = 0; i < operands_->instructions(); ++i) {
+    const std::span<const Operand> operands = operands_->of(i);
+    for (const Operand& operand : operands) {
+      if (operand.write() && std::exchange(writer[operand.tensor()], i + 1) != i + 1) {
+        fn(operand.tensor(), i, true);
+      }
+    }
+    for (const Operand& operand : operands) {
+      if (operand.write() || writer[operand.tensor()] == i + 1) continue;
+      if (std::exchange(reader[operand.tensor()], i + 1) != i + 1) {
+        fn(operand.tensor(), i, false);
+      }
+    }
+  }
+}
+
+void Uses::note(const Operand& operand, std::uint32_t inst) {
+  OfTensor& t = of_[operand.tensor()];
   if (!t.used) t.first = inst;
   t.used = true;
   t.last = inst;
-  if (write) ++t.writes;
-  if (!write && found.writer[ref.tensor] == inst + 1) return;
-  if (std::exchange((write ? found.writer : found.reader)[ref.tensor], inst + 1) == inst + 1) {
-    return;
-  }
-  ++(write ? t.writers : t.readers).count;
-  (write ? found.writes : found.reads).push_back({ref.tensor, inst});
-}
-
-// Uses that a tensor in another place could not take over.
-void Uses::mark(const Inst& inst) {
-  const auto indices = [this](const TensorRef& ref) {
-    for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
-      if (d->index != nullptr) of_[d->index->tensor].direct = false;
-    }
-    if (ref.dynamic != nullptr) of_[ref.tensor].fixed = false;
-  };
-  for (const Arg& arg : inst.args) {
-    if (arg.kind == Arg::Kind::kTensor) indices(*arg.tensor);
-    if (arg.kind != Arg::Kind::kTensors) continue;
-    for (const TensorRef* ref : *arg.tensors) {
-      of_[ref->tensor].direct = false;
-      indices(*ref);
-    }
-  }
+  if (operand.write()) ++t.writes;
+  t.direct &= !operand.is(Operand::kPart);  // else a tensor in another place could not take over
+  t.fixed &= !operand.is(Operand::kDynamic);
 }
 
 Uses::Numbers Uses::readers(std::uint32_t tensor) const {
   const OfTensor& t = of_[tensor];
-  if (!t.redirected.empty()) return t.redirected;
+  if (t.redirected) return redirected_.at(tensor);
   return Numbers(readers_).subspan(t.readers.begin, t.readers.count);
 }
 
@@ -109,14 +89,15 @@ void Uses::redirect(std::uint32_t from, std::uint32_t to) {
   const Numbers more = readers(from);
   if (more.empty()) return;
   OfTensor& t = of_[to];
-  if (t.redirected.empty()) {
-    const Numbers own = readers(to);
-    t.redirected.assign(own.begin(), own.end());
+  std::vector<std::uint32_t>& all = redirected_[to];
+  if (!std::exchange(t.redirected, true)) {
+    const auto own = std::span(readers_).subspan(t.readers.begin, t.readers.count);
+    all.assign(own.begin(), own.end());
   }
-  t.redirected.insert(t.redirected.end(), more.begin(), more.end());
+  all.insert(all.end(), more.begin(), more.end());
   t.last = std::max(t.last, *std::max_element(more.begin(), more.end()));
-  of_[from].redirected.clear();
   of_[from].readers.count = 0;
+  if (std::exchange(of_[from].redirected, false)) redirected_.erase(from);
 }
 
 }  // namespace nkisim::isa

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
-#include "isa/program/program.hpp"
+#include "isa/program/operands.hpp"
 
 namespace nkisim::isa {
 
@@ -16,6 +18,10 @@ class Uses {
   using Numbers = std::span<const std::uint32_t>;  // of instructions, each once
 
   explicit Uses(const Program& program);
+  explicit Uses(std::shared_ptr<const Operands> operands);
+
+  /// Those that the uses are of.
+  [[nodiscard]] const Operands& operands() const { return *operands_; }
 
   [[nodiscard]] bool any(std::uint32_t tensor) const { return of_[tensor].used; }
   /// The first and the last that use it; they count only if there is any.
@@ -47,13 +53,15 @@ class Uses {
     std::uint32_t first = 0, last = 0, writes = 0;
     Range readers, writers;
     bool used = false, direct = true, fixed = true;
-    std::vector<std::uint32_t> redirected = {};  // all readers, if some came by redirect()
+    bool redirected = false;  // some of its readers came by redirect()
   };
-  struct Found;  // while they are looked for
-  void note(Found& found, const TensorRef& ref, bool write, std::uint32_t inst);
-  void mark(const Inst& inst);
+  template <typename Fn>
+  void each_use(Fn&& fn) const;
+  void note(const Operand& operand, std::uint32_t inst);
 
+  std::shared_ptr<const Operands> operands_;
   std::vector<OfTensor> of_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> redirected_;  // all such readers
   std::vector<std::uint32_t> readers_, writers_;  // by tensor, each tensor's in a row
 };
 

@@ -163,3 +163,49 @@ TEST_CASE("all of a tile is every byte of every partition", "[uses]") {
       p.add_dynamic({.kind = isa::DynamicOffset::Kind::kRegister, .stride = 1});
   CHECK(isa::reached_bytes(*b.view(t, {{1, 8}}, 0, -1, -1, moved), p).none());
 }
+
+TEST_CASE("operands in flat lists are those of the instructions", "[uses]") {
+  Sample s;
+  isa::Program& p = s.b.program();
+  const auto half = s.b.sbuf("half", Dtype::kFloat16, {32, 64});
+  for (const std::int64_t offset : {0, 3}) {
+    const isa::TensorRef* strided = s.b.view(half, {{2, 16}}, offset);
+    s.b.op("tensor_copy", {{"dst", PB::arg(s.b.all(s.three))}, {"src", PB::arg(strided)}},
+           Engine::kVector);
+  }
+  p.set_address(half, 4096);
+  isa::Operands operands(p);
+  const auto check = [&] {
+    REQUIRE(operands.instructions() == p.insts().size());
+    for (std::size_t i = 0; i < p.insts().size(); ++i) {
+      std::size_t k = 0;
+      isa::for_each_tensor(p.insts()[i],
+                           [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+                             const isa::Operand& operand = operands.of(i)[k++];
+                             const isa::Operands::Reach& reach = operands.reach(operand);
+                             const isa::Footprint f = isa::static_footprint(ref, p);
+                             const std::int64_t base = p.tensor(ref).address;
+                             CHECK(operand.tensor() == ref.tensor);
+                             CHECK(operand.space() == ref.space);
+                             CHECK(operand.write() == write);
+                             CHECK(operand.is(isa::Operand::kWhole) == isa::reaches_all(ref, p));
+                             CHECK(reach.first + base == f.first);
+                             CHECK(reach.last + base == f.last);
+                             CHECK(reach.dense() == f.dense());
+                             CHECK(reach.partition_end - reach.partition == 32);
+                             if (!f.dense()) CHECK(operands.footprint(reach, base).dims == f.dims);
+                           });
+      CHECK(operands.of(i).size() == k);
+    }
+  };
+  check();
+  const Numbers order = {0, 1, 3, 2, 4, 5};
+  const std::uint64_t before = p.operand_edits();
+  p.set_engine(0, Engine::kGpSimd);
+  CHECK(p.operand_edits() == before);
+  p.reorder(order);
+  CHECK(p.operand_edits() != before);
+  operands.reorder(order);
+  check();
+  CHECK(operands.bytes(half) == 128);
+}
