@@ -73,4 +73,13 @@ OnChipBytes TileLives::ends(std::uint32_t i) const {
   return bytes(i, [](const Tile& tile) { return tile.left == 1; });
 }
 
+OnChipBytes TileLives::begins_in_order(std::uint32_t i) const {
+  return bytes(i, [&](const Tile& tile) { return users_[tile.first_user] == i; });
+}
+
+OnChipBytes TileLives::ends_in_order(std::uint32_t i) const {
+  return bytes(
+      i, [&](const Tile& tile) { return users_[tile.first_user + tile.user_count - 1] == i; });
+}
+
 }  // namespace nkisim::compiler

@@ -25,6 +25,9 @@ class TileLives {
   /// now.
   [[nodiscard]] OnChipBytes begins(std::uint32_t i) const;
   [[nodiscard]] OnChipBytes ends(std::uint32_t i) const;
+  /// The same if the program's order is kept.
+  [[nodiscard]] OnChipBytes begins_in_order(std::uint32_t i) const;
+  [[nodiscard]] OnChipBytes ends_in_order(std::uint32_t i) const;
   /// A tile that an instruction uses.
   struct Use {
     std::uint32_t tile;

@@ -84,12 +84,12 @@ std::size_t use_static_queues(isa::Program& program, int queues) {
 }
 
 std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
-  std::size_t changed = 0;
-  for (std::size_t i = 0; i < program.insts().size(); ++i) {
-    const isa::Inst& inst = program.insts()[i];
+  std::size_t changed = 0, i = 0;
+  for (const isa::Inst& inst : program.insts()) {
+    const std::size_t at = i++;
     if (!inst.engine_open || !isa::spec(inst).dma) continue;
     const isa::Engine engine = dma_trigger(inst, program, queues);
-    if (engine != inst.engine && may_run_on(program, i, engine)) ++changed;
+    if (engine != inst.engine && may_run_on(program, at, engine)) ++changed;
   }
   return changed;
 }

@@ -23,8 +23,9 @@ class Reuser {
   std::vector<std::uint32_t> run() {
     std::vector<std::uint32_t> repeated;
     if (!program_.control_flow().empty()) return repeated;
-    for (std::uint32_t i = 0; i < program_.insts().size(); ++i) {
-      const isa::Inst& inst = program_.insts()[i];
+    std::uint32_t i = 0;
+    for (const isa::Inst& inst : program_.insts()) {
+      const std::uint32_t at = i++;
       const isa::TensorRef* result = only_result(inst);
       if (result == nullptr) {
         values_.forget(inst);
@@ -35,7 +36,7 @@ class Reuser {
       const std::uint32_t number = values_.last(tile).number;
       if (number >= known_.size()) known_.resize(number + number / 2 + 1, kNone);
       if (known_[number] != kNone && take(tile, known_[number])) {
-        repeated.push_back(i);
+        repeated.push_back(at);
         continue;
       }
       if (known_[number] != kNone) values_.renew(tile);

@@ -99,12 +99,10 @@ class ThriftyBlock {
   // By the lives that the program's own order gives the tiles.
   void find_waiting(Delay delay) {
     if (delay == Delay::kNone) return;
-    TileLives in_order = lives_;
     for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-      const std::int64_t begins = in_order.begins(block_[n]).sum();
-      nodes_[n].waits = delay == Delay::kAll ? begins > in_order.ends(block_[n]).sum()
+      const std::int64_t begins = lives_.begins_in_order(block_[n]).sum();
+      nodes_[n].waits = delay == Delay::kAll ? begins > lives_.ends_in_order(block_[n]).sum()
                                              : begins > 0 && !reads_chip(block_[n]);
-      in_order.execute(block_[n], [](std::uint32_t) {});
     }
   }
 
