@@ -222,6 +222,35 @@ TEST_CASE("what fits in no order is an error, or goes beyond", "[pipeline]") {
   CHECK(compile_trace(warned, beyond, true, no_config).overflow);
 }
 
+TEST_CASE("a compiled trace is beyond the memory if that was asked for or happened", "[pipeline]") {
+  const auto add_beyond = [](const TraceFile& trace) {
+    isa::Tensor more;
+    more.name = "more";
+    more.space = isa::Space::kSbuf;
+    more.dtype = isa::Dtype::kFloat32;
+    more.shape = {128, 16};
+    more.address = 229376 - 32;  // 64 bytes, half of them beyond the end
+    trace.program->add_tensor(more);
+  };
+  const std::string small = sbuf("a", 64) + copy("a", "x") + copy("y", "a");
+  TraceFile usual = recorded(small);
+  (void)compile_trace(usual, in_order(), true, no_config);
+  CHECK_THROWS_WITH(add_beyond(usual), Contains("tensor more"));
+  auto beyond = in_order();
+  beyond.over_capacity = "yes";
+  TraceFile asked = recorded(small);
+  (void)compile_trace(asked, beyond, true, no_config);
+  CHECK_NOTHROW(add_beyond(asked));
+  const std::string full = sbuf("a", 40000) + sbuf("b", 40000) +
+                           R"({"i": "memset", "dst": "a", "value": 0})"
+                           "\n"
+                           R"({"i": "tensor_copy", "dst": "b", "src": "a"})"
+                           "\n";
+  TraceFile legacy = recorded(full, R"(, "api": "neuronxcc")");
+  REQUIRE(compile_trace(legacy, in_order(), true, no_config).overflow);
+  CHECK_NOTHROW(add_beyond(legacy));
+}
+
 TEST_CASE("a store's cast stays on the rows that it stores", "[pipeline]") {
   TraceFile trace = read_trace_text(
       R"({"nisa": 1, "target": "trn2", "addresses": "open", "api": "neuronxcc"}

@@ -199,3 +199,19 @@ TEST_CASE("tensors that share an address conflict, tensors of HBM do not") {
     CHECK(s.last().empty());
   }
 }
+
+TEST_CASE("an operation is forgotten once it was visible before the horizon") {
+  models::Completions completions(1);
+  CHECK(completions.begin(0, 0, 0) == 1);
+  completions.finish(0, 1, 7, 10);
+  CHECK(completions.begin(0, 1, 10) == 2);  // just then it is not before
+  CHECK_FALSE(completions.forgotten(0, 1));
+  CHECK(completions.get(0, 1).end == 7);
+  CHECK_FALSE(completions.finished_before(0, 1, 10));
+  CHECK(completions.finished_before(0, 1, 11));
+  CHECK(completions.begin(0, 2, 11) == 3);
+  CHECK(completions.forgotten(0, 1));
+  CHECK(completions.get(0, 1).visible == 0);
+  CHECK_FALSE(completions.forgotten(0, 2));
+  CHECK_FALSE(completions.finished_before(0, 2, 1000));  // it runs
+}

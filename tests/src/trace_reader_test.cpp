@@ -177,6 +177,28 @@ TEST_CASE("malformed traces say what and where") {
   CHECK_THAT(error_of(R"({"i":"tensor_tensor","core":1})"), Contains("core is 1"));
 }
 
+TEST_CASE("every choice has its name, and a number that is none has no name") {
+  TraceFile trace = read("");
+  int kinds = 0;
+  for (const char* name : {"tensor_scalar", "activation", "dma_copy", "dma_compute", "memset"}) {
+    for (const isa::Param& param : isa::find_op(name)->params) {
+      if (!is_choice(param.kind) || param.kind == isa::ParamKind::kOpcode) continue;
+      INFO(name << ' ' << param.name);
+      std::int64_t count = 0;
+      for (std::string_view text; !(text = choice_name(*trace.program, param, count)).empty();
+           ++count) {
+        CHECK(parse_choice(*trace.program, param, text) == count);
+        REQUIRE(count < 1000);
+      }
+      CHECK(count >= 2);
+      CHECK(choice_name(*trace.program, param, -1).empty());
+      CHECK(choice_name(*trace.program, param, count + 1).empty());
+      ++kinds;
+    }
+  }
+  CHECK(kinds >= 5);
+}
+
 TEST_CASE("registers are r0 to r65535") {
   CHECK(parse_register("r0") == 0);
   CHECK(parse_register("r65535") == 65535);

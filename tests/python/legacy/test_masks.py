@@ -164,3 +164,22 @@ def test_a_mask_that_bounds_m_leaves_the_first_axis_to_the_rows_summed():
     expected = np.zeros((128, 512))
     expected[:100, :300] = x[:72, :100].T @ y[:72, :300]
     np.testing.assert_allclose(nki.simulate_kernel(kernel, x, y), expected, rtol=1e-5)
+
+
+def test_a_mask_of_a_product_whose_moving_tile_has_three_dimensions():
+    """The index reaches beyond the 100 rows and 40 columns that there are; every row between them is summed."""
+    k, m, a, n = 100, 60, 3, 40
+    i_k, i_m, i_n = nl.arange(128)[:, None], nl.arange(m)[None, :], nl.arange(64)[None, :]
+    j_k, j_a, j_n = nl.arange(128)[:, None, None], nl.arange(a)[None, :, None], nl.arange(64)[None, None, :]
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((m, a, n), dtype=nl.float32, buffer=nl.shared_hbm)
+        x, y = nl.load(x), nl.load(y)
+        total = nl.zeros((m, a, 64), dtype=nl.float32, buffer=nl.psum)
+        total += nisa.nc_matmul(x[i_k, i_m], y[j_k, j_a, j_n], mask=(i_k < k) & (i_n < n))
+        nl.store(out, total[:, :, 0:n])
+        return out
+
+    x, y = RNG.random((k, m), np.float32), RNG.random((k, a, n), np.float32)
+    np.testing.assert_allclose(nki.simulate_kernel(kernel, x, y), np.einsum("km,kan->man", x, y), rtol=1e-5)

@@ -210,6 +210,7 @@ def test_check_says_what_and_where(trace):
     assert (race["hazard"], race["tensor"], race["bytes"], race["partitions"]) == (
         "RAW", "t", [0, 1024], [0, 128])
     assert (race["first"]["line"], race["second"]["line"], race["count"]) == (5, 6, 1)
+    assert "k.jsonl:6: tensor_copy: race (RAW): " in race["text"]
     assert race["waits"] == [{"semaphore": 0, "value": 16, "name": "in"}]
     done = cli("check", trace(16), "--races")
     assert done.stderr == ""
