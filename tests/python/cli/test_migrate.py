@@ -96,6 +96,8 @@ def test_a_name_is_explained_by_the_releases_that_have_it(capsys):
     assert explain_name.main(["neuronxcc.nki.language.arange", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["releases"][0]["sdk"].startswith("2.20")
     assert explain_name.main(["nl.nothing"]) == 2
+    caught = capsys.readouterr()
+    assert caught.out == "" and caught.err == "nkisim: nl.nothing: no page of SDK 2.20 to 2.33 lists it\n"
 
 
 RENAMED = """\

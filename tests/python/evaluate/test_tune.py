@@ -5,13 +5,15 @@ import json
 import math
 import pathlib
 import statistics
+import struct
 
 import pytest
 
 import nkisim
 from running import python
-from nkisim_evaluate import BadReference
+from nkisim_evaluate import BadReference, keeping
 from nkisim_evaluate.cache import is_record
+from nkisim_evaluate.evaluator import Settings
 from nkisim_evaluate.tune_command import parameter
 from nkisim_evaluate.tuning import Search, Space, Tuning
 
@@ -106,16 +108,27 @@ def test_a_damaged_record_is_none(change):
 
 
 def test_files_are_written(files):
-    done = tune(files, "--param", "width=64,512", "--csv", "t.csv", "--plot", "t.png", "--out", "kept")
+    done = tune(files, "--param", "width=64,512", "--param", "wrong=False", "--csv", "t.csv", "--plot", "t.png",
+                "--out", "kept")
     assert done.returncode == 0, done.stderr
     assert "best: width=512" in done.stdout
     rows = list(csv.DictReader((files / "t.csv").open()))
     assert {r["width"] for r in rows} == {"64", "512"}
-    assert (files / "t.png").read_bytes().startswith(b"\x89PNG")
+    picture = (files / "t.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    wide, high = struct.unpack(">II", picture[16:24])
+    assert wide == 2 * high  # what has one value has no panel: the widths, and the front
     for name in ("best", "default"):
         assert "<html" in (files / "kept" / f"{name}.html").read_text()[:200].lower()
         record = json.loads((files / "kept" / f"{name}.json").read_text())
         assert record["parameters"]["width"] == (512 if name == "best" else 64)
+
+
+@pytest.mark.parametrize("own, asked, target", [("trn3", None, "trn3"), ("trn3", "trn2", "trn2"), ("", "trn1", "trn1")])
+def test_what_is_kept_runs_on_the_machine_it_was_tried_on(files, own, asked, target):
+    (files / "ref.py").write_text(REFERENCE + f"TARGET = {own!r}\n" * bool(own))
+    settings = Settings(files / "ref.py", target=asked, overrides={"a.b": 1}, switches={"dma_queues": "one"})
+    assert keeping.options(settings, settings.load()) == ["--target", target, "--set", "a.b=1", "--dma-queues", "one"]
 
 
 def test_files_are_written_of_what_is_right(files):

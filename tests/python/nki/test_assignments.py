@@ -128,3 +128,25 @@ def test_a_random_program(seed, legacy):
     expected = program(seed, [a.copy() for a in arrays], Numpy)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, COLUMNS), (ROWS, 1), (1, 1), (COLUMNS,)])
+def test_hbm_is_repeated_where_it_has_one_element(shape):
+    def kernel(x):
+        out = nl.ndarray((ROWS, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        out[...] = x
+        return out
+
+    x = np.random.default_rng(1).random(shape, np.float32)
+    np.testing.assert_array_equal(np.asarray(nkisim.run(kernel, x).outputs), np.broadcast_to(x, (ROWS, COLUMNS)))
+
+
+@pytest.mark.parametrize("shape", [(2, COLUMNS), (ROWS, 3), (1, 1, COLUMNS), (2,)])
+def test_hbm_that_has_more_elements_or_dimensions_is_not_repeated(shape):
+    def kernel(x):
+        out = nl.ndarray((ROWS, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        out[...] = x
+        return out
+
+    with pytest.raises(nkisim.KernelValueError, match=rf"float32> does not broadcast to \({ROWS}, {COLUMNS}\)"):
+        nkisim.run(kernel, np.ones(shape, np.float32))

@@ -1,12 +1,16 @@
-"""scripts/draw.py: mutants by a rule are changes of code, each of one place, and the same for the same seed."""
+"""scripts/draw.py: mutants by a rule are changes of code, each of one place, and the same for the same seed; nearest.py
+and executed.py: which tests are run for one."""
 
 import importlib.util
+import json
+import os
+import shutil
+import subprocess
 import sys
 
 import pytest
 
 from running import ROOT
-
 
 
 def script(name):
@@ -16,6 +20,7 @@ def script(name):
     return module
 
 
+executed = script("executed")
 draw, near = script("draw"), script("nearest")
 
 CPP = '''#include <a> // 1 < 2
@@ -98,3 +103,117 @@ def test_the_nearest_tests_share_the_rarest_names():
     assert near.nearest(told, {"rare": 1.0}, 1, ["b"]) == ["t/b/test_store.py"]
     assert near.nearest(told, {"rare": 1.0}, 1, ["a"]) == ["t/a/test_x.py"]
     assert near.nearest(told, {"rare": 1.0}, 1, [], "p/store.py") == ["t/b/test_store.py"]
+
+
+def test_lines_around_a_place():
+    assert executed.lines_around("a.py", MODULE, 4) == {3, 4} and executed.lines_around("a.py", MODULE, 2) == {2, 3, 4}
+    assert executed.lines_around("a.py", MODULE, 1) == set(range(1, 8))  # in no function: the whole file
+    assert executed.lines_around("a.cpp", CPP + "int g() {\n  return 1;\n}\n", 7) == set(range(1, 12))
+    assert executed.lines_around("a.cpp", CPP + "int g() {\n  return 1;\n}\n", 13) == {12, 13, 14}
+
+
+@pytest.mark.parametrize("lines, text", [(set(), ""), ({4}, "4"), ({1, 2, 3, 7, 9, 10}, "1-3,7,9-10")])
+def test_lines_are_packed(lines, text):
+    assert executed.packed(lines) == text and executed.unpacked(text) == lines
+
+
+LISTING = """
+t:     file format elf64-x86-64
+00000000000018f9 <_Z1fi>:
+_Z1fi():
+/tmp/work/isa/f.cpp:2
+    18f9:\tpush   %rbx
+/tmp/work/isa/f.cpp:3
+    18fc:\tcall   1980 <__sanitizer_cov_trace_pc>
+    1901:\tcmp    $0x2,%ebx
+/tmp/work/isa/f.cpp:7 (discriminator 3)
+    1906:\tcall   1980 <__sanitizer_cov_trace_pc>
+    190b:\ttest   %ebx,%ebx
+/usr/include/c++/12/vector:50
+    190d:\tjle    1944 <_Z1fi+0x4b>
+/tmp/work/isa/f.cpp:8
+    190f:\tcall   1980 <__sanitizer_cov_trace_pc>
+    1914:\tlea    0x6ed(%rip),%rdi        # 2008 <_IO_stdin_used+0x8>
+0000000000001930 <_Z1gi>:
+    1930:\tret
+""".splitlines(keepends=True)
+
+
+def test_blocks_of_a_program():
+    table = executed.blocks(LISTING, lambda path: "isa/f.cpp" if path.endswith("isa/f.cpp") else None)
+    assert table == [(0x1901, {("isa/f.cpp", 3)}), (0x190b, {("isa/f.cpp", 7)}), (0x1914, {("isa/f.cpp", 8)})]
+    ran = bytearray(0x2000)
+    ran[0x1901] = ran[0x1914] = 1
+    assert executed.executed_blocks(table, bytes(ran)) == {"isa/f.cpp": {3, 8}}
+
+
+def a_map(folder, **units):
+    for name, (seconds, lines) in units.items():
+        (folder / f"{name}.json").write_text(json.dumps(
+            {"unit": name, "of": "t", "seconds": seconds, "lines": {"m.py": ["s", lines], "n.py": ["s", "1-9"]}}))
+    return executed.Map(folder)
+
+
+def test_the_nearest_execute_the_line(tmp_path):
+    found = a_map(tmp_path, small=(9.0, "4"), large=(9.0, "1-50"), other=(1.0, "5-90"), far=(1.0, "80"))
+
+    def near(line, around=(), alike=(), count=9, limit=60):
+        return found.nearest("m.py", "s", line, set(around), dict(alike), count, limit)
+    assert near(4) == ["large", "small"] and near(4, count=1) == ["large"]  # by name, then the one of the fewest lines
+    assert near(4, alike={"small": 1.0}, count=1) == ["small"]
+    assert near(20, alike={"other": 1.0}) == ["other", "large"]
+    assert near(20, alike={"other": 1.0}, limit=5) == ["other"] and near(4, limit=5) == ["large"]  # one at least
+    assert near(70, range(75, 85)) == ["other"] and near(60, range(55, 65)) == ["other"]
+    assert near(200, range(75, 85)) == near(200, {80}) == ["far", "other"]  # the function
+    assert set(near(200, {201})) == {"small", "large", "other", "far"}  # the file
+    # Of a file that is another one now the map says only which tests reach it.
+    assert found.executing("m.py", "new", {4}) == [] and found.nearest("none.py", "s", 4, {4}, {}, 9, 60) == []
+    assert set(found.nearest("m.py", "new", 4, {4}, {}, 9, 60)) == {"small", "large", "other", "far"}
+
+
+def test_what_is_measured_again(tmp_path):
+    found = a_map(tmp_path, small=(9.0, "4"))
+    now = {"m.py": "s", "n.py": "s", "untouched.py": "other"}
+    assert not found.stale("small", "t", now) and found.stale("small", "changed", now) and found.stale("new", "t", now)
+    assert found.stale("small", "t", {**now, "m.py": "changed"}) and found.stale("small", "t", {"m.py": "s"})
+    assert not found.stale("small", "t", {**now, "untouched.py": "changed"})
+
+
+def test_units_of_the_tree():
+    units = executed.units(ROOT)
+    assert {"isa_tests", "src_tests", "fuzz_tests", "tests/hazards/test_corpus.py",
+            "tests/python/nki/test_views.py"} <= set(units)
+    assert not any(u.startswith(("tests/python/repo", "tests/python/web")) for u in units)
+
+
+BRANCHES = """volatile int big, small;
+void f(int a) {
+  if (a > 2)
+    big = big + 1;
+  else
+    small = small + 1;
+}
+int main(int count, char**) { f(count); }
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("objdump") or not shutil.which("g++"), reason="needs g++ and objdump")
+def test_a_program_says_which_blocks_ran(tmp_path):
+    (tmp_path / "isa").mkdir()
+    (tmp_path / "isa/f.cpp").write_text(BRANCHES)
+    recorder = [str(ROOT / "tests/support/blocks.cpp"), "-std=c++20"]
+    subprocess.run(["g++", *recorder, "-c", "-o", tmp_path / "blocks.o"], check=True)
+    subprocess.run(["g++", "-O1", "-g1", "-fsanitize-coverage=trace-pc", tmp_path / "isa/f.cpp", tmp_path / "blocks.o",
+                    "-o", tmp_path / "f"], check=True)
+    table = executed.program_blocks(tmp_path / "f", tmp_path)
+    runs = []
+    for words in ([], ["1", "2", "3"]):
+        folder = tmp_path / str(len(words))
+        folder.mkdir()
+        subprocess.run([tmp_path / "f", *words], env={**os.environ, "NKISIM_BLOCKS": str(folder)}, check=False)
+        runs.append(executed.executed_blocks(table, (folder / "f").read_bytes())["isa/f.cpp"])
+    assert {3, 6} <= runs[0] and 4 not in runs[0] and {3, 4} <= runs[1] and 6 not in runs[1]
+    subprocess.run([tmp_path / "f"], env={**os.environ, "NKISIM_BLOCKS": ""}, check=False)  # nothing is asked for
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0", "3", "blocks.o", "f", "isa"]
