@@ -116,6 +116,9 @@ def test_what_is_not_simulated_says_so():
         (sets.REPLAY, sets.CALIBRATED), (sets.OWN, sets.CALIBRATED), (sets.OWN, sets.HELD_OUT)}
     text = sets.lines(found)
     assert sum(line.endswith("  stored") for line in text) == 5 and text[-1] == sets.STORED
+    table = sets.markdown(found).splitlines()
+    assert table[:2] == sets.HEAD.splitlines() and sum(line.endswith("| stored |") for line in table) == 5
+    assert table[-2] == "" and table[-1] == "Stored" + sets.STORED[6:] + "." and len(table) == len(text) + 3
 
 
 def test_the_table_names_measurements():

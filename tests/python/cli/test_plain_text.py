@@ -2,6 +2,7 @@
 
 import pytest
 
+from nkisim_profile import plain
 from running import cli
 
 pytestmark = pytest.mark.process
@@ -18,3 +19,14 @@ def test_marks_that_act_are_escaped(letter, tmp_path):
                                     "\u2065", "\u206a", "\u20ac", "\U0001f600"], ids=lambda c: f"{ord(c):04x}")
 def test_other_letters_are_left(letter, tmp_path):
     assert f"k{letter}k.jsonl" in cli("run", f"k{letter}k.jsonl", code=None, cwd=tmp_path).stderr
+
+
+def test_the_stream_below_is_reached(tmp_path):
+    path = tmp_path / "said"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        stream = plain.Plain(file)
+        assert stream.write("a\x1b[2Jb\tc\n") == len("a\\u001b[2Jb\tc\n")
+        assert path.read_bytes() == b""  # held back, until
+        stream.flush()
+        assert path.read_bytes() == b"a\\u001b[2Jb\tc\n"
+        assert stream.fileno() == file.fileno() and not stream.isatty()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from nkisim_profile.columns import TABLES, BadSession, Columns
+from nkisim_profile.session import Session
 
 
 def session(path, **arrays):
@@ -76,3 +77,16 @@ def test_numbers_within_their_tables(tmp_path, good):
 def test_numbers_outside_of_their_tables(tmp_path, bad, said):
     with pytest.raises(BadSession, match=said):
         tables(tmp_path / "s", **bad)
+
+
+@pytest.mark.parametrize("facts, said", [
+    ('{"session_version": 1}', "KeyError: 'machine'"), ('{"session_version": 1, "machine": {}}', "KeyError: 'cores'"),
+    ('{"session_version": 1, "machine": []}', "TypeError: "),
+    ('{"session_version": 1, "machine": {"cores": "two"}}', "ValueError: .*'two'"),
+    ('{"session_version": 1, "machine": {"cores": 1}, "accounting": {"end_fs": -1}}', "impossible facts"),
+    ('{"session_version": 1, "machine": {"cores": 0}, "accounting": {"end_fs": 1}}', "impossible facts"),
+    ('{"session_version": 2}', "session version 2; this program reads version 1")])
+def test_facts_that_are_not_those_of_a_session(tmp_path, facts, said):
+    session(tmp_path / "s", facts=np.frombuffer(facts.encode(), "u1"))
+    with pytest.raises(BadSession, match=said):
+        Session(tmp_path / "s")
