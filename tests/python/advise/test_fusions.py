@@ -28,7 +28,8 @@ def test_two_operators_of_one_instruction_each():
         "i": "scalar_tensor_tensor", "dst": "y", "data": "x", **ONCE, "op1": "add", "operand1": "z", "reverse1": True}
 
 
-@pytest.mark.parametrize("first, then", [(TWICE, ONCE), (ONCE, TWICE), (TWICE, TWICE), ({}, ONCE), (ONCE, {}), ({}, {})])
+@pytest.mark.parametrize("first, then", [
+    (TWICE, ONCE), (ONCE, TWICE), (TWICE, TWICE), ({}, ONCE), (ONCE, {}), ({}, {})])
 def test_no_instruction_has_three_operators_or_none(first, then):
     assert rule(scalar(**first), scalar(**then)) is None
     if first is not ONCE:

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from nkisim.frameworks import profilers
 from running import python
 
 pytest.importorskip("torch", reason="PyTorch is not installed (scripts/setup --frameworks)")
@@ -55,3 +56,14 @@ def test_blocks_and_traces_leave_profiles_of_what_ran_in_them(tmp_path):
     (step,) = [e for e in json.loads(written.read_text())["traceEvents"] if e["name"] == "step"]
     assert step["args"] == {"step_num": 3} and step["dur"] > 0
     assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize("named, folder", [
+    ({}, "logs/plugins/neuron"), ({"neuron_tensorboard_plugin_dir": "c"}, "c"), ({"output_dir": "b"}, "b"),
+    ({"output_path": "a"}, "a"), ({"output_path": "a", "output_dir": "b", "neuron_tensorboard_plugin_dir": "c"}, "a"),
+    ({"output_dir": "b", "neuron_tensorboard_plugin_dir": "c"}, "b")], ids=str)
+def test_a_profile_goes_to_the_folder_that_is_named(named, folder, monkeypatch):
+    monkeypatch.setenv("NEURON_RT_INSPECT_OUTPUT_DIR", "before")
+    with profilers.profile(**named):
+        assert os.environ["NEURON_RT_INSPECT_OUTPUT_DIR"] == folder and os.environ["NEURON_RT_INSPECT_ENABLE"] == "1"
+    assert os.environ["NEURON_RT_INSPECT_OUTPUT_DIR"] == "before"

@@ -116,3 +116,32 @@ def test_reductions(name, shape, axes):
                 expected = np.asarray(expected, np.float64)
                 agrees(found, expected.reshape(found.shape) if expected.ndim < 2 else expected,
                        dtype)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, (0, 1), (1, 3), (-1, 1), [-1, -2]], ids=str)
+def test_expanded_dimensions_are_counted_from_either_end(axis):
+    """Of HBM, of which any dimension may be first, and by the dimensions of the result, as NumPy's."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    axes = tuple(axis) if isinstance(axis, list) else axis
+
+    def kernel(x):
+        assert nl.expand_dims(x, axis).shape == np.expand_dims(np.zeros((3, 4)), axes).shape
+        out = nl.ndarray(nl.expand_dims(x, axis).shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        out[...] = nl.expand_dims(x, axis)
+        return out
+
+    found = np.asarray(nkisim.run(kernel, x).outputs)
+    np.testing.assert_array_equal(found, np.expand_dims(x, axes))
+
+
+@pytest.mark.parametrize("dtype, step", [(nl.float32, 2.0 ** -24), (nl.bfloat16, 2.0 ** -8)], ids=["f32", "bf16"])
+def test_random_numbers_reach_as_near_to_1_as_their_type_can_and_no_further(dtype, step):
+    """65,536 of them: a top of less for float32, or 1 itself for bfloat16, would be among them."""
+    def kernel(x):
+        out = nl.ndarray((128, 512), dtype=dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.rand((128, 512), dtype=dtype))
+        return out
+
+    found = np.asarray(nkisim.run(kernel, np.zeros(1, np.float32)).outputs).astype(np.float64)
+    assert found.min() >= 0 and found.max() < 1 and 1 - found.max() <= max(step, 2.0 ** -10)
+    assert 0.49 < found.mean() < 0.51
