@@ -80,6 +80,21 @@ TEST_CASE("an address of the kernel's keeps its partitions", "[partitions]") {
   CHECK(groups[s.sum] >= 0);
 }
 
+TEST_CASE("tensors that are placed stay at their partitions, others go back to the first",
+          "[partitions]") {
+  for (const bool given : {true, false}) {
+    Sample s;
+    isa::Program& program = s.b.program();
+    auto placed = s.placed();
+    REQUIRE(move_partitions(program, {{s.a, 64}, {s.other, 64}, {s.part, 64}}));
+    for (const std::uint32_t t : {s.a, s.other, s.part}) placed[t] = given;
+    (void)partition_groups(program, placed);
+    for (const std::uint32_t t : {s.a, s.other, s.part}) {
+      CHECK(program.tensor(t).partition == (given ? 64 : 0));
+    }
+  }
+}
+
 TEST_CASE("moved tensors compute the same, and a move that a rule forbids is none",
           "[partitions]") {
   Sample s;

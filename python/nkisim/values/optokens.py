@@ -87,7 +87,6 @@ _NUMPY = {name: getattr(np, name) for name in (
     "bitwise_not left_shift right_shift logical_and logical_or logical_xor logical_not exp log "
     "sqrt tanh reciprocal copy sin arctan sign fmod mod sum max min mean prod all any negative"
 ).split() if hasattr(np, name)}
-_NUMPY.update({"max": np.max, "min": np.min})
 _SAME = {"true_divide": "divide", "absolute": "abs", "bitwise_not": "invert", "sum": "add",
          "max": "maximum", "min": "minimum", "prod": "multiply", "all": "logical_and",
          "any": "logical_or", "mean": "average", "identity": "copy"}

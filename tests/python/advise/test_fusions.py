@@ -35,3 +35,27 @@ def test_no_instruction_has_three_operators_or_none(first, then):
     if first is not ONCE:
         other = {"i": "tensor_tensor", "dst": "y", "data2": "z", "op": "add"}
         assert rule(scalar(**first), other, "data1") is None
+
+
+WHOLE, PART = "whole", "part"
+
+
+class Wholes:
+    def whole(self, ref):
+        return ref == WHOLE
+
+
+@pytest.mark.parametrize("uses, made", [
+    ([], True),  # filled at 0 and read at 2 alone
+    ([(5, "data", WHOLE, True, False)], False),  # read again later
+    ([(2, "dst", WHOLE, False, True), (5, "data", WHOLE, True, False)], True),  # reads what 2 fills anew
+    ([(2, "dst", PART, False, True), (5, "data", WHOLE, True, False)], False),
+    ([(2, "data2", WHOLE, True, False)], False)])  # by two operands
+def test_a_tile_that_is_filled_for_one_instruction(uses, made):
+    begin = [(0, "dst", WHOLE, False, True), (2, "data", WHOLE, True, False)]
+    assert fusions._made_for(Wholes(), [*begin, *uses], 2) is made
+    if not uses:
+        for first in ((0, "dst", PART, False, True), (0, "data", WHOLE, True, True), (0, "out", WHOLE, False, True)):
+            assert not fusions._made_for(Wholes(), [first, (2, "data", WHOLE, True, False)], 2)
+        assert not fusions._made_for(Wholes(), [(0, "dst", WHOLE, False, True)], 2)
+        assert not fusions._made_for(Wholes(), [(0, "dst", WHOLE, False, True), (3, "data", WHOLE, True, False)], 2)

@@ -120,6 +120,20 @@ def test_one_journal_has_one_writer(tmp_path):
     assert first.rows == {}
 
 
+@pytest.mark.parametrize("row, said", [
+    ({"point": {"a": "1"}, "stamp": "stamp"}, None), ({"point": {"a": "1"}}, ":2: no point of a sweep"),
+    ({"stamp": "stamp"}, ":2: no point of a sweep"), (["point", "stamp"], ":2: no point of a sweep")], ids=str)
+def test_a_row_of_a_journal_names_its_point(tmp_path, row, said):
+    """One without figures is of a point that failed: it is simulated again."""
+    (tmp_path / "j").write_text(json.dumps({"nkisim_sweep": 1}) + "\n" + json.dumps(row) + "\n")
+    if said:
+        with pytest.raises(BadSession, match=said):
+            Journal(tmp_path / "j", lambda point: "stamp")
+    else:
+        assert Journal(tmp_path / "j", lambda point: "stamp").rows == {}
+        assert len(Journal(tmp_path / "j", lambda point: "stamp", finished=lambda row: True).rows) == 1
+
+
 def test_ctrl_c_leaves_a_valid_journal(tmp_path):
     values = ",".join(str(10 + n) for n in range(12))
     words = (SOFTMAX, "--set", f"{SETTING}={values}", "--jobs", 2, "--json")

@@ -221,3 +221,11 @@ with torch_xla.compile():
     print(is_eager_mode(), twice(1), torch_xla.compile(abs)(-3), torch_xla.experimental.compile(abs)(-4))
 """, code=None)
     assert run.stdout == "True False\nTrue 2 3 4\n", run.stderr
+
+
+def test_a_likeness_on_neuron_is_where_the_original_is(device):
+    x = torch.arange(6, dtype=torch.float32).reshape(2, 3).to(device)
+    for like in (torch.ones_like(x, device="neuron"), torch.zeros_like(x), torch.full_like(x, 2, device=device)):
+        assert like.device.type == x.device.type and like.shape == x.shape
+    assert torch.ones_like(x, device="cpu").device.type == "cpu"
+    assert torch.ones_like(x, device="neuron").cpu().tolist() == [[1, 1, 1], [1, 1, 1]]

@@ -30,3 +30,20 @@ def test_a_kernels_own_rule():
     assert alloc.sbuf.alloc(lambda idx, pdim_size, fdim_size: [idx[0], pdim_size + fdim_size]).place((3,), 16, 100) \
         == (3, 116)
     assert alloc.psum.alloc(lambda at, p, n: (2, p, n)).place((3,), 16, 100) == (16, 2 * 2048 + 100)
+
+
+def turned(fdim_size, idx, pdim_size):
+    return idx[0], pdim_size + fdim_size
+
+
+def turned_with_more(fdim_size, idx, pdim_size, more=1000):
+    return idx[0], pdim_size + fdim_size + more
+
+
+def other_names(at, rows, columns):
+    return at[0], rows + 2 * columns
+
+
+@pytest.mark.parametrize("rule, place", [(turned, (3, 116)), (turned_with_more, (3, 1116)), (other_names, (3, 216))])
+def test_a_rule_takes_its_arguments_by_their_names(rule, place):
+    assert alloc.sbuf.alloc(rule).place((3,), 16, 100) == place

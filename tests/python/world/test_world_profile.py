@@ -179,6 +179,10 @@ def test_merged_files(run):
     out = folder / "all.pftrace"
     cli("view", *files, "-f", "chrome", "-o", out)
     assert json.loads(out.read_text())["traceEvents"]
+    for form, name in (("perfetto", "profile.pftrace"), ("chrome", "profile.trace.json")):
+        (folder / form).mkdir()
+        cli("view", *files, "-f", form, cwd=folder / form)
+        assert [p.name for p in (folder / form).iterdir()] == [name]  # without a name
     html = folder / "all.html"
     cli("report", *files, "-o", html)
     text = html.read_text()
