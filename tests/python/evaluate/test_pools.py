@@ -7,6 +7,9 @@ import time
 
 import pytest
 
+from nkisim_evaluate import witness
+from nkisim_evaluate.cluster import Cluster
+from nkisim_evaluate.evaluator import Settings
 from nkisim_work import Local, program
 
 #: The module: the package has the function under this name.
@@ -79,3 +82,27 @@ def test_the_program_of_an_environment_that_is_not_activated(monkeypatch, tmp_pa
     assert program() == str(tmp_path / "path" / "nkisim")
     monkeypatch.setenv("NKISIM_PROGRAM", str(tmp_path / "scripts" / "nkisim"))
     assert program() == str(tmp_path / "scripts" / "nkisim")
+
+
+def test_a_cluster_ends_its_pool(tmp_path):
+    class Pool:
+        open = True
+
+        def close(self):
+            self.open = False
+
+    pool = Pool()
+    (tmp_path / "ref.py").write_text("def inputs(seed): return ()\ndef reference(): return 0\n")
+    cluster = Cluster(lambda: pool, Settings(tmp_path / "ref.py"))
+    assert pool.open
+    cluster.close()
+    assert not pool.open
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (("kind" * 9, "what"), [("kindkindkindkind", "what")]), (("kind", 3), []), ((3, "what"), []), ((None, None), [])])
+def test_a_flag_is_two_texts(arguments, told):
+    """A candidate can raise the event with whatever it likes."""
+    found = []
+    assert witness._told_by_name("nkisim_evaluate.flag", arguments, lambda *said: found.append(said))
+    assert found == told

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from nkisim_profile.tables import collectives
 from running import ROOT, cli, python
 
 pa = pytest.importorskip("pyarrow")
@@ -246,3 +247,10 @@ def test_barriers_of_two_cores(tmp_path):
     assert min(r["end_ts"] for r in rows) >= max(moved)  # no core leaves before what came before
     assert {r["compiler_opcode"] for r in rows} == {"PSEUDO_CORE_BARRIER"}
     assert [r["duration_ns"] for r in rows] == [r["end_ts"] - r["start_ts"] for r in rows]
+
+
+@pytest.mark.parametrize("operation, factor", [("AllReduce", 1.5), ("AllGather", 0.75), ("ReduceScatter", 0.75),
+                                               ("AllToAll", 0.75)])
+def test_bandwidth_of_the_bus_by_hand(operation, factor):
+    """nccom-test's: of 4 ranks each sends 3 of 4 parts, twice where the sums go back as well."""
+    assert collectives.BUS[operation](4) == factor and collectives.BUS[operation](1) == 0

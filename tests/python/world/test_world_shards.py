@@ -2,10 +2,12 @@
 with the same words as in one process."""
 
 import json
+import multiprocessing
 import os
 import pathlib
 import re
 import signal
+import types
 import warnings
 
 import nki.collectives as ncc
@@ -390,3 +392,17 @@ def test_dask_workers_need_processes_of_their_own():
         with distributed.Client(cluster) as client:
             with pytest.raises(nkisim.Error, match="two Dask workers are in process"):
                 nkisim.run(reduced, X, SKEW, ranks=4, client=client)
+
+
+@pytest.mark.parametrize("first, said", [
+    (("failed", {"message": "what was wrong", "rule": "internal_error", "code": "internal"}), "what was wrong"),
+    (("done", None), "some processes of the run have ended and others have not")])
+def test_processes_that_wait_for_one_that_has_ended_say_why(first, said):
+    """One waits in a collective for another, which has failed before it came there."""
+    pairs = [multiprocessing.Pipe() for _ in range(2)]
+    for (_, there), message in zip(pairs, (first, ("meet", "kind", [None, None]))):
+        there.send(message)
+    fakes = [types.SimpleNamespace(connection=here, name=f"process {n}", ended=lambda: "")
+             for n, (here, _) in enumerate(pairs)]
+    with pytest.raises(nkisim.Error, match=said):
+        shards.Run.__new__(shards.Run)._pass_on(fakes, print)
