@@ -1,7 +1,8 @@
-"""Which test files are nearest to a place in a Python file: those that share the rarest names with it.
+"""Which test files are nearest to a place in a file by its names: those that share the rarest with it.
 
 The names are those of the function around the place, of the function itself and of the module; a name
-counts the more, the fewer test files have it. So the tests of a mutant can be run without the whole suite.
+counts the more, the fewer test files have it. So the tests of a mutant can be run without the whole suite, where no map
+says which execute it (scripts/executed.py), and of those that do the likeliest first.
 """
 
 import ast
@@ -10,6 +11,8 @@ import math
 import re
 from pathlib import PurePosixPath
 
+from executed import lines_around
+
 _NAME = re.compile(r"[A-Za-z_]\w{2,}")
 _SMALL = 100  # names, below which a test file is no nearer for being short
 _OWN = 3.0  # how much more the names of the function and the module say than those in it
@@ -17,14 +20,11 @@ _OWN = 3.0  # how much more the names of the function and the module say than th
 
 def names_at(text, line, module):
     """{name: weight} of the smallest function or class around a line (or of the whole file), and of the module."""
-    around = [n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.FunctionDef, ast.ClassDef))
-              and n.lineno <= line <= n.end_lineno]
     lines = text.splitlines()
-    body = lines
+    body = [lines[n - 1] for n in sorted(lines_around(module, text, line)) if n <= len(lines)]
+    around = [n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.FunctionDef, ast.ClassDef))
+              and n.lineno <= line <= n.end_lineno] if module.endswith(".py") else []
     weights = {}
-    if around:
-        inner = max(around, key=lambda n: n.lineno)
-        body = lines[inner.lineno - 1:inner.end_lineno]
     for name in _NAME.findall("\n".join(body)):
         weights[name] = 1.0
     for own in [n.name for n in around] + [PurePosixPath(module).stem]:
@@ -32,9 +32,9 @@ def names_at(text, line, module):
     return weights
 
 
-def nearest(files, weights, count, folders=(), module=""):
-    """The `count` of the test files ({name: text}) that share most with {name: weight}, best first; one in a
-    folder of these names, or with the module's name in its own, counts twice."""
+def likeness(files, weights, folders=(), module=""):
+    """{test file: how much it shares with {name: weight}} of test files ({name: text}); one in a folder of these names,
+    or with the module's name in its own, counts twice."""
     names = {file: set(_NAME.findall(text)) | {PurePosixPath(file).stem.removeprefix("test_")}
              for file, text in files.items()}
     having = collections.Counter(n for found in names.values() for n in found & weights.keys())
@@ -44,4 +44,10 @@ def nearest(files, weights, count, folders=(), module=""):
     for file in files:
         path = PurePosixPath(file)
         score[file] *= (1 + (path.parent.name in folders)) * (1 + (stem in path.stem and bool(stem)))
+    return score
+
+
+def nearest(files, weights, count, folders=(), module=""):
+    """The `count` of the test files that are most alike, best first."""
+    score = likeness(files, weights, folders, module)
     return sorted(sorted(files), key=lambda file: -score[file])[:count]
