@@ -102,3 +102,26 @@ def test_kda_verifies_a_file(files, tmp_path):
     assert code == 1 and not said["passed"] and "ZeroDivisionError" in said["error"]
     code, said = verify("--tasks", str(tmp_path), "--op", "none", "--candidate", kernel)
     assert code == 1 and "0 tasks for none" in said["error"]
+
+
+@pytest.mark.parametrize("words, kept", [
+    ((), {"target": None, "timeout": 60, "memory": 4 * 1024 ** 3}),
+    (("--target", "trn3", "--timeout", "5", "--memory", "500M"), {"target": "trn3", "timeout": 5.0})], ids=str)
+def test_a_server_is_started_with_what_is_said_and_ends_its_judges(tmp_path, monkeypatch, words, kept):
+    command = pytest.importorskip("nkisim_adapters.mcp_command", reason="mcp is not installed")
+    (tmp_path / "softmax.py").write_text("def inputs(seed): return ()\ndef reference(): return 0\n")
+    done = []
+
+    def run(how):
+        done.append(how)
+        raise KeyboardInterrupt
+
+    def make(references, **given):
+        assert references == {"softmax": str(tmp_path / "softmax.py")}
+        assert {k: given[k] for k in kept} == kept and set(given) == {"target", "timeout", "memory"}
+        return types.SimpleNamespace(run=run), types.SimpleNamespace(close=lambda: done.append("closed"))
+
+    monkeypatch.setattr(command, "make", make)
+    with pytest.raises(KeyboardInterrupt):
+        command.main(["--reference", str(tmp_path / "softmax.py"), *words])
+    assert done == ["stdio", "closed"]

@@ -4,9 +4,11 @@ import itertools
 import sys
 import threading
 import time
+import types
 
 import pytest
 
+from nkisim_evaluate import __main__ as command
 from nkisim_evaluate import witness
 from nkisim_evaluate.cluster import Cluster
 from nkisim_evaluate.evaluator import Settings
@@ -106,3 +108,15 @@ def test_a_flag_is_two_texts(arguments, told):
     found = []
     assert witness._told_by_name("nkisim_evaluate.flag", arguments, lambda *said: found.append(said))
     assert found == told
+
+
+@pytest.mark.parametrize("problem, code, said", [(KeyboardInterrupt, 130, "nkisim evaluate: interrupted\n"),
+                                                 (BrokenPipeError, 0, "")])
+def test_who_listens_no_more_has_heard_enough(problem, code, said, monkeypatch, capsys):
+    def ended(words):
+        assert words == ["k.py"]
+        raise problem
+
+    monkeypatch.setattr(command, "import_module", lambda *_: types.SimpleNamespace(main=ended))
+    monkeypatch.setattr(sys, "argv", ["nkisim_evaluate", "evaluate", "k.py"])
+    assert command.main() == code and capsys.readouterr().err == said

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import nkisim
-from nkisim.run import shards, world
+from nkisim.run import shard, shards, world
 
 pytestmark = [pytest.mark.process, pytest.mark.apart]
 ROWS, COLUMNS = 64, 256
@@ -406,3 +406,18 @@ def test_processes_that_wait_for_one_that_has_ended_say_why(first, said):
              for n, (here, _) in enumerate(pairs)]
     with pytest.raises(nkisim.Error, match=said):
         shards.Run.__new__(shards.Run)._pass_on(fakes, print)
+
+
+def test_a_process_leaves_ctrl_c_to_its_caller(monkeypatch):
+    heard = []
+    here, there = multiprocessing.Pipe()
+    monkeypatch.setattr(shard, "serve", lambda connection: heard.append(
+        (signal.getsignal(signal.SIGINT), connection.fileno())))
+    monkeypatch.setattr("sys.argv", ["shard", str(os.dup(there.fileno()))])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        shard.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    [(handler, descriptor)] = heard
+    assert handler == signal.SIG_IGN and descriptor != here.fileno()
