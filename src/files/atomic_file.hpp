@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "isa/base/error.hpp"
-#include "src/files/deflate.hpp"
 
 namespace nkisim {
 

@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 
 #include "isa/base/error.hpp"
 
@@ -159,7 +158,6 @@ void ZipReader::fail(isa::Rule rule, const std::string& what) const {
 }
 
 ZipWriter::ZipWriter(const std::filesystem::path& path) : out_(path) {}
-ZipWriter::~ZipWriter() = default;
 
 void ZipWriter::check_room(const std::string& name, std::uint64_t more) const {
   constexpr std::uint64_t kLimit = kIn64;

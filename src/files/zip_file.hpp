@@ -48,13 +48,10 @@ class ZipReader {
   std::vector<ZipMember> members_;
 };
 
-/// Writes stored members, or deflated ones piece by piece.
+/// Writes stored members, and deflated ones, which may come in pieces.
 class ZipWriter {
  public:
   explicit ZipWriter(const std::filesystem::path& path);
-  ~ZipWriter();
-  ZipWriter(const ZipWriter&) = delete;
-  ZipWriter& operator=(const ZipWriter&) = delete;
   void add(const std::string& name, std::string_view bytes);
   /// A deflated member, kept until its end: its head, which comes first, has its sizes.
   void begin(const std::string& name);
