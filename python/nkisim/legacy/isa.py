@@ -87,7 +87,6 @@ def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, 
                   name=None, **_ignored):
     if not isinstance(pred, Mask):
         fail("mask", "pred must be a comparison of index tiles", "affine_select", KernelTypeError)
-    Mask._anded = None
     shape = on_true_tile.shape
     pattern, offset, multiplier = affine(pred.single(), shape, _part(mask, shape))
     on_true_tile = in_sbuf(on_true_tile)  # GpSimd reads SBUF only; the compiler is assumed to copy

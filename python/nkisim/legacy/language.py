@@ -15,6 +15,7 @@ from ..values.errors import (KernelIndexError, KernelTypeError, KernelValueError
 from ..values.index import Expr, MGrid
 from ..values.storage import HBM, product, buffer_of, sbuf
 from ..values.tensor import NkiTensor, ds
+from ..values.unreadable import Unreadable
 from . import functions as legacy_functions
 from .alloc import AllocatedBuffer
 
@@ -28,11 +29,12 @@ class par_dim(int):
         return f"par_dim({int(self)})"
 
 
-class BlockTensor:
+class BlockTensor(Unreadable):
     """An on-chip tensor with dimensions before its partition dimension: one tile per block."""
 
     __slots__ = ("blocks", "tiles", "tile_shape", "dtype", "buffer")
     __array_ufunc__ = None
+    _cures = {"": "its values exist only on the device; tensor[i] is the tile of a block"}
 
     def __init__(self, blocks, tiles, tile_shape, dtype, buffer):
         self.blocks = blocks      # sizes of the block dimensions

@@ -336,7 +336,6 @@ def where(condition, x, y, dtype=None, mask=None):
     _check_operands("where", x, y)
     tiles = [v for v in (x, y) if isinstance(v, NkiTensor)]
     if isinstance(condition, index.Mask):
-        index.Mask._anded = None
         condition = _truth(condition, tiles)
     require_tensor(condition, "condition", "where")
     shape = condition.shape

@@ -11,6 +11,7 @@ room of a whole one; all others are slices of their source.
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
 from .storage import product
 from .tensor import NkiTensor
+from .unreadable import Unreadable
 
 
 class _Axis:
@@ -64,8 +65,10 @@ def axes_of(element_shape, tile_shape):
     return axes
 
 
-class NkiGrid:
+class NkiGrid(Unreadable):
     """What nl.tiles and nl.blocks give: a selection of a tensor's tiles or blocks, by coordinates."""
+
+    _cures = {"": "it is indexed, grid[i, j], or read as one tensor, grid.data"}
 
     def __init__(self, tensor=None, axes=(), tile_shape=(), packed=None, **_):
         if tensor is None:

@@ -8,18 +8,25 @@ import numpy as np
 
 from .. import _core
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
+from .unreadable import Unreadable
 from .views import Views
 
 
 _WHOLE = slice(None)
 
 
-class Expr:
+class Expr(Unreadable):
     """An affine index tile. Immutable: tiles that differ in `const` share the dictionaries, by which the
     extension module (binding/tiles) remembers what was made of them."""
 
     __slots__ = ("const", "coefs", "extents", "ndim", "row", "column")
     __array_ufunc__ = None
+    _rule = "index_tile"
+    _cures = {"a truth value": "it stands for many indices at once; a loop index (nl.affine_range, range), or mask= of "
+                               "the call, is required",
+              "a sequence": "for i in nl.affine_range(n), or range(n), is required for a loop, and .shape for its size",
+              "a Python number": "a loop index (nl.affine_range, range) is a number",
+              "": "an index tile stands for many indices at once"}
 
     def __init__(self, const, coefs, extents, ndim):
         self.const = const
@@ -184,10 +191,7 @@ class Expr:
     def __ne__(self, other):
         fail("index_tile", "!= of index tiles is not a box; use < and >=", kind=KernelValueError)
 
-    __hash__ = object.__hash__
-
-    def __bool__(self):
-        fail("index_tile", "an index tile is used as a truth value", kind=KernelTypeError)
+    __hash__ = Unreadable.__hash__  # which __eq__ would take away
 
 
 def integer(value):
@@ -204,19 +208,21 @@ def _expr(value):
     return value if isinstance(value, Expr) else Expr(integer(value), {}, {}, 0)
 
 
-class Mask:
+class Mask(Unreadable):
     """A conjunction of affine conditions, each an Expr that must be >= 0, and of alternatives."""
 
     __slots__ = ("terms", "either")
-    _anded = None  # left sides of Python's `and`, which asks bool() and then drops them
+    _rule = "mask"
+    _cures = {"a truth value": "it stands for many indices at once; mask= of the call is required, and & and | between "
+                               "comparisons in parentheses (not `and`, `or`, `not` and a < b < c)",
+              "": "a mask is an argument mask= or a predicate"}
 
     def __init__(self, terms, either=()):
         self.terms = list(terms)
         self.either = list(either)  # tuples of masks, one of which must hold
-        if Mask._anded is not None:
-            self.terms += Mask._anded.terms
-            self.either += Mask._anded.either
-            Mask._anded = None
+
+    def __repr__(self):
+        return "a comparison of index tiles"
 
     def __getitem__(self, key):
         """The mask with other axes, as an index tile has them: mask[:, None]."""
@@ -247,10 +253,6 @@ class Mask:
         fail("mask",
              "~ of a mask; the opposite comparison is required (masks are comparisons of index "
              "tiles joined with &)", kind=KernelTypeError)
-
-    def __bool__(self):
-        Mask._anded = self
-        return True
 
     def single(self):
         if len(self.terms) != 1 or self.either:
@@ -352,10 +354,15 @@ def box_of(mask, shape, exact=True):
     return [(0, n) for n in shape] if mask else None
 
 
-class MGrid:
+class MGrid(Unreadable):
     """The value of nl.mgrid[a:b, c:d]: unpacks to index tiles, or .p .x .y .z .w."""
 
     __slots__ = ("tiles",)
+    _rule = "index_tile"
+    _cures = {"": "its index tiles are .p, .x, .y, .z and .w"}
+
+    def __repr__(self):
+        return f"<nl.mgrid of {len(self.tiles)} index tiles>"
 
     def __init__(self, tiles):
         self.tiles = tiles
@@ -414,11 +421,15 @@ def arange(*args):
     return _kept(_aranges, args, Expr(r.start, {1: r.step}, {1: len(r)}, 1))
 
 
-class DynamicSum:
+class DynamicSum(Unreadable):
     """An index tile plus `scale` times a run-time scalar (a one-element tensor)."""
 
     __slots__ = ("expr", "index", "scale")
     __array_ufunc__ = None
+    _cures = {"": "it holds an index that exists only on the device"}
+
+    def __repr__(self):
+        return "an index tile plus a run-time value"
 
     def __init__(self, expr, index, scale=1):
         self.expr, self.index, self.scale = expr, index, scale

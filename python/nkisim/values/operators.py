@@ -62,7 +62,7 @@ class Operators:
              f"{self!r} is used as a Python number; its values exist only on the device, where a tile of one "
              "element per partition is an operand (nl.multiply(x, tile), operand0=tile)", kind=KernelTypeError)
 
-    __int__ = __index__ = __float__
+    __int__ = __index__ = __complex__ = __round__ = __float__
 
     def __matmul__(self, other):
         fail("unsupported_call", f"@ of tensors; {_ELSEWHERE['matmul']} is required", kind=KernelTypeError)

@@ -3,12 +3,15 @@
 import weakref
 
 from .errors import KernelTypeError, fail, fail_on
+from .unreadable import Unreadable
 
 
-class VirtualRegister:
+class VirtualRegister(Unreadable):
     """A sequencer register: usable as an address or loop bound, never in Python arithmetic."""
 
     __slots__ = ("id", "_recorder", "loop")
+    _cures = {"": "its value exists only on the device; nisa.register_* computes with it, and scalar_offset or a "
+                  "loop's bound takes it"}
 
     def __init__(self, recorder, number):
         self.id = number
@@ -21,15 +24,15 @@ class VirtualRegister:
     def __bool__(self):
         return self._recorder().loops.while_test(self)
 
-    def _refuse(self, *_):
+    def _arithmetic(self, *_):
         fail("register_arithmetic",
              "arithmetic on a register; its value exists only on the device, use nisa.register_* "
              "or scalar_offset", kind=KernelTypeError)
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = _refuse
-    __rfloordiv__ = __mod__ = __rmod__ = __truediv__ = __rtruediv__ = __neg__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = _refuse
-    __iadd__ = __isub__ = __imul__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = _arithmetic
+    __rfloordiv__ = __mod__ = __rmod__ = __truediv__ = __rtruediv__ = __neg__ = _arithmetic
+    __lt__ = __le__ = __gt__ = __ge__ = _arithmetic
+    __iadd__ = __isub__ = __imul__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _arithmetic
 
 
 _LIMITS = {"int32": 32, "int64": 64}

@@ -4,8 +4,10 @@ NkiTensor.__getitem__ works plain ones off by itself; all others come here, and 
 with index tiles or index tensors go on to subscripts.py.
 """
 
+import numpy as np
+
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
-from .index import Expr, Mask, MGrid
+from .index import Expr, Mask, MGrid, box_of
 from .register import VirtualRegister
 from .slices import ds
 from .subscripts import apply_mask, subscript
@@ -76,7 +78,7 @@ class _Selection:
 
 def select(view, key):
     """view[key] as a view, of a key that is a tuple."""
-    if any(isinstance(k, Mask) for k in key):
+    if any(isinstance(k, (Mask, bool, np.bool_)) for k in key):
         return _masked(view, key)
     found = _Selection(view)
     for k in key:
@@ -110,14 +112,15 @@ def select(view, key):
 
 
 def _masked(view, key):
-    """The part of a tile where a mask holds: tile[i < n], as the operands of an instruction are masked."""
+    """The part of a tile where a mask holds: tile[i < n], as the operands of an instruction are masked. A comparison of
+    a loop index, which is True or False in each iteration, is a mask of all of the tile or of none."""
     if len(key) != 1:
         fail("mask", "a mask stands beside other indices; a mask alone, tile[i < n], cuts the tile",
              kind=KernelTypeError)
     if not view.st.recorder.dialect.masks:
         fail("mask", "a tensor is subscripted by a mask, which neuronxcc.nki has alone; a slice, tile[0:n], "
              "is required", kind=KernelTypeError)
-    box = key[0].box(view.shape)
+    box = box_of(key[0], view.shape)
     if box is None:
         fail("mask", f"the mask leaves nothing of {view!r}", kind=KernelIndexError)
     return apply_mask(view, box, view.shape)

@@ -84,6 +84,11 @@ class NkiTensor(_core.View, Views, Operators):
              "a tensor is iterated; NKI tensors cannot be iterated or unpacked, index them",
              kind=KernelTypeError)
 
+    def __contains__(self, _item):
+        fail("tensor_iterated",
+             "a tensor is asked what it contains; its values exist only on the device, where nl.equal compares them",
+             kind=KernelTypeError)
+
     def is_contiguous(self):
         expected = 1
         first = 1 if self.st.on_chip else 0
@@ -142,13 +147,14 @@ class NkiTensor(_core.View, Views, Operators):
         return values if dtype is None else values.astype(dtype)
 
     def __bool__(self):
-        """`if tensor:` asks whether there is one; only comparisons are evaluated (for assert)."""
-        if self.st.compared:
+        """`if tensor:` of one in HBM asks whether there is one, as AWS's library does; of a tile it is reported. Of a
+        comparison the values decide (for assert), of any other tile that it exists."""
+        if self.st.on_chip:
             (strict if is_strict() else hint)(
                 "the truth of a tile: its values exist only on the device; the NKI compiler refuses to decide on "
-                "them (nl.where(condition, x, y), or nisa.tensor_copy_predicated, is required)")
-            return bool(self.numpy().all())
-        return True
+                "them (nl.where(condition, x, y), or nisa.tensor_copy_predicated, is required; `is not None` asks "
+                "whether there is a tile)")
+        return bool(self.numpy().all()) if self.st.compared else True
 
     __hash__ = object.__hash__
 
