@@ -33,16 +33,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 #define NKISIM_ALU_ABSENT(...)
 #include "isa/base/alu.def"
 
-struct IntAdd {
-  static std::uint32_t eval(std::uint32_t a, std::uint32_t b) { return a + b; }
-};
-struct IntSubtract {
-  static std::uint32_t eval(std::uint32_t a, std::uint32_t b) { return a - b; }
-};
-struct IntMultiply {
-  static std::uint32_t eval(std::uint32_t a, std::uint32_t b) { return a * b; }
-};
-
 // Operators that return an operand keep its bits; the payload of a computed NaN would depend on
 // how the compiler orders operands.
 constexpr bool returns_operand(AluOp op) {
@@ -177,6 +167,61 @@ void broadcast(void (*loop)(const T*, const T*, T*, std::size_t), const T* a, T 
   }
 }
 
+using WordLoop = void (*)(const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out,
+                          std::size_t n, WordSigns signs);
+
+std::int64_t word(std::uint32_t bits, bool is_signed) {
+  return is_signed ? static_cast<std::int32_t>(bits) : std::int64_t{bits};
+}
+
+// `fn` of the operands' values; the result keeps its low 32 bits.
+template <auto fn>
+void word_loop_of(const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out, std::size_t n,
+                  WordSigns signs) {
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i] = static_cast<std::uint32_t>(fn(word(a[i], signs.a), word(b[i], signs.b)));
+  }
+}
+
+// Null for an operator that 32-bit integer arithmetic has not.
+WordLoop word_loop(AluOp op) {
+  using I = std::int64_t;
+  switch (op) {
+    case AluOp::kAdd:
+      return word_loop_of<[](I a, I b) { return a + b; }>;
+    case AluOp::kSubtract:
+      return word_loop_of<[](I a, I b) { return a - b; }>;
+    case AluOp::kMultiply:  // of the low halves: the whole product may not fit
+      return word_loop_of<[](I a, I b) {
+        return static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b);
+      }>;
+    case AluOp::kMaximum:
+      return word_loop_of<[](I a, I b) { return std::max(a, b); }>;
+    case AluOp::kMinimum:
+      return word_loop_of<[](I a, I b) { return std::min(a, b); }>;
+    case AluOp::kEqual:
+      return word_loop_of<[](I a, I b) { return (a == b); }>;
+    case AluOp::kNotEqual:
+      return word_loop_of<[](I a, I b) { return (a != b); }>;
+    case AluOp::kGreaterEqual:
+      return word_loop_of<[](I a, I b) { return (a >= b); }>;
+    case AluOp::kGreater:
+      return word_loop_of<[](I a, I b) { return (a > b); }>;
+    case AluOp::kLessEqual:
+      return word_loop_of<[](I a, I b) { return (a <= b); }>;
+    case AluOp::kLess:
+      return word_loop_of<[](I a, I b) { return (a < b); }>;
+    case AluOp::kLogicalAnd:
+      return word_loop_of<[](I a, I b) { return a != 0 && b != 0; }>;
+    case AluOp::kLogicalOr:
+      return word_loop_of<[](I a, I b) { return a != 0 || b != 0; }>;
+    case AluOp::kLogicalXor:
+      return word_loop_of<[](I a, I b) { return (a != 0) != (b != 0); }>;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 const AluTraits& traits(AluOp op) { return row_of(op).traits; }
@@ -226,19 +271,16 @@ void apply_bits_scalar(AluOp op, const std::uint32_t* a, std::uint32_t s, bool r
   broadcast(row.bits_loop, a, s, reverse, out, n);
 }
 
-void apply_int(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out,
-               std::size_t n) {
-  switch (op) {
-    case AluOp::kAdd:
-      return bits_loop<IntAdd>(a, b, out, n);
-    case AluOp::kSubtract:
-      return bits_loop<IntSubtract>(a, b, out, n);
-    case AluOp::kMultiply:
-      return bits_loop<IntMultiply>(a, b, out, n);
-    default:
-      fail(Rule::operator_not_taken, "op", std::string(name(op)),
-           "add, subtract or multiply on 32-bit integers");
+bool has_words(AluOp op) { return word_loop(op) != nullptr; }
+
+void apply_words(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out,
+                 std::size_t n, WordSigns signs) {
+  const WordLoop loop = word_loop(op);
+  if (loop == nullptr) {
+    fail(Rule::operator_not_taken, "op", std::string(name(op)),
+         "an operator that 32-bit integer arithmetic has");
   }
+  loop(a, b, out, n, signs);
 }
 
 float reduce(AluOp op, const float* x, std::size_t n, float seed) {

@@ -73,9 +73,17 @@ void apply_bits(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::u
 void apply_bits_scalar(AluOp op, const std::uint32_t* a, std::uint32_t s, bool reverse,
                        std::uint32_t* out, std::size_t n);
 
-/// Exact 32-bit integer add, subtract and multiply, wrapping (GpSimd); others throw Error.
-void apply_int(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out,
-               std::size_t n);
+/// Whether 32-bit integer arithmetic has the operator: arithmetic, comparisons and logic of two
+/// operands.
+[[nodiscard]] bool has_words(AluOp op);
+/// Which operands are int32; the others are uint32.
+struct WordSigns {
+  bool a = false, b = false;
+};
+/// Exact 32-bit integer arithmetic (GpSimd): sums and products wrap, comparisons and logic give 1
+/// or 0. Throws Error for an operator that !has_words().
+void apply_words(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out,
+                 std::size_t n, WordSigns signs);
 
 /// op(... op(op(seed, x[0]), x[1]) ..., x[n-1]): strictly in order in FP32. The documents leave the
 /// order of a hardware reduction unspecified; this one makes results defined. `average` divides

@@ -45,7 +45,7 @@ void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
     if (is_bitvec(op)) {
       apply_bits(op, out.data, x.row(r), out.data, n);
     } else {
-      apply_int(op, out.data, x.row(r), out.data, n);
+      apply_words(op, out.data, x.row(r), out.data, n, {});  // add: the same for all signs
     }
   }
   ctx.store_bits(inst.tensor(kDst), out);

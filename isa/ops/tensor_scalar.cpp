@@ -159,7 +159,8 @@ void apply_bit_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool revers
       continue;
     }
     std::fill_n(shared.data, n, column.data[r]);
-    apply_int(op, reverse ? shared.data : x.row(r), reverse ? x.row(r) : shared.data, x.row(r), n);
+    apply_words(op, reverse ? shared.data : x.row(r), reverse ? x.row(r) : shared.data, x.row(r), n,
+                {});  // add, subtract and multiply: signs are all one to the low 32 bits
   }
 }
 

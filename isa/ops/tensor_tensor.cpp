@@ -16,7 +16,8 @@ AluOp op_of(const Inst& inst) { return inst.choice(kOp, AluOp::kAdd); }
 
 bool is_word(Dtype d) { return d == Dtype::kInt32 || d == Dtype::kUint32; }
 
-// 32-bit integers are exact only on GpSimd, which cannot reach PSUM; power exists only there.
+// 32-bit integers are exact only on GpSimd, which cannot reach PSUM: all operands of 32 bits are
+// its by default (documented). Power exists only there.
 Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
   bool psum = false, words = true;
   for (int i : {kDst, kData1, kData2}) {
@@ -26,7 +27,7 @@ Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
   }
   if (inst.arg(kOp).kind != Arg::Kind::kEnum) return Engine::kVector;
   if (inst.integer(kOp) == static_cast<std::int64_t>(AluOp::kPower)) return Engine::kGpSimd;
-  return words && !psum && has_exact_integer(op_of(inst)) ? Engine::kGpSimd : Engine::kVector;
+  return words && !psum && has_words(op_of(inst)) ? Engine::kGpSimd : Engine::kVector;
 }
 
 void check(const Inst& inst, const Machine& machine) {
@@ -55,7 +56,8 @@ void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
     extend_for(op, a.dtype, x);
     apply_bits(op, x.data, y.data, x.data, n);
   } else {
-    apply_int(op, x.data, y.data, x.data, n);
+    const WordSigns signs{a.dtype == Dtype::kInt32, inst.tensor(kData2).dtype == Dtype::kInt32};
+    apply_words(op, x.data, y.data, x.data, n, signs);
   }
   ctx.store_bits(inst.tensor(kDst), x);
 }
@@ -64,7 +66,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &a = inst.tensor(kData1), &b = inst.tensor(kData2);
   const AluOp op = op_of(inst);
   const bool exact = inst.engine == Engine::kGpSimd && is_word(a.dtype) && is_word(b.dtype) &&
-                     is_word(dst.dtype) && has_exact_integer(op);
+                     is_word(dst.dtype) && has_words(op);
   if (is_bitvec(op) || exact) return eval_bits(inst, ctx, op);
   ctx.map_rows({&a, &b}, dst,
                [op](std::int64_t, const float* const* in, float* out, std::size_t n) {
@@ -86,8 +88,8 @@ const OpSpec kSpec = {
     .doc = "Element-wise binary operation on two tiles.",
     .semantics =
         "dst[p,i] = op(data1[p,i], data2[p,i]), in FP32; integer bits within the element's width "
-        "for bitvec operators; exact 32-bit integers for add, subtract, multiply on GpSimd when "
-        "every operand is int32 or uint32",
+        "for bitvec operators; exact 32-bit integers on GpSimd when every operand is int32 or "
+        "uint32, for arithmetic (add, subtract and multiply wrap), comparisons and logic",
     .cost =
         "VectorE: max(64, N) with one input in PSUM or all bf16 add/multiply/subtract, else "
         "max(64, 2N); trn2 and later: twice as fast with SBUF inputs and 16-bit operands",

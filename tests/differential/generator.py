@@ -62,9 +62,8 @@ def tensor_tensor(d):
         types, name = [dtype] * 3, d.pick(BITWISE + SHIFTS)
     elif kind == "int32":
         types = [d.dtype(["int32", "uint32"]) for _ in range(3)]
-        name = d.pick(["add", "subtract", "multiply", "maximum", "equal"])
-        if name in ("maximum", "equal"):
-            engine = "vector"
+        name = d.pick(["add", "subtract", "multiply", "maximum", "minimum", *alu.COMPARISONS,
+                       "logical_and", "logical_or", "logical_xor"])
     elif kind == "power":
         engine = d.pick(["gpsimd", None])
         types, name = [d.dtype(FLOATS) for _ in range(3)], "power"

@@ -51,6 +51,18 @@ def tensor_engine_for(inst, views, name):
 
 
 INT_OPS = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
+# "All 32-bit integer values" of nki.isa.tensor_tensor: whatever its operator, each operand by its own sign.
+WORD_OPS = {
+    **INT_OPS, "maximum": np.maximum, "minimum": np.minimum, "equal": np.equal, "not_equal": np.not_equal,
+    "greater_equal": np.greater_equal, "greater": np.greater, "less_equal": np.less_equal, "less": np.less,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+}  # fmt: skip
+
+
+def words(m, view):
+    """The values of 32-bit integers, in 64 bits."""
+    bits = m.bits(view).astype(np.uint32)
+    return bits.view(np.int32).astype(np.int64) if view.dtype.name == "int32" else bits.astype(np.int64)
 
 
 @op
@@ -61,8 +73,10 @@ def tensor_tensor(m, a, inst):
         return m.store_bits(dst, alu.bits(name, m.bits(x), m.bits(y), width))
     views = (dst, x, y)
     engine = tensor_engine_for(inst, views, name)
-    if engine == "gpsimd" and name in INT_OPS and all(is_int32(v.dtype) for v in views):
-        return m.store_bits(dst, INT_OPS[name](m.bits(x), m.bits(y)))
+    if engine == "gpsimd" and name in WORD_OPS and all(is_int32(v.dtype) for v in views):
+        with np.errstate(over="ignore"):  # of a product, the low 32 bits are the same
+            result = WORD_OPS[name](words(m, x), words(m, y)).astype(np.int64)
+        return m.store_bits(dst, (result & 0xFFFFFFFF).astype(np.uint32))
     m.store(dst, put(alu.binary(name, m.load(x), m.load(y))))
 
 

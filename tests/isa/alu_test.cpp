@@ -260,13 +260,25 @@ TEST_CASE("integer arithmetic is exact and wraps", "[alu]") {
   const std::vector<std::uint32_t> a = {16777217U, 0xffffffffU, 65537U};
   const std::vector<std::uint32_t> b = {16777216U, 2U, 65537U};
   std::vector<std::uint32_t> out(3);
-  apply_int(AluOp::kAdd, a.data(), b.data(), out.data(), 3);
+  const auto run = [&](AluOp op, const std::vector<std::uint32_t>& x,
+                       const std::vector<std::uint32_t>& y, WordSigns signs = {}) {
+    apply_words(op, x.data(), y.data(), out.data(), 3, signs);
+    return out;
+  };
+  apply_words(AluOp::kAdd, a.data(), b.data(), out.data(), 3, {});
   CHECK(out == std::vector<std::uint32_t>{33554433U, 1U, 131074U});
-  apply_int(AluOp::kSubtract, b.data(), a.data(), out.data(), 3);
+  apply_words(AluOp::kSubtract, b.data(), a.data(), out.data(), 3, {});
   CHECK(out == std::vector<std::uint32_t>{0xffffffffU, 3U, 0U});
-  apply_int(AluOp::kMultiply, a.data(), b.data(), out.data(), 3);
+  apply_words(AluOp::kMultiply, a.data(), b.data(), out.data(), 3, {});
   CHECK(out == std::vector<std::uint32_t>{0x01000000U, 0xfffffffeU, 131073U});
-  CHECK_THROWS_AS(apply_int(AluOp::kMaximum, a.data(), b.data(), out.data(), 3), Error);
+  // 0xffffffff is 2^32 - 1, or -1 where its operand is int32.
+  CHECK(run(AluOp::kMaximum, a, b) == std::vector<std::uint32_t>{16777217U, 0xffffffffU, 65537U});
+  CHECK(run(AluOp::kMaximum, a, b, {true, true}) ==
+        std::vector<std::uint32_t>{16777217U, 2U, 65537U});
+  CHECK(run(AluOp::kLess, a, b) == std::vector<std::uint32_t>{0U, 0U, 0U});
+  CHECK(run(AluOp::kLess, a, b, {true, false}) == std::vector<std::uint32_t>{0U, 1U, 0U});
+  CHECK_FALSE(has_words(AluOp::kPower));
+  CHECK_THROWS_AS(run(AluOp::kPower, a, b), Error);
 }
 
 TEST_CASE("reductions are sequential in every layout", "[alu]") {

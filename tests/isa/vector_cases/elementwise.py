@@ -47,6 +47,21 @@ def words_of_tiles():
              expect={"c": i + j}, parts=[{"unit": "GpSimd"}])
         case(op, "int32 multiply is exact and wraps", words, {**args, "op": "multiply"},
              expect={"c": i * j})
+    edges = np.array([2**24 + 1, 2**24, 2**30 + 1, 2**31 - 1, -2**31, -1, 0, 7], np.int64)
+    near = np.array([2**24, 2**24 + 1, 2**30, 2**31 - 2, -2**31 + 1, 0, 0, -7], np.int64)
+    functions = {"maximum": np.maximum, "minimum": np.minimum, "equal": np.equal, "not_equal": np.not_equal,
+                 "greater": np.greater, "greater_equal": np.greater_equal, "less": np.less,
+                 "less_equal": np.less_equal, "logical_and": np.logical_and, "logical_xor": np.logical_xor}
+    for dt in ("int32", "uint32"):
+        x, y = (v.astype(DTYPES[dt])[None, :] for v in (edges, near))
+        for name, fn in functions.items():
+            case(op, f"{name} of {dt} sees all 32 bits, on GpSimd by default",
+                 {"a": T(dt, x), "b": T(dt, y), "c": out(dt, 1, 8)}, {**args, "op": name},
+                 expect={"c": fn(x, y).astype(DTYPES[dt])}, parts=[{"unit": "GpSimd"}])
+    case(op, "int32 and uint32 are compared by their values",
+         {"a": T("int32", edges.astype(np.int32)[None, :]), "b": T("uint32", near.astype(np.uint32)[None, :]),
+          "c": out("int32", 1, 8)}, {**args, "op": "less"},
+         expect={"c": (edges < near.astype(np.uint32).astype(np.int64)).astype(np.int32)[None, :]})
     case(op, "int32 add forced on VectorE goes through FP32", words,
          {**args, "op": "add", "engine": "vector"},
          expect={"c": cast(as_f32(i) + as_f32(j), "int32")}, parts=[{"unit": "Vector"}])
