@@ -1,6 +1,8 @@
 // A world, or a program alone, from its first event to its results.
 #include "models/run.hpp"
 
+#include <exception>
+#include <thread>
 #include <utility>
 
 #include "models/world.hpp"
@@ -44,15 +46,22 @@ void check_written(const RankSetup& rank) {
   isa::check_outputs(*rank.program, *rank.memory, options.conditions.undefined_output);
 }
 
-}  // namespace
+// From the last to the first, which SystemC finds at once.
+struct Devices : std::vector<std::unique_ptr<Device>> {
+  using vector::vector;
+  ~Devices() {
+    while (!empty()) pop_back();
+  }
+};
 
-std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
-                                 const isa::World& world, const isa::Shard& shard) {
+std::vector<RunResult> simulate_world(std::span<const RankSetup> ranks, const Config& config,
+                                      const isa::World& world, const isa::Shard& shard) {
   std::vector<RunResult> results(ranks.size());
   try {
     SimSession session;
     World run("world", world, config, session, shard, programs_of(ranks, world.ranks));
-    std::vector<std::unique_ptr<Device>> devices(ranks.size());
+    Devices devices(ranks.size());
+    const SimSession::Ending ending(session);
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       if (!shard.owns(static_cast<std::int64_t>(r))) continue;
       ranks[r].observers.start(*ranks[r].program, config);
@@ -82,6 +91,25 @@ std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config&
     ranks.front().program->locate(e);
     throw;
   }
+}
+
+}  // namespace
+
+// Threads of a SystemC program have small stacks.
+std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
+                                 const isa::World& world, const isa::Shard& shard) {
+  if (!SimSession::within_process()) return simulate_world(ranks, config, world, shard);
+  std::vector<RunResult> results;
+  std::exception_ptr error;
+  std::thread([&] {
+    try {
+      results = simulate_world(ranks, config, world, shard);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error) std::rethrow_exception(error);
+  return results;
 }
 
 std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
