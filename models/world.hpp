@@ -16,7 +16,7 @@
 #include "isa/world/shard.hpp"
 #include "models/collective/collective.hpp"
 #include "models/device.hpp"
-#include "models/dma/hbm.hpp"
+#include "models/memory/hbm.hpp"
 #include "models/operation.hpp"
 #include "models/run.hpp"
 #include "models/sim_session.hpp"

@@ -1,4 +1,6 @@
 // A session leaves SystemC as it found it, and its registries are emptied in linear time.
+#include "models/sim_session.hpp"
+
 #include <catch2/catch.hpp>
 #include <memory>
 #include <optional>
@@ -6,7 +8,6 @@
 #include <vector>
 
 #include "isa/base/error.hpp"
-#include "models/sim_session.hpp"
 
 using namespace nkisim;
 using models::Fs;

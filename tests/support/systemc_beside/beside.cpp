@@ -105,9 +105,9 @@ void check_reports() {
   check(handled == 2, "the program's handler");
   check(sc_report_handler::get_count(sc_core::SC_ERROR) == 1, "the count of errors");
   check(sc_report_handler::get_cached_report() == nullptr, "the report kept");
-  check(sc_report_handler::set_actions(sc_core::SC_ERROR, sc_core::SC_DISPLAY) ==
-            sc_core::SC_DISPLAY,
-        "the actions of errors");
+  check(
+      sc_report_handler::set_actions(sc_core::SC_ERROR, sc_core::SC_DISPLAY) == sc_core::SC_DISPLAY,
+      "the actions of errors");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "models/dma/hbm.hpp"
+#include "models/memory/hbm.hpp"
 
 #include <algorithm>
 
