@@ -35,7 +35,6 @@ DmaRings::DmaRings(const sc_core::sc_module_name& name, CoreId id, const DmaConf
       planned_(static_cast<std::size_t>(config.engines), kNever) {
   for (int e = 0; e < config.engines; ++e) {
     engines_.push_back(std::make_unique<DmaEngine>(("engine" + std::to_string(e)).c_str(), config));
-    engines_.back()->hbm.bind(hbm);
     lanes_.push_back(&engines_.back()->lane());
     if (options_.packets) lanes_.back()->record(packets_);
   }
@@ -57,6 +56,7 @@ DmaRings::~DmaRings() = default;
 void DmaRings::end_of_elaboration() {
   hbm_ = hbm.operator->();
   core_ = core.operator->();
+  for (DmaLane* lane : lanes_) lane->reach(*hbm_);
   if (hbm_->limits()) hbm_->join(*this);
 }
 

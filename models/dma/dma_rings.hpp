@@ -12,6 +12,7 @@
 #include "models/dma/dma_engine.hpp"
 #include "models/dma/dma_if.hpp"
 #include "models/dma/dma_queue.hpp"
+#include "models/memory/hbm_if.hpp"
 #include "models/module_list.hpp"
 
 namespace nkisim::models {
