@@ -38,8 +38,7 @@ class Core : public EngineHost, private dma_core_if {
   [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }
-  /// Bytes of a collective that its DMA engines move from now on.
-  void occupy(double bytes) { dma_->occupy(bytes); }
+  [[nodiscard]] dma_if& dma() { return *dma_; }
   /// When the last prepare of an operation in two parts ended.
   [[nodiscard]] Fs prepared() const { return prepared_; }
   /// A collective of this core is over. `part`: the rank's, null if it needed no other.

@@ -36,12 +36,15 @@ class Device {
   [[nodiscard]] Core& core(std::size_t id) { return *cores_.at(id); }
   [[nodiscard]] const isa::Program& program() const { return program_; }
   [[nodiscard]] int rank() const { return options_.rank; }
+  /// The meeting of that number, to which all cores have come, takes place.
+  void hold_meeting(std::uint32_t number, Fs now);
 
  private:
   struct Meeting {
     std::vector<Operation*> arrived;  // per core
     std::size_t count = 0;
   };
+  void all_met(std::uint32_t number, Fs now);
   void exchange(const Meeting& meeting);
   const isa::Program& program_;
   RunOptions options_;

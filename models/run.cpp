@@ -2,6 +2,8 @@
 #include "models/run.hpp"
 
 #include <exception>
+#include <functional>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -46,23 +48,33 @@ void check_written(const RankSetup& rank) {
   isa::check_outputs(*rank.program, *rank.memory, options.conditions.undefined_output);
 }
 
-// From the last to the first, which SystemC finds at once.
-struct Devices : std::vector<std::unique_ptr<Device>> {
-  using vector::vector;
-  ~Devices() {
-    while (!empty()) pop_back();
+std::vector<int> own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard) {
+  std::vector<int> own;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (shard.owns(static_cast<std::int64_t>(r))) own.push_back(ranks[r].options.rank);
   }
-};
+  return own;
+}
+
+// SystemC runs processes in the order of their construction at first, which a test shuffles.
+std::vector<std::size_t> construction_order(std::size_t ranks, const TieRule& tie) {
+  std::vector<std::size_t> order(ranks);
+  std::iota(order.begin(), order.end(), 0);
+  TieOrder({.shuffle_seed = tie.shuffle_seed, .sorts = false}).order(order, std::less<>());
+  return order;
+}
 
 std::vector<RunResult> simulate_world(std::span<const RankSetup> ranks, const Config& config,
                                       const isa::World& world, const isa::Shard& shard) {
   std::vector<RunResult> results(ranks.size());
   try {
     SimSession session;
-    World run("world", world, config, session, shard, programs_of(ranks, world.ranks));
-    Devices devices(ranks.size());
+    const TieRule& tie = ranks.front().options.tie;
+    Chips chips(config, world, ranks.front().program->cores(), own_ranks(ranks, shard), tie);
+    World run("world", world, config, session, shard, programs_of(ranks, world.ranks), chips, tie);
+    ModuleList<Device> devices(ranks.size());
     const SimSession::Ending ending(session);
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const std::size_t r : construction_order(ranks.size(), tie)) {
       if (!shard.owns(static_cast<std::int64_t>(r))) continue;
       ranks[r].observers.start(*ranks[r].program, config);
       RunOptions options = ranks[r].options;

@@ -7,8 +7,8 @@
 
 namespace nkisim::models {
 
-/// Passive. DmaLane is its arithmetic; the rings hand it shares and ask it when it is due. It reaches
-/// HBM by the port of its rings: a port of its own would cost as much as the engine.
+/// Passive. DmaLane is its arithmetic; the rings hand it shares and ask it when it is due. It
+/// reaches HBM by the port of its rings: a port of its own would cost as much as the engine.
 class DmaEngine : public sc_core::sc_module {
  public:
   DmaEngine(const sc_core::sc_module_name& name, const DmaConfig& config)

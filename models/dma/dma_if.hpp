@@ -7,7 +7,7 @@
 
 namespace nkisim::models {
 
-/// What engines ask of their core's DMA rings.
+/// What engines ask of their core's DMA rings, and CC-cores.
 class dma_if : public virtual sc_core::sc_interface {
  public:
   /// Starts a transfer on the queue of `op`, whose first packet may go at `first_packet` (now or
@@ -18,6 +18,8 @@ class dma_if : public virtual sc_core::sc_interface {
   /// When the backlog of a queue is at most `bytes` on every engine, of what has not begun to move:
   /// now if that is so, else a time at which to ask again.
   [[nodiscard]] virtual Fs backlog(QueueIndex queue, std::int64_t bytes) = 0;
+  /// So many bytes of a collective operation move now, beside the transfers.
+  virtual void occupy(double bytes) = 0;
 };
 
 /// What DMA rings report to their core.

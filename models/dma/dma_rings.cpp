@@ -85,6 +85,7 @@ Transfer* DmaRings::allocate() {
 }
 
 void DmaRings::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
+  if (hbm_->limits()) hbm_->settle(SimSession::now());
   const isa::DmaWork& work = op.expansion().dma;
   Transfer* t = allocate();
   t->op = &op;
@@ -121,10 +122,11 @@ void DmaRings::step(Fs now) {
 }
 
 // An engine's finish becomes visible only after the semaphore latency, so engines may be looked at
-// up to that much late: one activation then serves many of them.
+// up to that much late: one activation then serves many of them. A stack that limits them is
+// settled for what was before an instant alone.
 Fs DmaRings::next() const {
   const Fs visible = updates_.empty() ? kNever : updates_.top().time;
-  const Fs slack = std::max<Fs>(0, config_.semaphore_latency - 1);
+  const Fs slack = std::max<Fs>(hbm_->limits() ? 1 : 0, config_.semaphore_latency - 1);
   return std::min(visible, plus(soonest_, slack));
 }
 
@@ -193,9 +195,11 @@ int DmaRings::outstanding(isa::DgeMode mode) {
 Fs DmaRings::backlog(QueueIndex queue, std::int64_t bytes) {
   const Fs now = SimSession::now();
   join_lanes();
-  for (Fs& look : planned_) look = std::min(look, now);
-  soonest_ = std::min(soonest_, now);
-  catch_up(now);
+  if (hbm_->limits()) {
+    hbm_->settle_all(now);
+  } else {
+    take_until(now, true);
+  }
   core_->dma_sooner();
   Fs at = now;
   for (const DmaLane* lane : lanes_) {

@@ -36,11 +36,10 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
   void submit(Operation& op, const DgeConfig& dge, Fs first_packet) override;
   [[nodiscard]] int outstanding(isa::DgeMode mode) override;
   [[nodiscard]] Fs backlog(QueueIndex queue, std::int64_t bytes) override;
+  void occupy(double bytes) override;
 
   /// The queue of that name, if there is one, has this index from now on.
   void number(const std::string& queue, QueueIndex index);
-  /// So many bytes of a collective operation move now, beside the transfers.
-  void occupy(double bytes);
   /// When to call step(), as of the last call of any function here; kNever if nothing is left.
   [[nodiscard]] Fs next() const;
   /// What has happened by `now`.

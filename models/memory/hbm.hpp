@@ -7,6 +7,7 @@
 #include "models/config.hpp"
 #include "models/fifo.hpp"
 #include "models/memory/hbm_if.hpp"
+#include "models/tie_rule.hpp"
 
 namespace nkisim::models {
 
@@ -19,14 +20,15 @@ class Hbm : public hbm_if {
  public:
   /// `demand` is the most that all engines together can ask for, in bytes per ns, `engines` their
   /// number. A stack that can serve it never delays anybody.
-  Hbm(const HbmConfig& config, double demand, int engines);
+  Hbm(const HbmConfig& config, double demand, int engines, const TieRule& tie = {});
   [[nodiscard]] bool limits() const override { return limits_; }
   Fs delay(Fs start, Fs span, double bytes) override;
   void reserve(Fs start, Fs span, double bytes) override;
-  void join(HbmUser& user) override { users_.push_back(&user); }
-  /// Window by window if there is not enough for all: in the order in which they joined, but each
-  /// is the first in its turn of windows, for the first finds the most free.
+  void join(HbmUser& user) override;
+  /// Window by window if there is not enough for all: in the order of rank and core, but each is
+  /// the first in its turn of windows, for the first finds the most free.
   void settle(Fs now) override;
+  void settle_all(Fs now) override;
 
  private:
   struct Window {
@@ -41,7 +43,10 @@ class Hbm : public hbm_if {
   double engines_;
   std::int64_t first_ = 0;  // window of used_.front()
   Fifo<Window> used_;
+  void order_users();
   std::vector<HbmUser*> users_;
+  TieOrder tie_;
+  Fs settled_ = -1, all_settled_ = -1;        // the last instants
   std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has room
   Window lost_;                               // stands for windows too old to be kept
 };

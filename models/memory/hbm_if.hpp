@@ -33,9 +33,12 @@ class hbm_if : public virtual sc_core::sc_interface {
   virtual void reserve(Fs start, Fs span, double bytes) = 0;
   /// `user` outlives the last settle().
   virtual void join(HbmUser& user) = 0;
-  /// Everybody takes until `now`. Called before anybody takes anything, it keeps the order of
-  /// processes of one time, and of engines, out of the result.
+  /// Everybody takes until `now`, once at each instant. Called before anybody takes, submits or
+  /// reserves anything, it keeps the order of cores at one instant, and of engines, out of the
+  /// result.
   virtual void settle(Fs now) = 0;
+  /// The same, and of all engines, also those that end no transfer yet, what starts before `now`.
+  virtual void settle_all(Fs now) = 0;
 };
 
 }  // namespace nkisim::models

@@ -44,6 +44,7 @@ struct AmpleHbm : hbm_if {
   void reserve(Fs /*start*/, Fs /*span*/, double /*bytes*/) override {}
   void join(HbmUser& /*user*/) override { ++joined; }
   void settle(Fs /*now*/) override {}
+  void settle_all(Fs /*now*/) override {}
   int joined = 0;
 };
 
