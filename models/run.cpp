@@ -56,6 +56,8 @@ std::vector<int> own_ranks(std::span<const RankSetup> ranks, const isa::Shard& s
   return own;
 }
 
+constexpr std::size_t kMany = 64;  // ranks
+
 // SystemC runs processes in the order of their construction at first, which a test shuffles.
 std::vector<std::size_t> construction_order(std::size_t ranks, const TieRule& tie) {
   std::vector<std::size_t> order(ranks);
@@ -68,7 +70,7 @@ std::vector<RunResult> simulate_world(std::span<const RankSetup> ranks, const Co
                                       const isa::World& world, const isa::Shard& shard) {
   std::vector<RunResult> results(ranks.size());
   try {
-    SimSession session;
+    SimSession session(ranks.size() >= kMany);
     const TieRule& tie = ranks.front().options.tie;
     Chips chips(config, world, ranks.front().program->cores(), own_ranks(ranks, shard), tie);
     World run("world", world, config, session, shard, programs_of(ranks, world.ranks), chips, tie);

@@ -84,9 +84,10 @@ SimSession::Globals::~Globals() {
   sc_core::sc_curr_simcontext = context_;
 }
 
-SimSession::SimSession() : context_(std::make_unique<sc_core::sc_simcontext>()) {
+SimSession::SimSession(bool many) : context_(std::make_unique<sc_core::sc_simcontext>()) {
   sc_core::sc_curr_simcontext = context_.get();
   sc_core::sc_set_time_resolution(1, sc_core::SC_FS);
+  if (!many) return;
   first_ = {std::make_unique<FrontModule>("front0"), std::make_unique<FrontModule>("front1")};
 }
 

@@ -20,7 +20,8 @@ namespace nkisim::models {
 /// over, and a session within a session is an Error.
 class SimSession {
  public:
-  SimSession();
+  /// `many`: thousands of modules, which are worth the preparation for their end.
+  explicit SimSession(bool many = false);
   ~SimSession();
   SimSession(const SimSession&) = delete;
   SimSession& operator=(const SimSession&) = delete;

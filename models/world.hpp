@@ -140,9 +140,9 @@ class World final : public sc_core::sc_module {
     Device* device;
     std::uint32_t number;
   };
-  std::vector<Met> met_;     // at this instant
-  sc_core::sc_event wake_;   // to act in the next delta cycle
-  sc_core::sc_event alarm_;  // when the record goes on
+  std::vector<Met> met_;              // at this instant
+  sc_core::sc_event wake_{"wake"};    // to act in the next delta cycle
+  sc_core::sc_event alarm_{"alarm"};  // when the record goes on
 };
 
 }  // namespace nkisim::models

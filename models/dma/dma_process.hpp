@@ -33,7 +33,7 @@ class DmaProcess : public sc_core::sc_module {
   }
   DmaRings& rings_;
   SimSession& session_;
-  sc_core::sc_event wake_;
+  sc_core::sc_event wake_{"wake"};
 };
 
 }  // namespace nkisim::models

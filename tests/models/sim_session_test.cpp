@@ -43,7 +43,7 @@ TEST_CASE("a session has its own context, time and hierarchy") {
   const sc_core::sc_simcontext* outside = sc_core::sc_get_curr_simcontext();
   const std::size_t objects = sc_core::sc_get_top_level_objects().size();
   for (int round = 0; round < 3; ++round) {
-    SimSession session;
+    SimSession session(round == 1);  // with the preparation for many modules, or without
     Ticker ticker("ticker", 7, 70);
     const SimSession::Ending ending(session);
     session.run();
