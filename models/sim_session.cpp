@@ -134,7 +134,7 @@ Fs SimSession::next() {
 // Else they would outlive their modules, as children of the context, whose list is searched for
 // each. The last one is the first of SystemC's.
 void SimSession::end_processes() {
-  if (!sc_core::sc_is_running()) return;  // never ran
+  if (!sc_core::sc_is_running()) return;  // not started
   std::vector<sc_core::sc_process_handle> processes;
   find_processes(sc_core::sc_get_top_level_objects(), processes);
   for (; !processes.empty(); processes.pop_back()) processes.back().kill();

@@ -40,7 +40,7 @@ class World final : public sc_core::sc_module {
   void check_finished() const { meeting_.check_finished(); }
 
   // For the devices:
-  /// The HBM stack that a rank reaches, and those beside it that share it.
+  /// The HBM stack that a rank reaches, which its neighbours share.
   [[nodiscard]] hbm_if& stack(int rank) { return chips_.stack(rank); }
   /// All cores of a device are at their meeting of that number, which takes place when every core
   /// of the world has done what is due at this instant.

@@ -18,7 +18,7 @@ class dma_if : public virtual sc_core::sc_interface {
   /// When the backlog of a queue is at most `bytes` on every engine, of what has not begun to move:
   /// now if that is so, else a time at which to ask again.
   [[nodiscard]] virtual Fs backlog(QueueIndex queue, std::int64_t bytes) = 0;
-  /// So many bytes of a collective operation move now, beside the transfers.
+  /// So many bytes of a collective operation move now, in addition to the transfers.
   virtual void occupy(double bytes) = 0;
 };
 

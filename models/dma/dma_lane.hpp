@@ -165,7 +165,7 @@ class DmaLane {
   Fs contention(const Active& a, Fs start, std::int64_t packets, Fs span);
 
   const DmaConfig& config_;
-  hbm_if* hbm_ = nullptr;  // null: it delays nobody
+  hbm_if* hbm_ = nullptr;  // null: it does not limit
   std::vector<Queue> queues_;
   int busy_ = 0;           // queues with work
   QueueIndex last_ = 0;    // queue served last

@@ -6,12 +6,12 @@
 
 namespace nkisim::models {
 
-std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t turn, int count) {
+std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t number, int count) {
   const std::string owner = "q" + std::string(isa::name(isa::unit_of(engine)));
   std::string text = mode == isa::DgeMode::kHwdge   ? owner + "DynamicHW"
                      : mode == isa::DgeMode::kSwdge ? owner + "Dynamic"
                                                     : owner + "IO";
-  if (count > 1 || mode == isa::DgeMode::kNone) text += std::to_string(turn);
+  if (count > 1 || mode == isa::DgeMode::kNone) text += std::to_string(number);
   return text;
 }
 
@@ -70,8 +70,8 @@ std::vector<std::string> dma_queue_names(const isa::Program& program, const Conf
     bool& known = seen.at(static_cast<std::size_t>(inst.engine)).at(static_cast<std::size_t>(dge));
     if (known) continue;
     known = true;
-    for (int turn = 0; turn < count; ++turn) {
-      names.push_back(dma_queue_name(dge, inst.engine, static_cast<std::uint32_t>(turn), count));
+    for (int number = 0; number < count; ++number) {
+      names.push_back(dma_queue_name(dge, inst.engine, static_cast<std::uint32_t>(number), count));
     }
   }
   return names;

@@ -45,9 +45,9 @@ class DmaQueue : public sc_core::sc_module {
   std::int64_t descriptors_ = 0;
 };
 
-/// The name of the queue that an engine's transfers of a mode take at a turn, of `count` turns.
-[[nodiscard]] std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t turn,
-                                         int count);
+/// The name of one of the `count` queues over which an engine spreads its transfers of a mode.
+[[nodiscard]] std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine,
+                                         std::uint32_t number, int count);
 /// The queues that a core's transfers can take, each once; in the order of their first
 /// instructions.
 [[nodiscard]] std::vector<std::string> dma_queue_names(const isa::Program& program,

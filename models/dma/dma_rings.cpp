@@ -11,7 +11,7 @@
 namespace nkisim::models {
 namespace {
 
-constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets take turns with the others
+constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets alternate with the others
 
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
@@ -167,7 +167,7 @@ int DmaRings::busy() const {
   }));
 }
 
-// Nobody waits for them here: the operation's own time is models/collective's.
+// No completion is reported: the operation's own time is models/collective's.
 void DmaRings::occupy(double bytes) {
   const auto share =
       static_cast<std::int64_t>(std::ceil(bytes / static_cast<double>(lanes_.size())));

@@ -25,8 +25,8 @@ class Hbm : public hbm_if {
   Fs delay(Fs start, Fs span, double bytes) override;
   void reserve(Fs start, Fs span, double bytes) override;
   void join(HbmUser& user) override;
-  /// Window by window if there is not enough for all: in the order of rank and core, but each is
-  /// the first in its turn of windows, for the first finds the most free.
+  /// Window by window if there is not enough for all: in the order of rank and core, where the
+  /// first, which finds the most free, is another one in each window.
   void settle(Fs now) override;
   void settle_all(Fs now) override;
 

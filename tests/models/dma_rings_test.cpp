@@ -170,11 +170,11 @@ TEST_CASE("a queue keeps its descriptors in order and apart") {
                                {"done", kFirst, 4000, 3050, 3897}});
 }
 
-// Packets of two queues in turns of one packet each: 16 packets and the first queue's semaphore
+// Packets of two queues alternate: 16 packets and the first queue's semaphore
 // write (6 ns) on each engine before the second's. Engine 0 starts the first queue's last packet at
 // 1000 + 14 * 105 = 2470, the second's at 2575, the semaphore writes at 2680 and 2686; engine 1
 // each 4 ns later.
-TEST_CASE("queues take turns on the engines") {
+TEST_CASE("queues alternate on the engines") {
   DmaConfig config = two_engines();
   config.turn_bytes = 2000;
   SimSession session;

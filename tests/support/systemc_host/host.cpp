@@ -1,6 +1,6 @@
 // A SystemC model of its own, a clock and what counts its edges, that runs kernels by nkisim:
-//   beside CASE [RESOLUTION_PS]
-// prints a kernel's latency each time it ran, and "ok" if the model came out as it would alone.
+//   host CASE [RESOLUTION_PS]
+// prints a kernel's latency of each run, and "ok" if the model came out as it would alone.
 #include <cstdlib>
 #include <iostream>
 #include <string>
