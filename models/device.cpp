@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/world.hpp"
+#include "models/world/world.hpp"
 
 namespace nkisim::models {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "models/world.hpp"
+#include "models/world/world.hpp"
 
 namespace nkisim::models {
 namespace {

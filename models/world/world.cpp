@@ -1,10 +1,10 @@
-#include "models/world.hpp"
+#include "models/world/world.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "models/collective/call.hpp"
-#include "models/rounds.hpp"
+#include "models/world/rounds.hpp"
 
 namespace nkisim::models {
 

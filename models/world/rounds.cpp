@@ -1,4 +1,4 @@
-#include "models/rounds.hpp"
+#include "models/world/rounds.hpp"
 
 #include <algorithm>
 #include <map>
