@@ -77,6 +77,7 @@ def bench_compiling(build, folder, instructions, repeat):
 
 
 SIZES = (4, 2, 1)  # of the program, as parts of the largest
+RANKS = 4096  # the most that are simulated one by one
 
 
 def bench_growth(build, folder, instructions, repeat):
@@ -97,6 +98,9 @@ def bench_growth(build, folder, instructions, repeat):
             runs = [measured([build / "nkisim", "run", trace, "--timing-only", "-q", *words], folder)
                     for _ in range(repeat)]
             seconds.setdefault(f"run, {name}", []).append(min(cpu for _, cpu, _ in runs))
+        runs = [measured([build / "nkisim", "run", ROOT / "traces/softmax.jsonl", "--ranks", str(RANKS // part),
+                          "--no-fold", "--timing-only", "-q"], folder) for _ in range(repeat)]
+        seconds.setdefault(f"{RANKS:,} ranks", []).append(min(cpu for _, cpu, _ in runs))
     print(f"growth     processor s of {', '.join(f'{instructions // p:,}' for p in SIZES)} "
           "instructions, and the exponent")
     for stage, times in seconds.items():

@@ -42,23 +42,13 @@ Core::Core(int id, const isa::Program& program, const Config& config, const Cost
                                              completions_, dispatch_options());
   const std::string prefix =
       "rank" + std::to_string(options.rank) + "_core" + std::to_string(id) + "_";
-  Dma::Client client{[this](Transfer& t, int engine) { on_update(t, engine); },
-                     [this](Transfer& t) { on_done(t); },
-                     {},
-                     {},
-                     true};
-  if (observers.active()) {
-    client.on_lane = [this](const Transfer& t, const LanePlan& p, const LaneDone& d) {
-      on_lane(t, p, d);
-    };
-  }
-  if (observers.wants_packets()) {
-    client.on_packet = [this](const Transfer& t, int engine, const PacketTime& p) {
-      on_packet(t, engine, p);
-    };
-  }
-  dma_ = std::make_unique<Dma>((prefix + "dma").c_str(), config.dma, session, device.hbm(),
-                               std::move(client));
+  dma_ = std::make_unique<DmaRings>(
+      (prefix + "dma").c_str(), CoreId{options.rank, id}, config.dma,
+      dma_queue_names(program, config, id),
+      DmaRings::Options{.shares = observers.active(), .packets = observers.wants_packets()});
+  dma_->hbm.bind(device.hbm());
+  dma_->core.bind(*this);
+  dma_process_ = std::make_unique<DmaProcess>((prefix + "dma_process").c_str(), *dma_, session);
   const EngineContext context{config,       costs,        program,     session,
                               *dispatcher_, completions_, semaphores_, ports_,
                               observers_,   *this,        id};
@@ -78,6 +68,7 @@ Dispatcher::Options Core::dispatch_options() {
 void Core::name_queue(QueueIndex queue, const std::string& queue_name) {
   queue_names_.resize(std::max<std::size_t>(queue_names_.size(), queue + 1U));
   queue_names_[queue] = queue_name;
+  if (dma_ != nullptr) dma_->number(queue_name, queue);
   observers_.queue({id_, queue, queue_name});
 }
 
@@ -178,7 +169,7 @@ void Core::start_dma(Operation& op, const DgeConfig& dge, Fs first_packet) {
 
 int Core::outstanding(isa::DgeMode mode) const { return dma_->outstanding(mode); }
 
-Fs Core::room(QueueIndex queue, std::int64_t bytes) const { return dma_->room(queue, bytes); }
+Fs Core::room(QueueIndex queue, std::int64_t bytes) const { return dma_->backlog(queue, bytes); }
 
 bool Core::rendezvous(Operation& op, Fs now, Fs& since) {
   return device_.meet(id_, op, now, since);
@@ -207,7 +198,7 @@ void Core::finish_collective(Operation& op, Fs end, const RankPart* part) {
   release(op);
 }
 
-void Core::on_update(Transfer& transfer, int engine) {
+void Core::dma_update(Transfer& transfer, int engine) {
   const isa::DmaPlan* plan = transfer.op->step.inst->dma;
   if (plan == nullptr || plan->semaphore < 0) return;
   const int engines = config_.dma.engines;
@@ -219,7 +210,7 @@ void Core::on_update(Transfer& transfer, int engine) {
   update(share, *transfer.op, transfer.last_packet);
 }
 
-void Core::on_done(Transfer& transfer) {
+void Core::dma_done(Transfer& transfer) {
   Operation& op = *transfer.op;
   dma_end_ = std::max(dma_end_, transfer.visible);
   evaluate(op);
@@ -244,7 +235,7 @@ void Core::on_done(Transfer& transfer) {
   release(op);
 }
 
-void Core::on_lane(const Transfer& transfer, const LanePlan& plan, const LaneDone& done) {
+void Core::dma_share(const Transfer& transfer, const LanePlan& plan, const LaneDone& done) {
   observers_.send(DmaLaneEvent{.core = id_,
                                .engine = plan.engine,
                                .queue = done.queue,
@@ -257,7 +248,7 @@ void Core::on_lane(const Transfer& transfer, const LanePlan& plan, const LaneDon
                                .packet_bytes = plan.packet_bytes});
 }
 
-void Core::on_packet(const Transfer& transfer, int engine, const PacketTime& packet) {
+void Core::dma_packet(const Transfer& transfer, int engine, const PacketTime& packet) {
   observers_.send(DmaPacketEvent{.core = id_,
                                  .engine = engine,
                                  .queue = packet.queue,

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "isa/machine/memory.hpp"
+#include "models/dma/dma_process.hpp"
 #include "models/engine.hpp"
 
 namespace nkisim::models {
@@ -12,7 +13,7 @@ namespace nkisim::models {
 class Device;
 struct RunOptions;
 
-class Core : public EngineHost {
+class Core : public EngineHost, private dma_core_if {
  public:
   Core(int id, const isa::Program& program, const Config& config, const CostTable& costs,
        SimSession& session, isa::Memory& memory, const RunOptions& options,
@@ -37,8 +38,7 @@ class Core : public EngineHost {
   [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }
-  /// Bytes of a collective that its DMA engines move from now on.
-  void occupy(double bytes) { dma_->occupy(bytes); }
+  [[nodiscard]] dma_if& dma() { return *dma_; }
   /// When the last prepare of an operation in two parts ended.
   [[nodiscard]] Fs prepared() const { return prepared_; }
   /// A collective of this core is over. `part`: the rank's, null if it needed no other.
@@ -52,10 +52,11 @@ class Core : public EngineHost {
   void issued_registers(const Operation& op, Fn&& fn);
   void wake_waiters(const Operation& op);
   void release(Operation& op);
-  void on_update(Transfer& transfer, int engine);
-  void on_done(Transfer& transfer);
-  void on_lane(const Transfer& transfer, const LanePlan& plan, const LaneDone& done);
-  void on_packet(const Transfer& transfer, int engine, const PacketTime& packet);
+  void dma_sooner() override { dma_process_->wake(); }
+  void dma_update(Transfer& transfer, int engine) override;
+  void dma_done(Transfer& transfer) override;
+  void dma_share(const Transfer& transfer, const LanePlan& plan, const LaneDone& done) override;
+  void dma_packet(const Transfer& transfer, int engine, const PacketTime& packet) override;
   void update(const isa::SemaphorePost& post, const Operation& op, Fs end);
 
   int id_;
@@ -69,7 +70,8 @@ class Core : public EngineHost {
   Ports ports_;
   std::vector<std::string> queue_names_;
   std::unique_ptr<Dispatcher> dispatcher_;
-  std::unique_ptr<Dma> dma_;
+  std::unique_ptr<DmaRings> dma_;
+  std::unique_ptr<DmaProcess> dma_process_;
   std::array<std::unique_ptr<Engine>, isa::kEngineCount> engines_;
   Fs dma_end_ = 0, prepared_ = 0;
 };

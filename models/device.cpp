@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/world.hpp"
+#include "models/world/world.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -33,7 +33,7 @@ Device::Device(const isa::Program& program, const Config& config, isa::Memory* m
       world_(world),
       evaluates_(memory != nullptr),
       costs_(config, program),
-      hbm_(world.stack(options.rank, program.cores())) {
+      hbm_(world.stack(options.rank)) {
   if (!evaluates_) {
     scratch_ = std::make_unique<isa::Memory>(program);
     memory = scratch_.get();
@@ -86,16 +86,29 @@ bool Device::meet(int id, Operation& op, Fs now, Fs& since) {
     Operation*& arrived = meeting.arrived[static_cast<std::size_t>(id)];
     if (arrived == nullptr) {
       arrived = &op;
-      ++meeting.count;
+      if (++meeting.count == cores_.size()) all_met(op.rendezvous, now);
     }
-    if (meeting.count < cores_.size()) return false;
-    exchange(meeting);
-    for (Operation* each : meeting.arrived) each->met = now;
-    for (const auto& core : cores_) core->wake_all();
-    meetings_.erase(op.rendezvous);
+    if (op.met == kNever) return false;
   }
   since = std::max(since, op.met);
   return true;
+}
+
+// A core alone meets itself. Of several the world sees to it that none is ahead of another by the
+// order in which SystemC runs them.
+void Device::all_met(std::uint32_t number, Fs now) {
+  if (cores_.size() > 1) {
+    world_.met(*this, number);
+  } else {
+    hold_meeting(number, now);
+  }
+}
+
+void Device::hold_meeting(std::uint32_t number, Fs now) {
+  const auto meeting = meetings_.extract(number);
+  exchange(meeting.mapped());
+  for (Operation* each : meeting.mapped().arrived) each->met = now;
+  for (const auto& core : cores_) core->wake_all();
 }
 
 // Now every core has written what it sends, and nobody uses any more what will be received. From

@@ -22,7 +22,7 @@ class Device {
   void check_finished() const;
 
   // For the cores:
-  [[nodiscard]] Hbm& hbm() { return hbm_; }
+  [[nodiscard]] hbm_if& hbm() { return hbm_; }
   [[nodiscard]] bool evaluates() const { return evaluates_; }
   void count_one();
   /// Core `id` has reached `op`. True once every core is at its meeting of the same number; `since`
@@ -36,12 +36,15 @@ class Device {
   [[nodiscard]] Core& core(std::size_t id) { return *cores_.at(id); }
   [[nodiscard]] const isa::Program& program() const { return program_; }
   [[nodiscard]] int rank() const { return options_.rank; }
+  /// The meeting of that number, to which all cores have come, takes place.
+  void hold_meeting(std::uint32_t number, Fs now);
 
  private:
   struct Meeting {
     std::vector<Operation*> arrived;  // per core
     std::size_t count = 0;
   };
+  void all_met(std::uint32_t number, Fs now);
   void exchange(const Meeting& meeting);
   const isa::Program& program_;
   RunOptions options_;
@@ -50,7 +53,7 @@ class Device {
   bool evaluates_;
   std::unique_ptr<isa::Memory> scratch_;
   CostTable costs_;
-  Hbm& hbm_;                                   // of the rank's cores, and of its neighbours'
+  hbm_if& hbm_;                                // of the rank's cores, and of its neighbours'
   std::map<std::uint32_t, Meeting> meetings_;  // by number
   std::vector<std::unique_ptr<Core>> cores_;
   std::uint64_t finished_ = 0;

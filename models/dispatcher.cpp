@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "isa/machine/eval.hpp"
+#include "models/dma/dma_queue.hpp"
 #include "models/sim_session.hpp"
 
 namespace nkisim::models {
@@ -12,15 +13,6 @@ std::size_t index(isa::Engine engine) { return static_cast<std::size_t>(engine);
 
 // Instructions in flight beyond which the walk does not run ahead for an engine without work.
 constexpr std::size_t kMaxRunAhead = 1U << 17U;
-
-std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t turn, int count) {
-  const std::string owner = "q" + std::string(isa::name(isa::unit_of(engine)));
-  std::string text = mode == isa::DgeMode::kHwdge   ? owner + "DynamicHW"
-                     : mode == isa::DgeMode::kSwdge ? owner + "Dynamic"
-                                                    : owner + "IO";
-  if (count > 1 || mode == isa::DgeMode::kNone) text += std::to_string(turn);
-  return text;
-}
 
 // Where an engine's semaphore stands among those of its core, DMAs behind all of them.
 constexpr std::array<int, isa::kEngineCount> kSemaphoreOrder = [] {

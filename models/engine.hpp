@@ -7,9 +7,10 @@
 
 #include "models/array.hpp"
 #include "models/dispatcher.hpp"
-#include "models/dma/dma.hpp"
+#include "models/dma/dma_if.hpp"
 #include "models/fifo.hpp"
 #include "models/semaphores.hpp"
+#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 

@@ -1,9 +1,13 @@
 // A world, or a program alone, from its first event to its results.
 #include "models/run.hpp"
 
+#include <exception>
+#include <functional>
+#include <numeric>
+#include <thread>
 #include <utility>
 
-#include "models/world.hpp"
+#include "models/world/world.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -44,16 +48,35 @@ void check_written(const RankSetup& rank) {
   isa::check_outputs(*rank.program, *rank.memory, options.conditions.undefined_output);
 }
 
-}  // namespace
+std::vector<int> own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard) {
+  std::vector<int> own;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (shard.owns(static_cast<std::int64_t>(r))) own.push_back(ranks[r].options.rank);
+  }
+  return own;
+}
 
-std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
-                                 const isa::World& world, const isa::Shard& shard) {
+constexpr std::size_t kMany = 64;  // ranks
+
+// SystemC runs processes in the order of their construction at first, which a test shuffles.
+std::vector<std::size_t> construction_order(std::size_t ranks, const TieRule& tie) {
+  std::vector<std::size_t> order(ranks);
+  std::iota(order.begin(), order.end(), 0);
+  TieOrder({.shuffle_seed = tie.shuffle_seed, .sorts = false}).order(order, std::less<>());
+  return order;
+}
+
+std::vector<RunResult> simulate_world(std::span<const RankSetup> ranks, const Config& config,
+                                      const isa::World& world, const isa::Shard& shard) {
   std::vector<RunResult> results(ranks.size());
   try {
-    SimSession session;
-    World run("world", world, config, session, shard, programs_of(ranks, world.ranks));
-    std::vector<std::unique_ptr<Device>> devices(ranks.size());
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
+    SimSession session(ranks.size() >= kMany);
+    const TieRule& tie = ranks.front().options.tie;
+    Chips chips(config, world, ranks.front().program->cores(), own_ranks(ranks, shard), tie);
+    World run("world", world, config, session, shard, programs_of(ranks, world.ranks), chips, tie);
+    ModuleList<Device> devices(ranks.size());
+    const SimSession::Ending ending(session);
+    for (const std::size_t r : construction_order(ranks.size(), tie)) {
       if (!shard.owns(static_cast<std::int64_t>(r))) continue;
       ranks[r].observers.start(*ranks[r].program, config);
       RunOptions options = ranks[r].options;
@@ -82,6 +105,25 @@ std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config&
     ranks.front().program->locate(e);
     throw;
   }
+}
+
+}  // namespace
+
+// Threads of a SystemC program have small stacks.
+std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,
+                                 const isa::World& world, const isa::Shard& shard) {
+  if (!SimSession::within_process()) return simulate_world(ranks, config, world, shard);
+  std::vector<RunResult> results;
+  std::exception_ptr error;
+  std::thread([&] {
+    try {
+      results = simulate_world(ranks, config, world, shard);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error) std::rethrow_exception(error);
+  return results;
 }
 
 std::vector<RunResult> run_world(std::span<const RankSetup> ranks, const Config& config,

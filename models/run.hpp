@@ -11,6 +11,7 @@
 #include "isa/program/world.hpp"
 #include "models/config.hpp"
 #include "models/observer.hpp"
+#include "models/tie_rule.hpp"
 
 namespace nkisim::isa {
 struct Shard;
@@ -24,6 +25,7 @@ struct RunOptions {
   int rank = 0;           // ... and which of them this is
   /// Called now and then with the instructions finished and the simulated time; false stops.
   std::function<bool(std::uint64_t, Fs)> progress = {};
+  TieRule tie = {};  // rank 0's counts for all; for tests
 };
 
 struct RunResult {

@@ -1,23 +1,48 @@
 // One SystemC simulation from elaboration to clean-up; the only place that touches its globals.
 #pragma once
 
+#include <array>
 #include <exception>
+#include <memory>
 #include <systemc>
 
 #include "models/time.hpp"
 
 namespace nkisim::models {
 
-/// Declare it before the modules it runs, so that they are destroyed first. SystemC has one
-/// simulation per process: a session of another thread waits until this one is over, and one within
-/// it is an Error.
+/// A simulation with a context of its own, at a resolution of 1 fs. While it lives it is SystemC's
+/// current one; afterwards the caller's context, report handler, actions and counts are what they
+/// were, so it may begin before, between and within the simulations of a host program. Declare it
+/// before the modules it runs, so that they are destroyed first, and destroy those in the reverse
+/// order of their construction: SystemC's registries find them at once then.
+///
+/// SystemC has one current context per process: a session of another thread waits until this one is
+/// over, and a session within a session is an Error.
 class SimSession {
  public:
-  SimSession();
+  /// `many`: thousands of modules, which are worth the preparation for their end.
+  explicit SimSession(bool many = false);
   ~SimSession();
   SimSession(const SimSession&) = delete;
   SimSession& operator=(const SimSession&) = delete;
 
+  /// Ends the processes of a session when a block is left, before the modules are destroyed.
+  class Ending {
+   public:
+    explicit Ending(SimSession& session) : session_(session) {}
+    ~Ending() { session_.end_processes(); }
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+
+   private:
+    SimSession& session_;
+  };
+
+  /// True within a process of a host's simulation, whose stack may be small.
+  [[nodiscard]] static bool within_process();
+
+  /// Binds ports and checks them; run() does it where it was not done.
+  void elaborate();
   /// Runs until no event is left; rethrows what a process passed to fail().
   void run();
   /// Runs what happens before `limit`, or before a process calls pause(); rethrows as run() does.
@@ -44,8 +69,31 @@ class SimSession {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
   };
+  // What SystemC keeps outside contexts, as the caller had it.
+  class Globals {
+   public:
+    Globals();
+    ~Globals();
+    Globals(const Globals&) = delete;
+    Globals& operator=(const Globals&) = delete;
+
+   private:
+    static constexpr std::size_t kSeverities = sc_core::SC_MAX_SEVERITY;
+    sc_core::sc_simcontext* context_;
+    sc_core::sc_report_handler_proc handler_;
+    sc_core::sc_process_b* last_process_;
+    std::array<sc_core::sc_actions, kSeverities> actions_{};
+    std::array<unsigned, kSeverities> counts_{};
+  };
+  void simulate(const sc_core::sc_time& span);
+  void end_processes();
+
   Turn turn_;
+  Globals globals_;
+  std::unique_ptr<sc_core::sc_simcontext> context_;
+  std::array<std::unique_ptr<sc_core::sc_module>, 2> first_;  // until elaboration
   std::exception_ptr error_;
+  bool elaborated_ = false;
   bool stopped_ = false;
 };
 

@@ -274,8 +274,8 @@ void Collectives::note_moving(const Operation& op, const Leg& leg, const Item& i
   for (const int p : leg.positions) {
     const int rank = at(op.request.ranks, p);
     const ServerId stack = topology_.stack(rank);
-    moving_.push_back(
-        {rank, start, item.least, bytes[stack] / sharing[stack], bytes[topology_.engines(rank)]});
+    moving_.push_back({rank, op.request.stream, start, item.least, bytes[stack] / sharing[stack],
+                       bytes[topology_.engines(rank)]});
   }
 }
 

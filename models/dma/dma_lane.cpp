@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/memory/hbm_if.hpp"
+
 namespace nkisim::models {
+
+void DmaLane::reach(hbm_if& hbm) { hbm_ = hbm.limits() ? &hbm : nullptr; }
 
 void LaneLoad::add(const PacketRun& run) {
   if (!runs.empty()) tail = runs.back().duration - runs.back().interval;
@@ -49,7 +53,7 @@ bool DmaLane::push(QueueIndex queue, Fs ready, const LaneLoad& load, void* trans
   return true;
 }
 
-Fs DmaLane::room(QueueIndex queue, std::int64_t bytes) const {
+Fs DmaLane::backlog(QueueIndex queue, std::int64_t bytes) const {
   const auto q = std::find_if(queues_.begin(), queues_.end(),
                               [&](const Queue& x) { return x.index == queue; });
   if (q == queues_.end()) return 0;

@@ -4,11 +4,13 @@
 
 #include <vector>
 
-#include "models/dma/hbm.hpp"
+#include "models/config.hpp"
 #include "models/fifo.hpp"
 #include "models/observer.hpp"
 
 namespace nkisim::models {
+
+class hbm_if;
 
 /// Every engine of a transfer ends its share with a semaphore write of this size.
 inline constexpr std::int64_t kSemaphoreBytes = 4;
@@ -78,8 +80,9 @@ struct PacketTime {
 /// packets. Packets never start before they are known to be next, so items may be pushed late.
 class DmaLane {
  public:
-  explicit DmaLane(const DmaConfig& config, Hbm* hbm = nullptr)
-      : config_(config), hbm_(hbm != nullptr && hbm->limits() ? hbm : nullptr) {}
+  explicit DmaLane(const DmaConfig& config) : config_(config) {}
+  /// Before the first share: the stack that its packets reach.
+  void reach(hbm_if& hbm);
   /// True if the item is the first of its queue, so that the next finish may have moved.
   bool push(QueueIndex queue, Fs ready, const LaneLoad& load, void* transfer);
   bool push(const LaneItem& item) {
@@ -114,7 +117,7 @@ class DmaLane {
   [[nodiscard]] Fs earliest() const;
   /// When at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if that is
   /// so already. As of the last advance().
-  [[nodiscard]] Fs room(QueueIndex queue, std::int64_t bytes) const;
+  [[nodiscard]] Fs backlog(QueueIndex queue, std::int64_t bytes) const;
 
  private:
   struct Active {
@@ -162,7 +165,7 @@ class DmaLane {
   Fs contention(const Active& a, Fs start, std::int64_t packets, Fs span);
 
   const DmaConfig& config_;
-  Hbm* hbm_;  // null: it delays nobody
+  hbm_if* hbm_ = nullptr;  // null: it does not limit
   std::vector<Queue> queues_;
   int busy_ = 0;           // queues with work
   QueueIndex last_ = 0;    // queue served last

@@ -207,19 +207,19 @@ TEST_CASE("a queue has room when enough of its packets have begun") {
   lane.push(item(6, 1000, 3, 100, &b));
   std::vector<LaneDone> done;
   // 6 packets of 512 bytes and 2 semaphore writes of 4: at 0 to 300, 400, 406, 506, 606.
-  CHECK(lane.room(5, 6 * 512 + 8) == 0);
-  CHECK(lane.room(7, 0) == 0);
-  CHECK(lane.room(5, 3 * 512 + 8) == 200);  // the third has begun
-  CHECK(lane.room(5, 3 * 512 + 7) == 300);
-  CHECK(lane.room(5, 512 + 4) == 406);
-  CHECK(lane.room(6, 2 * 512 + 4) == 1000);  // ready only then
-  CHECK(lane.room(6, 0) == 1300);
+  CHECK(lane.backlog(5, 6 * 512 + 8) == 0);
+  CHECK(lane.backlog(7, 0) == 0);
+  CHECK(lane.backlog(5, 3 * 512 + 8) == 200);  // the third has begun
+  CHECK(lane.backlog(5, 3 * 512 + 7) == 300);
+  CHECK(lane.backlog(5, 512 + 4) == 406);
+  CHECK(lane.backlog(6, 2 * 512 + 4) == 1000);  // ready only then
+  CHECK(lane.backlog(6, 0) == 1300);
   lane.advance(250, done);  // packets at 0, 100 and 200
-  CHECK(lane.room(5, 3 * 512 + 8) == 0);
-  CHECK(lane.room(5, 2 * 512 + 8) == 300);
+  CHECK(lane.backlog(5, 3 * 512 + 8) == 0);
+  CHECK(lane.backlog(5, 2 * 512 + 8) == 300);
   lane.advance(450, done);
-  CHECK(lane.room(5, 512 + 4) == 0);
-  CHECK(lane.room(5, 0) == 606);
+  CHECK(lane.backlog(5, 512 + 4) == 0);
+  CHECK(lane.backlog(5, 0) == 606);
 }
 
 TEST_CASE("HBM stalls come in whole quanta and are not lost between transfers") {

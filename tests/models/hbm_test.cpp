@@ -1,4 +1,4 @@
-#include "models/dma/hbm.hpp"
+#include "models/memory/hbm.hpp"
 
 #include <catch2/catch.hpp>
 #include <deque>
@@ -54,6 +54,7 @@ struct Engine : HbmUser {
   }
   [[nodiscard]] Fs next_packet() const override { return left > 0 ? at : kNever; }
   [[nodiscard]] int busy() const override { return left > 0 ? 1 : 0; }
+  [[nodiscard]] CoreId id() const override { return {}; }
   Hbm& hbm;
   Fs at = 0;
   int left = 400, everys = 0;

@@ -3,7 +3,8 @@
 #include <deque>
 #include <random>
 
-#include "models/dma/dma.hpp"
+#include "models/dma/dma_process.hpp"
+#include "models/memory/hbm.hpp"
 #include "src/config/config_json.hpp"
 #include "tests/support/program_builder.hpp"
 
@@ -38,23 +39,26 @@ isa::DmaWork load(std::int64_t bytes_per_row, std::int64_t rows = 128) {
 }
 
 // Hands jobs to the DMA engines at their times.
-class Driver : public sc_core::sc_module {
+class Driver : public sc_core::sc_module, private dma_core_if {
  public:
   Driver(sc_core::sc_module_name name, const Config& config, SimSession& session, Hbm& hbm,
-         const std::vector<Job>& jobs, bool shortcut)
+         const std::vector<Job>& jobs, bool fast_path)
       : sc_module(name),
         config_(config),
         jobs_(jobs),
         operations_(jobs.size()),
         forms_(jobs.size()),
-        dma_("dma", config.dma, session, hbm,
-             {[](Transfer&, int) {}, [this](Transfer& t) { done(t); }, {}, {}, shortcut}) {
+        dma_("dma", {}, config.dma, {"q5", "q6", "q7"}, {.fast_path = fast_path}),
+        process_("process", dma_, session) {
+    dma_.hbm.bind(hbm);
+    dma_.core.bind(*this);
+    for (QueueIndex q = 5; q < 8; ++q) dma_.number("q" + std::to_string(q), q);
     SC_HAS_PROCESS(Driver);
     SC_METHOD(step);
     sensitive << wake_;
   }
   std::vector<Outcome> outcomes;
-  std::vector<Fs> rooms;  // as they were asked for
+  std::vector<Fs> backlogs;  // as they were asked for
 
  private:
   void step() {
@@ -68,12 +72,16 @@ class Driver : public sc_core::sc_module {
       op.queue = job.queue;
       const DgeConfig& dge = config_.dma.dge(isa::DgeMode::kHwdge);
       dma_.submit(op, dge, SimSession::now() + job.first_packet);
-      if (next_ % 7 == 6) rooms.push_back(dma_.room(job.queue, 4096));
+      if (next_ % 7 == 6) backlogs.push_back(dma_.backlog(job.queue, 4096));
       ++next_;
     }
     if (next_ < jobs_.size()) wake_.notify(SimSession::time(jobs_[next_].at));
   }
-  void done(Transfer& t) {
+  void dma_sooner() override { process_.wake(); }
+  void dma_update(Transfer& /*t*/, int /*engine*/) override {}
+  void dma_share(const Transfer& /*t*/, const LanePlan& /*p*/, const LaneDone& /*d*/) override {}
+  void dma_packet(const Transfer& /*t*/, int /*engine*/, const PacketTime& /*p*/) override {}
+  void dma_done(Transfer& t) override {
     outcomes.push_back({static_cast<std::size_t>(t.op - &operations_.front()), t.first_packet,
                         t.last_packet, t.visible});
   }
@@ -82,7 +90,8 @@ class Driver : public sc_core::sc_module {
   std::vector<Operation> operations_;
   std::vector<Form> forms_;
   isa::Inst inst_;
-  Dma dma_;
+  DmaRings dma_;
+  DmaProcess process_;
   sc_core::sc_event wake_;
   std::size_t next_ = 0;
   bool due_ = false;
@@ -90,15 +99,15 @@ class Driver : public sc_core::sc_module {
 
 struct Run {
   std::vector<Outcome> outcomes;
-  std::vector<Fs> rooms;
+  std::vector<Fs> backlogs;
 };
 
-Run run(const Config& config, const std::vector<Job>& jobs, bool shortcut) {
+Run run(const Config& config, const std::vector<Job>& jobs, bool fast_path) {
   SimSession session;
   Hbm hbm(config.hbm, 0, 1);
-  Driver driver("driver", config, session, hbm, jobs, shortcut);
+  Driver driver("driver", config, session, hbm, jobs, fast_path);
   session.run();
-  return {driver.outcomes, driver.rooms};
+  return {driver.outcomes, driver.backlogs};
 }
 
 std::vector<Job> random_jobs(unsigned seed) {
@@ -132,7 +141,7 @@ TEST_CASE("transfers that are alone take the time that the engines say") {
       const Run fast = run(config, jobs, true), slow = run(config, jobs, false);
       CHECK(fast.outcomes.size() == jobs.size());
       CHECK(fast.outcomes == slow.outcomes);
-      CHECK(fast.rooms == slow.rooms);
+      CHECK(fast.backlogs == slow.backlogs);
     }
   }
 }

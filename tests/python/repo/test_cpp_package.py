@@ -46,6 +46,28 @@ def test_the_example_builds_against_the_installed_package(prefix, tmp_path):
     check(run(tmp_path / "add_tiles").stdout)
 
 
+@pytest.fixture(scope="module")
+def host(prefix, tmp_path_factory):
+    """A SystemC program with a model of its own, which also runs kernels."""
+    folder = tmp_path_factory.mktemp("host")
+    run("cmake", "-S", ROOT / "tests/support/systemc_host", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", folder)
+    return folder / "host"
+
+
+# A memset of [128, 64] FP32 on trn2 takes as long wherever it is run, whatever the model's resolution.
+@pytest.mark.parametrize("resolution", ["1", "1000"])
+@pytest.mark.parametrize("where", ["before", "constructor", "elaborated", "between", "thread", "method", "after",
+                                   "reports"])
+def test_a_kernel_runs_in_a_systemc_program(host, where, resolution):
+    lines = run(host, where, resolution).stdout.splitlines()
+    assert lines[-1] == "ok"
+    kernels = [line for line in lines if line.startswith("kernel ")]
+    assert kernels == [kernels[0]] * (2 if where == "thread" else 1)
+    alone = run(host, "before").stdout.splitlines()
+    assert kernels[0] in alone
+
+
 def test_every_header_compiles_alone(prefix, tmp_path):
     """... of those that say what a room offers."""
     folder = prefix / "include" / "nkisim"

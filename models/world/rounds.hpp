@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "isa/world/shard.hpp"
-#include "models/world.hpp"
+#include "models/world/world.hpp"
 
 namespace nkisim::models {
 

@@ -6,45 +6,29 @@
 
 #include "models/config.hpp"
 #include "models/fifo.hpp"
+#include "models/memory/hbm_if.hpp"
+#include "models/tie_rule.hpp"
 
 namespace nkisim::models {
-
-/// Engines that take from a stack together: those of one core.
-class HbmUser {
- public:
-  virtual ~HbmUser() = default;
-  /// Takes for every packet that starts by `now`; only of engines that may end a transfer by then,
-  /// unless `every`.
-  virtual void take_until(Fs now, bool every) = 0;
-  /// When the next packet may start; kNever if there is none.
-  [[nodiscard]] virtual Fs next_packet() const = 0;
-  /// Engines with packets to move, now or later.
-  [[nodiscard]] virtual int busy() const = 0;
-};
 
 /// Counts the bytes moved in each window of time and delays what would exceed the stack's rate.
 /// Calls need not come in order of time: engines are computed one after the other. What an engine
 /// finds free in a window it takes at its own rate; from then on it has its share of the window, an
 /// equal part of the stack's rate, and what that takes beyond the window's capacity is taken from
 /// later ones. So engines that are computed late are not starved by those computed before.
-class Hbm {
+class Hbm : public hbm_if {
  public:
   /// `demand` is the most that all engines together can ask for, in bytes per ns, `engines` their
   /// number. A stack that can serve it never delays anybody.
-  Hbm(const HbmConfig& config, double demand, int engines);
-  [[nodiscard]] bool limits() const { return limits_; }
-  /// `bytes` that an engine would move evenly in [start, start + span): by how much they end later.
-  Fs delay(Fs start, Fs span, double bytes);
-  /// `bytes` that others move evenly in [start, start + span), or later where the stack is full:
-  /// engines share the rest.
-  void reserve(Fs start, Fs span, double bytes);
-  /// `user` outlives the last settle().
-  void join(HbmUser& user) { users_.push_back(&user); }
-  /// Everybody takes until `now`, window by window if there is not enough for all: in the order in
-  /// which they joined, but each is the first in its turn of windows, for the first finds the most
-  /// free. Called before anybody takes anything, it keeps the order of processes of one time, and
-  /// of engines, out of the result.
-  void settle(Fs now);
+  Hbm(const HbmConfig& config, double demand, int engines, const TieRule& tie = {});
+  [[nodiscard]] bool limits() const override { return limits_; }
+  Fs delay(Fs start, Fs span, double bytes) override;
+  void reserve(Fs start, Fs span, double bytes) override;
+  void join(HbmUser& user) override;
+  /// Window by window if there is not enough for all: in the order of rank and core, where the
+  /// first, which finds the most free, is another one in each window.
+  void settle(Fs now) override;
+  void settle_all(Fs now) override;
 
  private:
   struct Window {
@@ -59,7 +43,10 @@ class Hbm {
   double engines_;
   std::int64_t first_ = 0;  // window of used_.front()
   Fifo<Window> used_;
+  void order_users();
   std::vector<HbmUser*> users_;
+  TieOrder tie_;
+  Fs settled_ = -1, all_settled_ = -1;        // the last instants
   std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has room
   Window lost_;                               // stands for windows too old to be kept
 };

@@ -1,53 +1,49 @@
-// The DMA engines of one core.
+// The DMA rings of one core: its queues and engines as modules, and the transfers between them.
 #pragma once
 
-#include <functional>
+#include <array>
+#include <deque>
 #include <map>
 #include <queue>
+#include <string>
+#include <systemc>
 #include <vector>
 
-#include "models/dma/dma_plan.hpp"
-#include "models/operation.hpp"
-#include "models/sim_session.hpp"
+#include "models/dma/dma_engine.hpp"
+#include "models/dma/dma_if.hpp"
+#include "models/dma/dma_queue.hpp"
+#include "models/memory/hbm_if.hpp"
+#include "models/module_list.hpp"
 
 namespace nkisim::models {
 
-/// One transfer in flight.
-struct Transfer {
-  Operation* op = nullptr;
-  std::shared_ptr<const TransferPlan> plan;
-  int lanes_left = 0;
-  int updates_left = 0;
-  bool each_update = false;  // every engine's semaphore write counts, not only the last
-  Fs first_packet = kNever, last_packet = 0, visible = 0;
-  std::int64_t packets = 0;
-};
-
-/// Sixteen engines behind one process: queues of packets, and the semaphore writes that end them.
-class Dma : public sc_core::sc_module, private HbmUser {
+/// The DMA engines and queues of one core: packets of transfers, and the semaphore writes that end
+/// them. Passive: its core asks next() for the time at which to call step().
+class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
  public:
-  struct Client {
-    /// An engine's semaphore write of this transfer has arrived.
-    std::function<void(Transfer&, int engine)> on_update;
-    /// All of them have.
-    std::function<void(Transfer&)> on_done;
-    std::function<void(const Transfer&, const LanePlan&, const LaneDone&)> on_lane;
-    /// Every payload packet of an engine; slower, so only if somebody wants it.
-    std::function<void(const Transfer&, int engine, const PacketTime&)> on_packet;
-    /// False: engines look at every transfer, also where it is alone. The times are the same.
-    bool shortcut = true;
+  struct Options {
+    bool shares = false;    // reports each engine's share of a transfer
+    bool packets = false;   // ... and every payload packet; slower
+    bool fast_path = true;  // false: engines look at every transfer, also where it is alone
   };
-  Dma(sc_core::sc_module_name name, const DmaConfig& config, SimSession& session, Hbm& hbm,
-      Client client);
-  /// Starts a transfer whose first packet may go at `first_packet` (now or later).
-  void submit(Operation& op, const DgeConfig& dge, Fs first_packet);
-  /// So many bytes of a collective operation move now, beside the transfers.
-  void occupy(double bytes);
-  /// Transfers of a descriptor mode whose engines have not finished.
-  [[nodiscard]] int outstanding(isa::DgeMode mode);
-  /// When no engine has more than `bytes` of a queue left to begin: now if that is so, else a time
-  /// at which to ask again.
-  [[nodiscard]] Fs room(QueueIndex queue, std::int64_t bytes);
+  /// `queues`: the names of all that transfers will take.
+  DmaRings(const sc_core::sc_module_name& name, CoreId id, const DmaConfig& config,
+           const std::vector<std::string>& queues, const Options& options);
+  ~DmaRings() override;
+  sc_core::sc_port<hbm_if> hbm{"hbm"};
+  sc_core::sc_port<dma_core_if> core{"core"};
+
+  void submit(Operation& op, const DgeConfig& dge, Fs first_packet) override;
+  [[nodiscard]] int outstanding(isa::DgeMode mode) override;
+  [[nodiscard]] Fs backlog(QueueIndex queue, std::int64_t bytes) override;
+  void occupy(double bytes) override;
+
+  /// The queue of that name, if there is one, has this index from now on.
+  void number(const std::string& queue, QueueIndex index);
+  /// When to call step(), as of the last call of any function here; kNever if nothing is left.
+  [[nodiscard]] Fs next() const;
+  /// What has happened by `now`.
+  void step(Fs now);
 
  private:
   struct Event {
@@ -89,8 +85,7 @@ class Dma : public sc_core::sc_module, private HbmUser {
     std::vector<bool> left;  // engines still to do the first, when others have done it or begun
     bool split = false;      // ... which then is the only one
   };
-  void step();
-  void schedule();
+  void end_of_elaboration() override;
   bool add_alone(Transfer& transfer, Fs ready);
   void find_shares(const Alone::Pending& pending, const Together* before, Together& found) const;
   bool take_alone(Fs now);
@@ -99,33 +94,35 @@ class Dma : public sc_core::sc_module, private HbmUser {
   void sort_alone();
   bool take_left(std::size_t e, Fs now);
   void finish_alone(Transfer& transfer);
-  void finish_share(Transfer& t, std::size_t e, Fs& last);
+  void finish_share(Transfer& t, std::size_t e);
   void join_lanes();
   void push(std::size_t e, Fs ready, Transfer& transfer);
-  void run_events(Fs now);
   void catch_up(Fs now);
   void take_until(Fs now, bool every) override;
   [[nodiscard]] Fs next_packet() const override;
   [[nodiscard]] int busy() const override;
+  [[nodiscard]] CoreId id() const override { return id_; }
   void look_at(std::size_t e, Fs now);
   void look_sooner(std::size_t e);
   void finish_lane(int engine, const LaneDone& done);
-  [[nodiscard]] Fs& last_update(QueueIndex queue);
-  [[nodiscard]] Fs next_update(Fs before, Fs start) const;
+  void whole(Transfer& t);
+  [[nodiscard]] DmaQueue& queue_of(const Operation& op) const;
   void update(Transfer& transfer, int engine, Fs now);
   Transfer* allocate();
 
+  CoreId id_;
   const DmaConfig& config_;
-  SimSession& session_;
-  Hbm& hbm_;
-  Client client_;
-  sc_core::sc_event wake_;
+  Options options_;
+  hbm_if* hbm_ = nullptr;  // what the ports are bound to
+  dma_core_if* core_ = nullptr;
   DmaPlanner planner_;
-  std::vector<DmaLane> lanes_;
+  ModuleList<DmaEngine> engines_;
+  ModuleList<DmaQueue> queues_;
+  std::map<std::string, DmaQueue*, std::less<>> by_name_;
+  std::vector<DmaQueue*> by_index_;
+  std::vector<DmaLane*> lanes_;  // of the engines
   std::vector<Fs> planned_;      // next look per engine
   Fs soonest_ = kNever;          // of them
-  std::vector<Fs> last_update_;  // per queue
-  std::vector<Fs> next_first_;   // per queue: earliest first packet of its next transfer
   using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
   Events updates_;  // semaphore writes arriving
   std::uint64_t order_ = 0;

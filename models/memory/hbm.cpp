@@ -1,4 +1,4 @@
-#include "models/dma/hbm.hpp"
+#include "models/memory/hbm.hpp"
 
 #include <algorithm>
 
@@ -11,11 +11,12 @@ constexpr std::size_t kMaxWindows = 1U << 16U;  // windows remembered
 
 }  // namespace
 
-Hbm::Hbm(const HbmConfig& config, double demand, int engines)
+Hbm::Hbm(const HbmConfig& config, double demand, int engines, const TieRule& tie)
     : limits_(config.bytes_per_ns > 0 && demand > config.bytes_per_ns),
       capacity_(config.bytes_per_ns * to_ns(kWindow)),
       demand_(demand / engines * to_ns(kWindow)),
-      engines_(engines) {}
+      engines_(engines),
+      tie_(tie) {}
 
 Hbm::Window& Hbm::used(std::int64_t window) {
   if (used_.empty()) first_ = window;
@@ -29,7 +30,19 @@ Hbm::Window& Hbm::used(std::int64_t window) {
   return used_[static_cast<std::size_t>(window - first_)];
 }
 
+void Hbm::join(HbmUser& user) {
+  users_.push_back(&user);
+  order_users();
+}
+
+void Hbm::order_users() {
+  tie_.order(users_, [](const HbmUser* a, const HbmUser* b) { return a->id() < b->id(); });
+}
+
 void Hbm::settle(Fs now) {
+  if (now <= settled_) return;
+  settled_ = now;
+  if (tie_.shuffles()) order_users();
   for (;;) {
     Fs next = kNever;
     int busy = 0;
@@ -46,6 +59,13 @@ void Hbm::settle(Fs now) {
     }
     if (until >= now) return;
   }
+}
+
+// What starts at this instant itself may have been submitted at it, or will be by a core that is
+// run later.
+void Hbm::settle_all(Fs now) {
+  settle(now);
+  for (HbmUser* user : users_) user->take_until(now - 1, true);
 }
 
 // Takes from the first windows that have room, from `window` on.

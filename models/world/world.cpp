@@ -1,16 +1,12 @@
-#include "models/world.hpp"
+#include "models/world/world.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "models/collective/call.hpp"
-#include "models/rounds.hpp"
+#include "models/world/rounds.hpp"
 
 namespace nkisim::models {
-
-int ranks_per_stack(const Config& config, int cores) {
-  return std::max(1, config.topology.cores_per_stack / std::max(1, cores));
-}
 
 bool World::Effect::same(const Effect& other) const {
   return time == other.time && rank == other.rank && flight == other.flight && end == other.end &&
@@ -19,27 +15,38 @@ bool World::Effect::same(const Effect& other) const {
          moving.engine_bytes == other.moving.engine_bytes;
 }
 
-World::World(sc_core::sc_module_name name, const isa::World& world, const Config& config,
+World::World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
              SimSession& session, const isa::Shard& shard,
-             const std::vector<const isa::Program*>& programs)
+             const std::vector<const isa::Program*>& programs, Chips& chips, const TieRule& tie)
     : sc_module(name),
       world_(world),
       config_(config),
       session_(session),
+      chips_(chips),
+      tie_(tie),
       meeting_(world, programs),
       ranks_(programs.size()) {
   if (!shard.alone()) {
     rounds_ = std::make_unique<Rounds>(*this, shard, config, session, programs);
   }
+  if (world.ranks > 1) {
+    links_ =
+        std::make_unique<Links>("links", config, static_cast<int>(meeting_.cores()), world.ranks);
+  }
   SC_HAS_PROCESS(World);
   SC_METHOD(step);
+  sensitive << wake_ << alarm_;
+  if (rounds_ != nullptr) sensitive << rounds_->wake();
 }
 
 World::~World() = default;
 
 void World::add(Device& device, const std::vector<int>& twins) {
   std::vector<isa::EvalContext*> contexts;
-  for (std::size_t c = 0; c < device.cores(); ++c) contexts.push_back(&device.core(c).context());
+  for (std::size_t c = 0; c < device.cores(); ++c) {
+    contexts.push_back(&device.core(c).context());
+    for (CollectiveCore* cc : chips_.cc_cores(device.rank())) cc->dma.bind(device.core(c).dma());
+  }
   meeting_.host(device.rank(), std::move(contexts), twins);
   rank(device.rank()).device = &device;
   evaluates_ = evaluates_ || device.evaluates();
@@ -53,37 +60,37 @@ void World::run() {
   }
 }
 
-// ---- what devices share -----------------------------------------------------------------------
-Hbm& World::stack(int rank, int cores) {
-  const int share = ranks_per_stack(config_, cores), number = rank / share;
-  const auto found = stacks_.find(number);
-  if (found != stacks_.end()) return found->second;
-  const int present = std::min(share, world_.ranks - number * share);
-  const int engines = present * cores * config_.dma.engines;
-  const double demand = engines * config_.dma.bytes_per_ns;
-  return stacks_.try_emplace(number, config_.hbm, demand, engines).first->second;
+// ---- what ranks do to each other at one instant ------------------------------------------------
+void World::met(Device& device, std::uint32_t number) {
+  met_.push_back({&device, number});
+  wake_.notify(sc_core::SC_ZERO_TIME);
 }
 
-// What an operation begins to move takes its part of the stack that the device's own transfers
-// use, and of its DMA engines.
-void World::share_memory(Device& device, const Collectives::Moving& moving, Fs now) const {
-  device.hbm().settle(now);
-  device.hbm().reserve(moving.start, moving.span, moving.hbm_bytes);
-  if (moving.engine_bytes > static_cast<double>(config_.collectives.ring_bytes)) return;
-  for (std::size_t c = 0; c < device.cores(); ++c) {
-    device.core(c).occupy(moving.engine_bytes / static_cast<double>(device.cores()));
-  }
+void World::hold_meetings(Fs now) {
+  std::vector<Met> met;
+  met.swap(met_);
+  tie_.order(met, [](const Met& a, const Met& b) {
+    return std::pair(a.device->rank(), a.number) < std::pair(b.device->rank(), b.number);
+  });
+  for (const Met& m : met) m.device->hold_meeting(m.number, now);
 }
 
 void World::apply(const Effect& effect) {
   Device& device = *rank(effect.rank).device;
   if (effect.end == kNever) {
-    share_memory(device, effect.moving, effect.time);
+    chips_.cc_core(effect.moving.rank, effect.moving.stream).move(effect.moving, effect.time);
     return;
   }
   for (std::size_t c = 0; c < device.cores(); ++c) {
     device.core(c).finish_collective(*effect.flight->operations[c], effect.end, effect.part.get());
   }
+}
+
+void World::apply(std::vector<Effect>& effects) {
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  for (std::size_t i = 0; i < effects.size(); ++i) order.emplace_back(effects[i].rank, i);
+  tie_.order(order, std::less<>());
+  for (const auto& [rank, i] : order) apply(effects[i]);
 }
 
 // ---- calls ------------------------------------------------------------------------------------
@@ -124,37 +131,45 @@ void World::trigger(Device& device, std::size_t core, Operation& op, Fs at) {
   }
 }
 
+// First everything else of this instant, in whatever order SystemC runs the cores: what one does to
+// another comes in a delta cycle of its own.
 void World::step() {
   if (session_.stopped()) return;
+  if (!wake_.triggered()) {
+    wake_.notify(sc_core::SC_ZERO_TIME);
+    return;
+  }
   try {
-    const Fs now = SimSession::now();
-    if (rounds_ != nullptr) {
-      rounds_->apply_effects(now);
-      next_trigger(rounds_->wake());
-      return;
-    }
-    Effects effects;
-    record(now, effects);
-    for (const Effect& effect : effects) apply(effect);
-    const Fs next = std::min(next_arrival(), next_of_model());
-    if (next == kNever) {
-      next_trigger(wake_);
-    } else {
-      next_trigger(SimSession::time(std::max<Fs>(0, next - now)), wake_);
-    }
+    act(SimSession::now());
   } catch (...) {
     session_.fail(std::current_exception());
   }
+}
+
+void World::act(Fs now) {
+  hold_meetings(now);
+  if (rounds_ != nullptr) {
+    rounds_->apply_effects(now);
+    return;
+  }
+  Effects recorded;
+  record(now, recorded);
+  std::vector<Effect> effects(std::make_move_iterator(recorded.begin()),
+                              std::make_move_iterator(recorded.end()));
+  apply(effects);
+  const Fs next = std::min(next_arrival(), next_of_model());
+  alarm_.cancel();
+  if (next != kNever) alarm_.notify(SimSession::time(std::max<Fs>(0, next - now)));
 }
 
 // ---- the record -------------------------------------------------------------------------------
 void World::record(Fs now, Effects& effects) {
   harvest(now, effects);
   if (next_arrival() > now) return;
-  while (next_arrival() <= now) {
-    meeting_.arrive(arrivals_.top().rank, arrivals_.top().call);
-    arrivals_.pop();
-  }
+  std::vector<Arrival> arrived;
+  for (; next_arrival() <= now; arrivals_.pop()) arrived.push_back(arrivals_.top());
+  tie_.order(arrived, std::less<>());
+  for (const Arrival& a : arrived) meeting_.arrive(a.rank, a.call);
   // One that starts may make way for the next.
   while (meeting_.changed()) {
     for (std::int64_t r = 0; r < meeting_.ranks(); ++r) {
@@ -210,11 +225,7 @@ void World::start(const Group& group, isa::Meeting::Lengths lengths,
     if (split) request.prepared.push_back(oldest(r).prepared);
   }
   request.lengths = std::move(lengths);
-  if (model_ == nullptr) {
-    model_ =
-        std::make_unique<Collectives>(config_, static_cast<int>(meeting_.cores()), world_.ranks);
-  }
-  running_.emplace(model_->start(std::move(request), now), Running{group, flights, group.size()});
+  running_.emplace(links_->start(std::move(request), now), Running{group, flights, group.size()});
 }
 
 // Whether a device's call has ended on all ranks that it stands for, with one more of them; they
@@ -232,8 +243,8 @@ bool World::ended(const Flights& flights, Effect& effect) {
 }
 
 // fn(effect, what has ended or null) of what a model does until `now`, in its order.
-template <typename Fn>
-void World::effects_of(Collectives& model, Fs now, const Fn& fn) const {
+template <typename Model, typename Fn>
+void World::effects_of(Model& model, Fs now, const Fn& fn) const {
   std::vector<Collectives::RankDone> done;
   model.advance(now, done);
   for (const Collectives::Moving& m : model.moving()) {
@@ -252,8 +263,8 @@ void World::effects_of(Collectives& model, Fs now, const Fn& fn) const {
 }
 
 void World::harvest(Fs now, Effects& effects) {
-  if (model_ == nullptr) return;
-  effects_of(*model_, now, [&](Effect effect, const Collectives::RankDone* done) {
+  if (links_ == nullptr) return;
+  effects_of(*links_, now, [&](Effect effect, const Collectives::RankDone* done) {
     if (done == nullptr) {
       effects.push_back(std::move(effect));
       return;
@@ -261,16 +272,16 @@ void World::harvest(Fs now, Effects& effects) {
     Running& op = running_.at(done->id);
     if (ended(*op.flights, effect)) effects.push_back(std::move(effect));
     if (--op.left > 0) return;
-    (void)model_->take(done->id);
+    (void)links_->take(done->id);
     running_.erase(done->id);
   });
 }
 
 void World::foresee(Fs limit, Effects& effects) const {
-  if (model_ == nullptr) return;
-  Collectives model(*model_);
-  for (Fs at = model.next(); at < limit; at = model.next()) {
-    effects_of(model, at, [&](Effect effect, const Collectives::RankDone* done) {
+  const std::unique_ptr<Collectives> model = links_ == nullptr ? nullptr : links_->copy();
+  if (model == nullptr) return;
+  for (Fs at = model->next(); at < limit; at = model->next()) {
+    effects_of(*model, at, [&](Effect effect, const Collectives::RankDone* done) {
       if (done != nullptr) {
         const Flights& flights = *running_.at(done->id).flights;
         const auto found = flights.find(effect.rank);

@@ -1,4 +1,4 @@
-#include "models/rounds.hpp"
+#include "models/world/rounds.hpp"
 
 #include <algorithm>
 #include <map>
@@ -92,13 +92,13 @@ void Rounds::read_sources(std::int64_t rank, std::uint64_t call) {
 }
 
 void Rounds::apply_effects(Fs now) {
-  while (!effects_.empty() && effects_.front().time <= now) {
-    const World::Effect effect = std::move(effects_.front());
-    effects_.pop_front();
-    if (effect.end != kNever) --open_;
-    world_.apply(effect);
-    if (effect.early) early_.push_back(effect);
+  std::vector<World::Effect> due;
+  for (; !effects_.empty() && effects_.front().time <= now; effects_.pop_front()) {
+    due.push_back(std::move(effects_.front()));
+    if (due.back().end != kNever) --open_;
+    if (due.back().early) early_.push_back(due.back());
   }
+  world_.apply(due);
   schedule();
 }
 

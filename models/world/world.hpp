@@ -14,9 +14,9 @@
 
 #include "isa/world/meeting.hpp"
 #include "isa/world/shard.hpp"
-#include "models/collective/collective.hpp"
+#include "models/chip/chip.hpp"
+#include "models/chip/links.hpp"
 #include "models/device.hpp"
-#include "models/dma/hbm.hpp"
 #include "models/operation.hpp"
 #include "models/run.hpp"
 #include "models/sim_session.hpp"
@@ -28,9 +28,9 @@ class Rounds;
 class World final : public sc_core::sc_module {
  public:
   /// `programs`: of every rank.
-  World(sc_core::sc_module_name name, const isa::World& world, const Config& config,
+  World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
         SimSession& session, const isa::Shard& shard,
-        const std::vector<const isa::Program*>& programs);
+        const std::vector<const isa::Program*>& programs, Chips& chips, const TieRule& tie);
   ~World() override;
   /// A device of this process, before the simulation starts; `twins` as in RankSetup.
   void add(Device& device, const std::vector<int>& twins);
@@ -40,8 +40,11 @@ class World final : public sc_core::sc_module {
   void check_finished() const { meeting_.check_finished(); }
 
   // For the devices:
-  /// The HBM stack that a rank of so many cores reaches, and those beside it that share it.
-  [[nodiscard]] Hbm& stack(int rank, int cores);
+  /// The HBM stack that a rank reaches, which its neighbours share.
+  [[nodiscard]] hbm_if& stack(int rank) { return chips_.stack(rank); }
+  /// All cores of a device are at their meeting of that number, which takes place when every core
+  /// of the world has done what is due at this instant.
+  void met(Device& device, std::uint32_t number);
   /// A core of a rank has triggered a collective; the instruction ends at `at`.
   void trigger(Device& device, std::size_t core, Operation& op, Fs at);
 
@@ -71,12 +74,14 @@ class World final : public sc_core::sc_module {
   [[nodiscard]] Fs next_arrival() const {
     return arrivals_.empty() ? kNever : arrivals_.top().time;
   }
-  [[nodiscard]] Fs next_of_model() const { return model_ == nullptr ? kNever : model_->next(); }
+  [[nodiscard]] Fs next_of_model() const { return links_ == nullptr ? kNever : links_->next(); }
   /// The record goes on to `now`: effects on ranks of any process are appended to `effects`.
   void record(Fs now, Effects& effects);
   /// What will happen before `limit` if nobody triggers anything.
   void foresee(Fs limit, Effects& effects) const;
   void apply(const Effect& effect);
+  /// The effects of one instant, in the order of ranks.
+  void apply(std::vector<Effect>& effects);
   [[nodiscard]] isa::Meeting& meeting() { return meeting_; }
   [[nodiscard]] bool evaluates() const { return evaluates_; }
 
@@ -97,7 +102,7 @@ class World final : public sc_core::sc_module {
     Fs time;
     std::int64_t rank;
     std::uint64_t call;
-    bool operator>(const Arrival& other) const { return time > other.time; }
+    auto operator<=>(const Arrival&) const = default;
   };
   // One group's operation under way.
   struct Running {
@@ -106,6 +111,8 @@ class World final : public sc_core::sc_module {
     std::size_t left = 0;  // ranks
   };
   void step();
+  void act(Fs now);
+  void hold_meetings(Fs now);
   [[nodiscard]] Rank& rank(std::int64_t host) { return ranks_[static_cast<std::size_t>(host)]; }
   Call& call(Rank& rank, std::uint64_t number);
   [[nodiscard]] const Call& oldest(std::int64_t rank);
@@ -114,22 +121,28 @@ class World final : public sc_core::sc_module {
              const std::shared_ptr<Flights>& flights, Fs now);
   void harvest(Fs now, Effects& effects);
   [[nodiscard]] static bool ended(const Flights& flights, Effect& effect);
-  template <typename Fn>
-  void effects_of(Collectives& model, Fs now, const Fn& fn) const;
-  void share_memory(Device& device, const Collectives::Moving& moving, Fs now) const;
+  template <typename Model, typename Fn>
+  void effects_of(Model& model, Fs now, const Fn& fn) const;
 
   isa::World world_;
   const Config& config_;
   SimSession& session_;
-  std::map<int, Hbm> stacks_;
+  Chips& chips_;
+  TieOrder tie_;
   isa::Meeting meeting_;
   std::vector<Rank> ranks_;  // of the whole world
   bool evaluates_ = false;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
-  std::unique_ptr<Collectives> model_;  // from the first operation of several ranks on
+  std::unique_ptr<Links> links_;  // null: no rank has another
   std::map<Collectives::Id, Running> running_;
   std::unique_ptr<Rounds> rounds_;  // null: the world is in this process alone
-  sc_core::sc_event wake_;
+  struct Met {
+    Device* device;
+    std::uint32_t number;
+  };
+  std::vector<Met> met_;              // at this instant
+  sc_core::sc_event wake_{"wake"};    // to act in the next delta cycle
+  sc_core::sc_event alarm_{"alarm"};  // when the record goes on
 };
 
 }  // namespace nkisim::models

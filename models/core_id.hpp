@@ -1,0 +1,18 @@
+// Which core of a world something belongs to: the order of what happens at one instant.
+#pragma once
+
+#include <compare>
+#include <string>
+
+namespace nkisim::models {
+
+struct CoreId {
+  int rank = 0, core = 0;
+  auto operator<=>(const CoreId&) const = default;
+  /// As in hierarchical names.
+  [[nodiscard]] std::string name() const {
+    return "rank" + std::to_string(rank) + ".nc" + std::to_string(core);
+  }
+};
+
+}  // namespace nkisim::models

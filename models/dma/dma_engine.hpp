@@ -1,0 +1,23 @@
+// One of the DMA engines of a core as a module: the packets of its shares.
+#pragma once
+
+#include <systemc>
+
+#include "models/dma/dma_lane.hpp"
+
+namespace nkisim::models {
+
+/// Passive. DmaLane is its arithmetic; the rings hand it shares and ask it when it is due. It
+/// reaches HBM by the port of its rings: a port of its own would cost as much as the engine.
+class DmaEngine : public sc_core::sc_module {
+ public:
+  DmaEngine(const sc_core::sc_module_name& name, const DmaConfig& config)
+      : sc_module(name), lane_(config) {}
+  [[nodiscard]] DmaLane& lane() { return lane_; }
+  [[nodiscard]] const DmaLane& lane() const { return lane_; }
+
+ private:
+  DmaLane lane_;
+};
+
+}  // namespace nkisim::models

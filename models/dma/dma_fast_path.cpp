@@ -1,0 +1,186 @@
+// Transfers of one queue while no other has any: what all engines make of them in one step.
+#include <algorithm>
+
+#include "models/dma/dma_rings.hpp"
+
+namespace nkisim::models {
+namespace {
+
+LaneDone done_alone(Transfer& transfer, const LaneLoad& load, const LaneAlone& share) {
+  return {.transfer = &transfer,
+          .queue = transfer.op->queue,
+          .start = share.start,
+          .payload_end = load.runs.size() > 1 ? share.end + load.tail : 0,
+          .semaphore_start = share.end};
+}
+
+}  // namespace
+
+// False if engines have other work: then they must know of each other.
+bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
+  const std::vector<LanePlan>& plans = transfer.plan->lanes;
+  const bool first = alone_.pending.empty();
+  bool fits = options_.fast_path &&
+              (first ||
+               (!alone_.split && alone_.pending.front().transfer->op->queue == transfer.op->queue));
+  for (std::size_t e = 0; e < plans.size() && fits; ++e) {
+    fits = lanes_[e]->can_be_alone(plans[e].load);
+  }
+  if (!fits) {
+    join_lanes();
+    return false;
+  }
+  alone_.pending.push_back({&transfer, ready});
+  if (!first) return true;
+  find_shares(alone_.pending.front(), nullptr, alone_.first);
+  soonest_ = std::min(soonest_, alone_.first.planned);
+  return true;
+}
+
+// `before`: what the engines do first.
+void DmaRings::find_shares(const Alone::Pending& pending, const Together* before,
+                           Together& found) const {
+  const std::vector<LanePlan>& plans = pending.transfer->plan->lanes;
+  found.start = found.planned = kNever;
+  found.end = 0;
+  for (std::size_t e = 0; e < plans.size(); ++e) {
+    const LanePlan& plan = plans[e];
+    const Fs ready = pending.ready + plan.offset;
+    const LaneAlone share = before == nullptr
+                                ? lanes_[e]->alone(ready, plan.load)
+                                : lanes_[e]->alone_after(before->shares[e], ready, plan.load);
+    found.shares[e] = share;
+    found.start = std::min(found.start, share.start);
+    found.planned = std::min(found.planned, share.planned);
+    found.end = std::max(found.end, share.end);
+  }
+}
+
+// From now on the engines look at packets.
+void DmaRings::join_lanes() {
+  for (; !alone_.pending.empty(); alone_.pending.pop_front()) {
+    const auto [transfer, ready] = alone_.pending.front();
+    for (std::size_t e = 0; e < lanes_.size(); ++e) {
+      if (!alone_.split || alone_.left[e]) push(e, ready, *transfer);
+    }
+    alone_.split = false;
+  }
+}
+
+// Engines do their shares of the only transfer pending at different times. All of them are looked
+// at, or those for which it was planned. False if one was done that had to look at packets.
+bool DmaRings::split_alone(Fs now, bool all) {
+  Transfer& transfer = *alone_.pending.front().transfer;
+  alone_.split = true;
+  for (std::size_t e = 0; e < lanes_.size(); ++e) {
+    const LaneAlone& share = alone_.first.shares[e];
+    alone_.left[e] = true;
+    planned_[e] = share.planned;
+    const bool looks = all || share.planned <= now;
+    if (looks && share.start <= now && share.end > now) look_at(e, now);
+  }
+  if (!finished_.empty()) {
+    if (all) std::fill(planned_.begin(), planned_.end(), now);
+    return false;
+  }
+  sort_alone();
+  for (const std::uint32_t e : alone_.order) {
+    const LaneAlone& share = alone_.first.shares[e];
+    if (!alone_.left[e] || share.end > now || !(all || share.planned <= now)) continue;
+    alone_.left[e] = false;
+    planned_[e] = kNever;
+    finish_share(transfer, e);
+  }
+  soonest_ = *std::min_element(planned_.begin(), planned_.end());
+  end_split();
+  return true;
+}
+
+// If none is left.
+void DmaRings::end_split() {
+  if (!alone_.split) return;
+  if (std::find(alone_.left.begin(), alone_.left.end(), true) != alone_.left.end()) return;
+  alone_.split = false;
+  alone_.pending.pop_front();
+}
+
+// Whether an engine's look at what is left for it is done with that.
+bool DmaRings::take_left(std::size_t e, Fs now) {
+  const LaneAlone& share = alone_.first.shares[e];
+  const auto [transfer, ready] = alone_.pending.front();
+  if (share.start > now) {
+    planned_[e] = share.planned;
+    return true;
+  }
+  alone_.left[e] = false;
+  const LaneLoad& load = transfer->plan->lanes[e].load;
+  if (share.end > now) {
+    lanes_[e]->push(transfer->op->queue, ready + transfer->plan->lanes[e].offset, load, transfer);
+    return false;
+  }
+  lanes_[e]->did_alone(transfer->op->queue, load, share);
+  finished_.push_back({share.end, static_cast<int>(e), static_cast<std::uint32_t>(done_.size())});
+  done_.push_back(done_alone(*transfer, load, share));
+  planned_[e] = kNever;
+  return true;
+}
+
+// False if engines have to look: one has begun with what it does not finish by `now`, or is done
+// with a transfer before another is with the one before it.
+bool DmaRings::take_alone(Fs now) {
+  bool ended = false;
+  while (!alone_.pending.empty() && alone_.first.end <= now) {
+    const bool more = alone_.pending.size() > 1;
+    if (more) {
+      find_shares(alone_.pending[1], &alone_.first, alone_.second);
+      if (alone_.second.start <= alone_.first.end) break;
+    }
+    ended = true;
+    finish_alone(*alone_.pending.front().transfer);
+    alone_.pending.pop_front();
+    if (!more) {
+      soonest_ = kNever;
+      return true;
+    }
+    std::swap(alone_.first, alone_.second);
+    soonest_ = alone_.first.planned;
+  }
+  if (ended && alone_.first.start > now) return true;
+  if (alone_.pending.size() == 1) return split_alone(now, ended);
+  join_lanes();
+  if (ended) std::fill(planned_.begin(), planned_.end(), now);
+  return false;
+}
+
+// By the starts of semaphore writes; most often that of the transfer before.
+void DmaRings::sort_alone() {
+  const std::vector<LaneAlone>& shares = alone_.first.shares;
+  const auto before = [&](std::uint32_t a, std::uint32_t b) {
+    return shares[a].end != shares[b].end ? shares[a].end < shares[b].end : a < b;
+  };
+  if (std::is_sorted(alone_.order.begin(), alone_.order.end(), before)) return;
+  std::sort(alone_.order.begin(), alone_.order.end(), before);
+}
+
+void DmaRings::finish_alone(Transfer& transfer) {
+  sort_alone();
+  for (const std::uint32_t e : alone_.order) finish_share(transfer, e);
+}
+
+// An engine's of the first transfer pending.
+void DmaRings::finish_share(Transfer& t, std::size_t e) {
+  const LaneAlone& share = alone_.first.shares[e];
+  const LanePlan& plan = t.plan->lanes[e];
+  lanes_[e]->did_alone(t.op->queue, plan.load, share);
+  if (plan.packets > 0) {
+    t.first_packet = std::min(t.first_packet, share.start);
+    t.last_packet = std::max(t.last_packet, share.end + plan.load.tail);
+    if (options_.shares) core_->dma_share(t, plan, done_alone(t, plan.load, share));
+  }
+  t.visible = t.queue->arrive(share.end);
+  const bool last = --t.lanes_left == 0;
+  if (last) whole(t);
+  if (last || t.each_update) updates_.push({t.visible, order_++, &t, static_cast<int>(e)});
+}
+
+}  // namespace nkisim::models
