@@ -16,7 +16,8 @@ class Unreadable:
     _cures = {"": "values exist only on the device; nl.where(condition, x, y) chooses between them"}
 
     def _refuse(self, use):
-        fail(self._rule, f"{self!r} is used as {use}; {self._cures.get(use, self._cures[''])}", kind=KernelTypeError)
+        rule, cure = self._rule, self._cures.get(use, self._cures[""])
+        fail(rule, f"{self!r} is used as {use}; {cure}", kind=KernelTypeError)
 
     def __bool__(self):
         self._refuse("a truth value")
