@@ -127,6 +127,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
   check_stages(inst);
   check_reduction(inst);
+  check_accumulator_engine(inst, reduces(cmd_of(inst)) || inst.has(kReduceRes));
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {
@@ -162,9 +163,10 @@ const OpSpec kSpec = {
         "acc = reduce_op(acc, y over the free dimensions); reduce_res = acc",
     .cost = "not documented; as activation (assumed)",
     .sources =
-        "nki.isa.activate2; trainium3_arch. Assumed: order of the reduction, imm0 and imm1 of any "
+        "nki.isa.activate2; engine: SDK 2.33; trainium3_arch. Assumed: order of the reduction, "
+        "imm0 and imm1 of any "
         "dtype are widened to FP32",
-    .engines = kScalarOnly,
+    .engines = kActivationEngines,
     .params = kParams,
     .since = Generation::kV4,
     .opcode = Opcode::kACTIVATE2,

@@ -34,8 +34,13 @@ constexpr std::array<Param, 8> kParams = {{
      .doc = "idle (absent), reset, reduce or reset_reduce"},
 }};
 
+bool reduces(const Inst& inst) {
+  return inst.choice(kReduceCmd, ReduceCmd::kIdle) != ReduceCmd::kIdle || inst.has(kReduceRes);
+}
+
 void check(const Inst& inst, const Machine& machine) {
   check_activation(inst, machine, kShared);
+  check_accumulator_engine(inst, reduces(inst));
   const AluOp reduce_op = inst.choice(kReduceOp, AluOp::kAdd);
   if (reduce_op != AluOp::kAdd)
     fail(Rule::operator_not_taken, "reduce_op", std::string(name(reduce_op)), "add");
@@ -46,9 +51,7 @@ void check(const Inst& inst, const Machine& machine) {
 
 void eval(const Inst& inst, EvalContext& ctx) {
   constexpr std::int64_t kLongRow = 64;  // shorter ones cost more one by one
-  const bool reduces =
-      inst.choice(kReduceCmd, ReduceCmd::kIdle) != ReduceCmd::kIdle || inst.has(kReduceRes);
-  if (!reduces && inst.tensor(kData).columns() >= kLongRow) {
+  if (!reduces(inst) && inst.tensor(kData).columns() >= kLongRow) {
     return activate_rows(inst, ctx, kShared);
   }
   finish_activation(inst, ctx, activate(inst, ctx, kShared), inst.tensor(kData),
@@ -78,10 +81,11 @@ const OpSpec kSpec = {
         "over the free dimensions; reset_reduce: both; reduce_res = acc",
     .cost = "ScalarE: max(64, N); reading the accumulator out: 64 more",
     .sources =
-        "nki.isa.activation; 2.26 cost notes; trainium_inferentia2_arch (ActReadAccumulator). "
+        "nki.isa.activation; engine: SDK 2.33; 2.26 cost notes; trainium_inferentia2_arch "
+        "(ActReadAccumulator). "
         "Assumed: scale and bias round separately, the sum runs in order, prelu's slope is 0 here, "
         "registers are those of data's partitions",
-    .engines = kScalarOnly,
+    .engines = kActivationEngines,
     .params = kParams,
     .opcode = Opcode::kACTIVATE,
     .check = check,

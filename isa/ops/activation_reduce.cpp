@@ -11,9 +11,7 @@ constexpr std::array<Param, 7> kParams = {{
     {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .indirect = true},
     {.name = "op", .kind = ParamKind::kAct, .doc = "activation function"},
     {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip, .indirect = true},
-    {.name = "reduce_op",
-     .kind = ParamKind::kAlu,
-     .doc = "add; from trn2 on also multiply, maximum or minimum (assumed)"},
+    {.name = "reduce_op", .kind = ParamKind::kAlu, .doc = "add, all that the registers can do"},
     {.name = "reduce_res",
      .kind = ParamKind::kOut,
      .spaces = kOnChip,
@@ -31,26 +29,17 @@ constexpr std::array<Param, 7> kParams = {{
      .doc = "constant or [P,1] float32; 1.0 if absent"},
 }};
 
-AluOp reduce_op_of(const Inst& inst) { return inst.choice(kReduceOp, AluOp::kAdd); }
-
 void check(const Inst& inst, const Machine& machine) {
   check_activation(inst, machine, kShared);
-  const AluOp op = reduce_op_of(inst);
+  const AluOp op = inst.choice(kReduceOp, AluOp::kAdd);
   if (op == AluOp::kAdd) return;
-  if (machine.generation < Generation::kV3) {
-    fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)),
-         "add on " + std::string(machine.target));
-  }
-  if (op != AluOp::kMultiply && op != AluOp::kMaximum && op != AluOp::kMinimum) {
-    fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)),
-         "add, multiply, maximum or minimum");
-  }
+  fail(Rule::operator_not_taken, "reduce_op", std::string(name(op)),
+       "add (of others: tensor_reduce, or activate2 on trn3)");
 }
 
-// The registers are reset to the identity of the operator, so that the result is the reduction.
 void eval(const Inst& inst, EvalContext& ctx) {
   finish_activation(inst, ctx, activate(inst, ctx, kShared), inst.tensor(kData),
-                    ReduceCmd::kResetReduce, reduce_op_of(inst), kReduceRes);
+                    ReduceCmd::kResetReduce, AluOp::kAdd, kReduceRes);
 }
 
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
@@ -64,12 +53,12 @@ const OpSpec kSpec = {
     .name = "activation_reduce",
     .doc = "Activation function of a scaled and biased tile and its reduction along each row.",
     .semantics =
-        "y = op(data * scale + bias) in FP32; dst = y; acc = reduce_op over the free dimensions "
-        "of y; reduce_res = acc",
+        "y = op(data * scale + bias) in FP32; dst = y; acc = sum over the free dimensions of "
+        "y; reduce_res = acc",
     .cost = "ScalarE: max(64, N) + 64",
     .sources =
-        "nki.isa.activation_reduce; 2.26 cost notes. Assumed: order of the reduction, which "
-        "operators trn2 and later take besides add, a reset to the operator's identity",
+        "nki.isa.activation_reduce (add alone: SDK 2.33); 2.26 cost notes. Assumed: order of the "
+        "reduction",
     .engines = kScalarOnly,
     .params = kParams,
     .opcode = Opcode::kACTIVATE,

@@ -8,8 +8,8 @@ namespace {
 enum { kDst, kSrc };
 
 constexpr std::array<Param, 2> kParams = {{
-    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip},
-    {.name = "src", .kind = ParamKind::kIn, .spaces = kOnChip},
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .free_dims = 2},
+    {.name = "src", .kind = ParamKind::kIn, .spaces = kOnChip, .free_dims = 4},
 }};
 
 void check(const Inst& inst, const Machine& /*machine*/) {

@@ -8,7 +8,11 @@ namespace {
 enum { kDst, kValue };
 
 constexpr std::array<Param, 2> kParams = {{
-    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .dtypes = kAnyDtype},
+    {.name = "dst",
+     .kind = ParamKind::kOut,
+     .spaces = kOnChip,
+     .dtypes = kAnyDtype,
+     .free_dims = 4},
     {.name = "value", .kind = ParamKind::kReal, .doc = "a constant that fits dst's dtype"},
 }};
 

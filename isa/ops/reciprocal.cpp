@@ -6,8 +6,8 @@ namespace {
 enum { kDst, kData };
 
 constexpr std::array<Param, 2> kParams = {{
-    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip},
-    {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip},
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .free_dims = 4},
+    {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip, .free_dims = 4},
 }};
 
 void check(const Inst& inst, const Machine& /*machine*/) {

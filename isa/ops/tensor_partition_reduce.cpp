@@ -8,11 +8,11 @@ namespace {
 enum { kDst, kOp, kData };
 
 constexpr std::array<Param, 3> kParams = {{
-    {.name = "dst", .kind = ParamKind::kOut, .spaces = kSbufOnly},
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kSbufOnly, .free_dims = 4},
     {.name = "op",
      .kind = ParamKind::kAlu,
-     .doc = "add, average, maximum, bitwise_or, bitwise_and"},
-    {.name = "data", .kind = ParamKind::kIn, .spaces = kSbufOnly},
+     .doc = "add, average, maximum, bitwise_or, bitwise_and, bitwise_xor"},
+    {.name = "data", .kind = ParamKind::kIn, .spaces = kSbufOnly, .free_dims = 4},
 }};
 
 AluOp op_of(const Inst& inst) { return inst.choice(kOp, AluOp::kAdd); }
@@ -23,9 +23,10 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   const AluOp op = op_of(inst);
   using enum AluOp;
-  if (op != kAdd && op != kAverage && op != kMaximum && op != kBitwiseOr && op != kBitwiseAnd) {
+  if (op != kAdd && op != kAverage && op != kMaximum && op != kBitwiseOr && op != kBitwiseAnd &&
+      op != kBitwiseXor) {
     fail(Rule::operator_not_taken, "op", std::string(name(op)),
-         "add, average, maximum, bitwise_or or bitwise_and");
+         "add, average, maximum, bitwise_or, bitwise_and or bitwise_xor");
   }
   if (dst.rows() != 1 || dst.columns() != data.columns()) {
     fail(Rule::operand_shape, "dst", describe(dst),
@@ -79,7 +80,7 @@ const OpSpec kSpec = {
         "dst[0,i] = op over p of data[p,i]; FP32 in partition order (assumed), bits for bitvec, "
         "exact 32-bit sums for int32/uint32 (assumed)",
     .cost = "not documented",
-    .sources = "nki.isa.tensor_partition_reduce",
+    .sources = "nki.isa.tensor_partition_reduce (bitwise_xor: SDK 2.33)",
     .engines = kGpSimdOnly,
     .params = kParams,
     .opcode = Opcode::kTENSOR_PARTITION_REDUCE,

@@ -17,8 +17,8 @@ enum {
 };
 
 constexpr std::array<Param, 10> kParams = {{
-    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .indirect = true},
-    {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip, .indirect = true},
+    {.name = "dst", .kind = ParamKind::kOut, .spaces = kOnChip, .indirect = true, .free_dims = 3},
+    {.name = "data", .kind = ParamKind::kIn, .spaces = kOnChip, .indirect = true, .free_dims = 3},
     {.name = "op0", .kind = ParamKind::kAlu},
     {.name = "operand0",
      .kind = ParamKind::kScalarOrTensor,

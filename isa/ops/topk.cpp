@@ -7,10 +7,12 @@
 namespace nkisim::isa::ops::topk {
 namespace {
 
-enum { kValDst, kIdxDst, kSrc, kN };
+enum { kValDst, kIdxDst, kSrc, kN, kSorted };
 constexpr std::int64_t kGroup = 16;  // partitions that share one snake
+// The page of SDK 2.32 gives each partition all results; from 2.33 on they are a snake as well.
+constexpr int kSnakeSince = 33;
 
-constexpr std::array<Param, 4> kParams = {{
+constexpr std::array<Param, 5> kParams = {{
     {.name = "val_dst",
      .kind = ParamKind::kOut,
      .spaces = kSbufOnly,
@@ -27,6 +29,10 @@ constexpr std::array<Param, 4> kParams = {{
      .dtypes = {Dtype::kBfloat16},
      .doc = "16-partition snake: element i at partition i%16, column i/16"},
     {.name = "n", .kind = ParamKind::kInt, .doc = "elements of the snake"},
+    {.name = "sorted",
+     .kind = ParamKind::kBool,
+     .optional = true,
+     .doc = "asks for an order; the results are ascending in any case (assumed)"},
 }};
 
 void check(const Inst& inst, const Machine& /*machine*/) {
@@ -67,7 +73,34 @@ void select(const Tile<float>& x, std::int64_t first_row, std::int64_t n,
   std::reverse(order.begin(), order.begin() + k);
 }
 
+// Result j at partition j%16, column j/16; what is behind the k results is left as it is.
+void eval_snake(const Inst& inst, EvalContext& ctx) {
+  const auto x = ctx.load(inst.tensor(kSrc));
+  const std::int64_t k = inst.tensor(kValDst).columns();
+  constexpr auto kValue = static_cast<std::int64_t>(sizeof(std::uint16_t)),
+                 kIndex = static_cast<std::int64_t>(sizeof(std::uint32_t));
+  const auto values = ctx.make<std::byte>(x.rows, k * kValue);
+  const auto indices = ctx.make<std::byte>(x.rows, k * kIndex);
+  const auto mask = ctx.make<std::uint8_t>(x.rows, k);
+  std::fill_n(mask.data, mask.size(), std::uint8_t{0});
+  std::vector<std::uint32_t> order;
+  for (std::int64_t group = 0; group < x.rows; group += kGroup) {
+    select(x, group, inst.integer(kN), order, k);
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::uint32_t i = order[static_cast<std::size_t>(j)];
+      const std::int64_t row = group + j % kGroup, column = j / kGroup;
+      mask.row(row)[column] = 1;
+      encode_one(Dtype::kBfloat16, x.row(group + i % kGroup)[i / kGroup],
+                 values.row(row) + column * kValue);
+      encode_bits(Dtype::kUint32, &i, 1, indices.row(row) + column * kIndex);
+    }
+  }
+  ctx.store_raw_where(inst.tensor(kValDst), values, mask);
+  ctx.store_raw_where(inst.tensor(kIdxDst), indices, mask);
+}
+
 void eval(const Inst& inst, EvalContext& ctx) {
+  if (ctx.program().sdk() >= kSnakeSince) return eval_snake(inst, ctx);
   const auto x = ctx.load(inst.tensor(kSrc));
   const std::int64_t k = inst.tensor(kValDst).columns();
   const auto values = ctx.make<float>(x.rows, k);
@@ -103,10 +136,11 @@ const OpSpec kSpec = {
     .doc = "The K largest values, with their positions, of each 16-partition snake.",
     .semantics =
         "per group of 16 partitions: the K largest of elements 0..n-1 of src (element i at "
-        "partition i%16, column i/16) ascending, with their positions, on each of the 16 "
-        "partitions (assumed); among equals the lower positions win (assumed)",
+        "partition i%16, column i/16) ascending (assumed), with their positions; result j at "
+        "partition j%16, column j/16 (before SDK 2.33: all on each of the 16 partitions); among "
+        "equals the lower positions win (assumed)",
     .cost = "4n + K",
-    .sources = "nki.isa.topk (SDK 2.32)",
+    .sources = "nki.isa.topk (SDK 2.32; layout of the results: SDK 2.33)",
     .engines = kGpSimdOnly,
     .params = kParams,
     .opcode = Opcode::kTOPK,

@@ -110,6 +110,7 @@ void check_operand(const Param& param, const TensorRef& ref, const Program& prog
       fail(Rule::operand_size, param.name, "a dimension of size " + std::to_string(d.num),
            "at least 1");
   }
+  if (too_deep(param, ref.pattern->dims.size(), program)) fail_rank(param, describe(ref));
   check_bounds(param.name, ref, tensor);
   check_indices(param, ref, program, inst.core);
   if (!ref.on_chip() || dma || program.timing_only()) return;
@@ -314,6 +315,16 @@ void check_all(const Inst& inst, const Program& program, bool kinds) {
 }
 
 }  // namespace
+
+bool too_deep(const Param& param, std::size_t free_dims, const Program& program) {
+  return param.free_dims != 0 && free_dims > static_cast<std::size_t>(param.free_dims) &&
+         program.sdk() >= info(Rule::operand_rank).from;
+}
+
+void fail_rank(const Param& param, const std::string& found) {
+  fail(Rule::operand_rank, param.name, found,
+       "a tile of at most " + std::to_string(param.free_dims) + " free dimensions");
+}
 
 void check_arg_kinds(const Inst& inst) {
   const OpSpec& op = spec(inst);

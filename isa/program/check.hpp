@@ -20,6 +20,11 @@ void check_placement(const Program& program);
 /// Only number, presence and kinds of the arguments: what an op's pick_engine may rely on.
 void check_arg_kinds(const Inst& inst);
 
+/// Whether so many free dimensions are more than the pages of the program's release say the operand
+/// takes, and the Error about it.
+[[nodiscard]] bool too_deep(const Param& param, std::size_t free_dims, const Program& program);
+[[noreturn]] void fail_rank(const Param& param, const std::string& found);
+
 /// The rules of gathers and scatters through index tensors (kVector): which operands may use them.
 void check_gathers(const Inst& inst, const OpSpec& op, const Program& program);
 /// The first dynamic offset of `kind` on the operand; null if there is none.

@@ -24,7 +24,7 @@ enum class Reducing : std::uint8_t { kNot, kBegins, kGoesOn };
   constexpr std::int64_t kReduce = 2;
   const int command = param_index(spec(inst), "reduce_cmd");
   if (command < 0) return Reducing::kNot;
-  if (!inst.has(command)) return Reducing::kBegins;
+  if (!inst.has(command)) return uses_state(inst) ? Reducing::kBegins : Reducing::kNot;
   if (inst.integer(command) == kReduceIdle) return Reducing::kNot;
   return inst.integer(command) == kReduce ? Reducing::kGoesOn : Reducing::kBegins;
 }

@@ -86,6 +86,7 @@ struct Param {
   bool mx_scale = false;  // MX scales: may also start 4, 8 or 12 partitions into a quadrant
   bool steers = false;    // an index, a register, a seed: an undefined value is an error at once
   bool selects = false;   // a predicate, a bound: what it decides is undefined where it is
+  int free_dims = 0;      // most free dimensions by the pages of SDK 2.33; 0: no limit
 };
 
 /// An engine an op may run on, from which generation on.

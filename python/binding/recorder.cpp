@@ -1,5 +1,6 @@
 #include "python/binding/recorder.hpp"
 
+#include "isa/program/check.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/values.hpp"
 #include "python/binding/view.hpp"
@@ -190,8 +191,17 @@ const TensorRef* Recorder::ref(PyObject* tensor, bool exact) {
   return made = program.add_ref(operand(tensor, exact));
 }
 
+// By the kernel's own shape: the operand's pattern may have fewer dimensions.
+void Recorder::check_rank(const Param& param, PyObject* value) const {
+  const Py_ssize_t dims = PyTuple_GET_SIZE(view_of(value).shape);
+  if (dims > 0 && isa::too_deep(param, static_cast<std::size_t>(dims - 1), program)) {
+    isa::fail_rank(param, text_of(value));
+  }
+}
+
 Arg Recorder::tensor_arg(const Param& param, PyObject* value, bool exact) {
   if (!is_tensor(value)) refuse(param, value, "a tensor");
+  if (param.free_dims != 0 && limits_ranks) check_rank(param, value);
   Arg a;
   a.kind = Arg::Kind::kTensor;
   a.tensor = ref(value, exact);

@@ -47,7 +47,8 @@ class Recorder {
   nkisim::ProgramOrigin origin;              // what the compiler made of it
   compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
-  int rank = 0;                                      // whose values it has while it is recorded
+  bool limits_ranks = true;  // whether the kernel's API has limits of dimensions (Param::free_dims)
+  int rank = 0;              // whose values it has while it is recorded
 
   /// The innermost line of a frame outside the front end.
   SourceLoc location();
@@ -90,6 +91,7 @@ class Recorder {
   const DynamicOffset* dynamic(PyObject* entries);
   TensorRef operand(PyObject* tensor, bool exact);
   const TensorRef* ref(PyObject* tensor, bool exact);
+  void check_rank(const Param& param, PyObject* value) const;
   Arg tensor_arg(const Param& param, PyObject* value, bool exact);
   Arg tensor_list(const Param& param, PyObject* value, bool exact);
   Arg text_arg(PyObject* value);

@@ -8,6 +8,7 @@ from nkisim.values.tensor import NkiTensor as Tensor
 
 NKIObject: Any
 ReplicaGroup: Any
+rg_partition_op: Any
 
 def all_gather(srcs: Sequence[Tensor], dsts: Sequence[Tensor], replica_group: Any, collective_dim: int, priority: int | None = ..., name: str | None = ...) -> NkiInstruction:
     """all_gather: Every rank of a group gets the tensors of all of them, one behind the other."""

@@ -114,7 +114,32 @@ std::string split(const Inst& inst) {
   return isa::spec(inst).collective.part != isa::Collective::Part::kWhole ? itself(inst) : "";
 }
 
-constexpr std::array<Rule, 20> kRules = {{
+std::string on_gpsimd(const Inst& inst) {
+  return inst.engine == isa::Engine::kGpSimd ? itself(inst) + " on GpSimd" : "";
+}
+
+std::string reducing(const Inst& inst) {
+  return inst.has(param(inst, "reduce_op")) ? "reduce_op" : "";
+}
+
+std::string exclusive_or(const Inst& inst) {
+  return is_operator(inst, "op", {isa::AluOp::kBitwiseXor});
+}
+
+std::string sorted(const Inst& inst) { return inst.flag(param(inst, "sorted")) ? "sorted" : ""; }
+
+std::string reversed_tile(const Inst& inst) {
+  const bool tile = inst.is_tensor(param(inst, "src"));
+  return tile && inst.flag(param(inst, "reverse_pred")) ? "reverse_pred with a tile as src" : "";
+}
+
+constexpr Rule kRules[] = {
+    {"activation", 33, 0, "SDK 2.33 for this engine (NKI 0.7.0)", on_gpsimd},
+    {"activate2", 33, 0, "SDK 2.33 for this engine (NKI 0.7.0)", on_gpsimd},
+    {"scalar_tensor_tensor", 33, 0, "SDK 2.33 for a reduction (NKI 0.7.0)", reducing},
+    {"tensor_partition_reduce", 33, 0, "SDK 2.33 for this operator (NKI 0.7.0)", exclusive_or},
+    {"topk", 33, 0, "SDK 2.33 for this argument (NKI 0.7.0)", sorted},
+    {"tensor_copy_predicated", 0, 33, "a number as src (NKI 0.7.0)", reversed_tile},
     {"scalar_load", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_store", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_alu", 33, 0, "SDK 2.33 for scalars (NKI 0.7.0)", itself},
@@ -139,7 +164,7 @@ constexpr std::array<Rule, 20> kRules = {{
      scattered_integers},
     {"all_reduce", 0, kAny, "floats, which it adds in (NCC_EVRF061)", wide_integers},
     {"reduce_scatter", 0, kAny, "floats, which it adds in (NCC_EVRF063)", wide_integers},
-}};
+};
 
 isa::Error refusal(const isa::Program& program, const Inst& inst, Release release,
                    const std::string& what, std::string_view required) {

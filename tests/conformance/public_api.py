@@ -40,8 +40,20 @@ NEWER = {
     ("nki.language", "NkiBlockGrid.block_shape"): "",
     ("nki.isa", "NkiScalar"): "",
     ("nki.isa", "NkiScalar.dtype"): "",
+    ("nki.isa", "activation"): "(dst, op, data, bias=None, scale=1.0, reduce_op=None, reduce_res=None, "
+                               "reduce_cmd=reduce_cmd.idle, engine=engine.scalar, name=None)",
+    ("nki.isa", "activate2"): "(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, "
+                              "reverse1=False, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, "
+                              "engine=engine.scalar, name=None)",
+    ("nki.isa", "scalar_tensor_tensor"): "(dst, data, op0, operand0, op1, operand1, reverse0=False, "
+                                         "reverse1=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_op=..., "
+                                         "reduce_res=None, name=None)",
+    ("nki.isa", "topk"): "(val_dst, idx_dst, src, n, sorted=False, name=None)",
     ("nki.isa", "scalar_load"): "(src)",
     ("nki.isa", "scalar_store"): "(dst, value)",
+    ("nki.collectives", "ReplicaGroup.from_partition_op"): "(world_size, op, operand)",
+    ("nki.collectives", "rg_partition_op"): "",
+    **{("nki.collectives", f"rg_partition_op.{name}"): "" for name in ("bitwise_and", "div", "mod")},
     **{("nki.collectives", f"{name}_prepare"): _SPLIT for name in ("all_to_all_v", "all_gather_v")},
     **{("nki.collectives", f"{name}_trigger"): "(prepare_instr, name=None)"
        for name in ("all_to_all_v", "all_gather_v")},

@@ -29,6 +29,7 @@ class Draw:
         self.fixed = target is not None
         self.generation = GENERATIONS[self.target]
         self.max_parts, self.max_columns, self.plain = max_parts, max_columns, plain
+        self.most_rank = 4
         self.tensors, self.virtual = [], self.r.random() < 0.2
         self.next_address = {"sbuf": self.r.choice([0, 64, 4096]), "psum": 0}
 
@@ -124,7 +125,7 @@ class Draw:
 
     def factor(self, n, rank=None):
         """`n` as a product of one to four dimensions."""
-        rank = rank or (1 if self.plain else self.r.choices([1, 2, 3, 4], [6, 3, 2, 1])[0])
+        rank = rank or (1 if self.plain else min(self.most_rank, self.r.choices([1, 2, 3, 4], [6, 3, 2, 1])[0]))
         dims = []
         for _ in range(rank - 1):
             divisors = [k for k in range(1, min(n, 64) + 1) if n % k == 0]

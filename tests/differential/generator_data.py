@@ -25,11 +25,6 @@ def function_input(d, name, start, p, n):
     return view
 
 
-def reduction_functions(name, add_only):
-    """Reductions whose result is defined although the function has a bound."""
-    return ["add"] if add_only else ["add", "maximum", "minimum"]
-
-
 @gen
 def activation(d):
     p = d.parts()
@@ -66,7 +61,7 @@ def activation_reduce(d):
         scale, bias = d.scalar(p), d.scalar(p) if d.generation >= 3 else d.column(p)
     return Inst("activation_reduce", None, dst=d.view(d.space(), d.dtype(), p, n, write=True), op=name,
                 data=function_input(d, name, d.start(p), p, n), scale=scale, bias=bias,
-                reduce_op=d.pick(reduction_functions(name, d.generation < 3)),
+                reduce_op="add",
                 reduce_res=d.view(d.space(), d.dtype(FLOATS), p, 1, write=True, rank=1))  # fmt: skip
 
 

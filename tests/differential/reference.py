@@ -159,8 +159,7 @@ def tensor_reduce(m, a, inst):
 def tensor_partition_reduce(m, a, inst):
     dst, data, name = a["dst"], a["data"], a["op"]
     if is_bitvec(name):
-        ufunc = np.bitwise_and if name == "bitwise_and" else np.bitwise_or
-        return m.store_bits(dst, ufunc.reduce(m.bits(data), axis=0))
+        return m.store_bits(dst, getattr(np, name).reduce(m.bits(data), axis=0))
     if name == "add" and is_int32(dst.dtype) and is_int32(data.dtype):
         return m.store_bits(dst, np.add.reduce(m.bits(data), axis=0, dtype=np.uint32))
     x = np.ascontiguousarray(m.load(data).T)

@@ -184,7 +184,8 @@ def topk(m, a, inst):
         snake = np.ascontiguousarray(raw[rows].T).reshape(-1)[:n]
         x = decode(src.dtype, snake).astype(np.float64)
         best = np.argsort(-x, kind="stable")[:k][::-1]
-        values[rows], places[rows] = snake[best], best
+        where = 16 * core + np.arange(k) % 16, np.arange(k) // 16
+        values[where], places[where] = snake[best], best
     m.store_raw(a["val_dst"], values)
     m.store_bits(a["idx_dst"], places)
 

@@ -92,20 +92,22 @@ TEST_CASE("activation reads its accumulator out as a second part") {
   CHECK(e.parts[0].sbuf_write_bytes == 24);
 }
 
-TEST_CASE("activation_reduce reduces the result of its function") {
+TEST_CASE("activation_reduce adds up the result of its function") {
   Setup s;
   s.call("activation_reduce", ActFn::kAbs,
-         {{"reduce_op", PB::arg(AluOp::kMaximum)}, {"reduce_res", PB::arg(s.b.all(s.acc))}});
+         {{"reduce_op", PB::arg(AluOp::kAdd)}, {"reduce_res", PB::arg(s.b.all(s.acc))}});
   s.b.set(s.x, {1, 2, 3, -1, -2, -7});
   s.b.run();
-  CHECK(s.b.get(s.acc) == std::vector<float>{3, 7});
-  Setup old("trn1");
-  CHECK_THAT(old.refuse("activation_reduce", ActFn::kAbs,
-                        {{"reduce_op", PB::arg(AluOp::kMaximum)},
-                         {"reduce_res", PB::arg(old.b.all(old.acc))}}),
-             Contains("add on trn1"));
-  CHECK_THAT(s.refuse("activation_reduce", ActFn::kAbs, {{"reduce_op", PB::arg(AluOp::kSubtract)}}),
-             Contains("add, multiply, maximum or minimum"));
+  CHECK(s.b.get(s.acc) == std::vector<float>{6, 10});
+  for (const char* target : {"trn1", "trn2", "trn3"}) {
+    Setup other(target);
+    for (const AluOp op : {AluOp::kMaximum, AluOp::kMinimum, AluOp::kMultiply, AluOp::kSubtract}) {
+      CHECK_THAT(other.refuse(
+                     "activation_reduce", ActFn::kAbs,
+                     {{"reduce_op", PB::arg(op)}, {"reduce_res", PB::arg(other.b.all(other.acc))}}),
+                 Contains("add (of others: tensor_reduce"));
+    }
+  }
 }
 
 TEST_CASE("activation refuses what the documents forbid") {

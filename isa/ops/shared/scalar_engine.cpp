@@ -68,7 +68,7 @@ void expand_activation(const Inst& inst, const Machine& machine, const Activatio
   expand_with_read_out(inst, machine, p.reduce_res, Opcode::kACT_READ_ACCUMULATOR, out);
   const ActFn fn = inst.choice(p.op, ActFn::kCopy);
   Part& part = out.parts.front();
-  part.act_table = act_table_set(fn);
+  if (inst.engine == Engine::kScalar) part.act_table = act_table_set(fn);
   if (fn == ActFn::kCopy && !inst.is_tensor(p.bias)) part.features |= kFeatNoBias;
   if (inst.is_tensor(p.scale)) part.features |= kFeatScaleTile;
   if (fn == ActFn::kSilu) part.features |= kFeatSilu;
@@ -93,6 +93,12 @@ void check_activation(const Inst& inst, const Machine& machine, const Activation
                                   std::string(machine.target) +
                                   "; trn2 is the first target that has it");
   }
+}
+
+void check_accumulator_engine(const Inst& inst, bool reduces) {
+  if (!reduces || inst.engine == Engine::kScalar) return;
+  fail(Rule::engine_operand, "engine", std::string(name(inst.engine)) + " with a reduction",
+       "scalar, which has the registers for it");
 }
 
 void activate_rows(const Inst& inst, EvalContext& ctx, const ActivationParams& p) {

@@ -5,6 +5,10 @@
 
 namespace nkisim::isa {
 
+/// GpSimd applies functions from trn3 on; what it has applied cannot be summed there.
+inline constexpr std::array<EngineRule, 2> kActivationEngines = {
+    {{Engine::kScalar}, {Engine::kGpSimd, Generation::kV4}}};
+
 /// Which set of function tables the engine must hold: 0 = any. The chip loads tables by sets
 /// (named like "natural_log_exp_and_others" in compiled programs); which function is in which set
 /// is not published: this grouping is assumed.
@@ -33,6 +37,8 @@ void expand_activation(const Inst& inst, const Machine& machine, const Activatio
                        Expansion& out);
 /// Shapes, bias and scale rules of both.
 void check_activation(const Inst& inst, const Machine& machine, const ActivationParams& p);
+/// The reduction registers are the scalar engine's. Throws Error where `reduces` runs elsewhere.
+void check_accumulator_engine(const Inst& inst, bool reduces);
 /// fn(data * scale + bias) in FP32.
 [[nodiscard]] Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams& p);
 /// The same, row by row and stored: for tiles of long rows of which nothing is reduced.

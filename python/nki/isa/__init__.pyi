@@ -25,10 +25,10 @@ tensor_engine: Any
 unknown_engine: Any
 vector_engine: Any
 
-def activate2(dst: Tensor, op: Any, data: Tensor, imm0: Tensor | float, imm1: Tensor | float, op0: Any, op1: Any, relu_param: Tensor | float = ..., reverse0: bool = ..., reverse1: bool = ..., reduce_op: Any = ..., reduce_res: Tensor | None = ..., reduce_cmd: Any = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
+def activate2(dst: Tensor, op: Any, data: Tensor, imm0: Tensor | float, imm1: Tensor | float, op0: Any, op1: Any, relu_param: Tensor | float = ..., reverse0: bool = ..., reverse1: bool = ..., reduce_op: Any = ..., reduce_res: Tensor | None = ..., reduce_cmd: Any = ..., engine: Any = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """activate2: Activation function after two scalar operations, with an optional reduction per row."""
 
-def activation(dst: Tensor, op: Any, data: Tensor, bias: Tensor | float | None = ..., scale: Tensor | float = ..., reduce_op: Any = ..., reduce_res: Tensor | None = ..., reduce_cmd: Any = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
+def activation(dst: Tensor, op: Any, data: Tensor, bias: Tensor | float | None = ..., scale: Tensor | float = ..., reduce_op: Any = ..., reduce_res: Tensor | None = ..., reduce_cmd: Any = ..., engine: Any = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """activation: Activation function of a scaled and biased tile, with an optional running sum per row."""
 
 def activation_reduce(dst: Tensor, op: Any, data: Tensor, reduce_op: Any, reduce_res: Tensor, bias: Tensor | float | None = ..., scale: Tensor | float = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
@@ -142,7 +142,7 @@ def scalar_load(src: Tensor) -> NkiInstruction:
 def scalar_store(dst: Tensor, value: Any) -> NkiInstruction:
     """Writes a scalar of the device to a 1x1 tensor of its width."""
 
-def scalar_tensor_tensor(dst: Tensor, data: Tensor, op0: Any, operand0: Tensor | float, op1: Any, operand1: Tensor, reverse0: bool = ..., reverse1: bool = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
+def scalar_tensor_tensor(dst: Tensor, data: Tensor, op0: Any, operand0: Tensor | float, op1: Any, operand1: Tensor, reverse0: bool = ..., reverse1: bool = ..., reduce_cmd: Any = ..., reduce_op: Any = ..., reduce_res: Tensor | None = ..., name: str | None = ...) -> NkiInstruction:
     """scalar_tensor_tensor: A scalar operation and then an element-wise one, in one pass."""
 
 def select_reduce(dst: Tensor, predicate: Tensor, on_true: Tensor, on_false: Tensor | float, reduce_res: Tensor | None = ..., reduce_cmd: Any = ..., reduce_op: Any = ..., reverse_pred: bool = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
@@ -190,5 +190,5 @@ def tensor_tensor(dst: Tensor, data1: Tensor, data2: Tensor, op: Any, engine: An
 def tensor_tensor_scan(dst: Tensor, data0: Tensor, data1: Tensor, initial: Tensor | float, op0: Any, op1: Any, reverse0: bool = ..., reverse1: bool = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """tensor_tensor_scan: A running recurrence along the free dimension of two tiles."""
 
-def topk(val_dst: Tensor, idx_dst: Tensor, src: Tensor, n: int, name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
+def topk(val_dst: Tensor, idx_dst: Tensor, src: Tensor, n: int, sorted: bool = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """topk: The K largest values, with their positions, of each 16-partition snake."""

@@ -4,7 +4,9 @@ A run of one rank has nobody to talk to: what a group of one gathers, reduces or
 data, so that the result is a copy, which one DMA per tensor makes.
 """
 
+import enum
 import inspect
+import operator
 import os
 
 from ..record.recorder import current
@@ -16,6 +18,18 @@ from .help import TEXTS
 from .instructions import INSTRUCTION, NkiInstruction
 
 
+class rg_partition_op(enum.Enum):
+    """How ReplicaGroup.from_partition_op makes rank-lists of ranks."""
+
+    bitwise_and = "bitwise_and"
+    div = "div"
+    mod = "mod"
+
+
+_PARTITIONS = {rg_partition_op.bitwise_and: operator.and_, rg_partition_op.div: operator.floordiv,
+               rg_partition_op.mod: operator.mod}
+
+
 class ReplicaGroup(NKIObject):
     """Lists of ranks that communicate: ReplicaGroup([[0, 1], [2, 3]])."""
 
@@ -25,6 +39,23 @@ class ReplicaGroup(NKIObject):
     @property
     def _value(self):  # as nki-library's tests call it
         return self.groups
+
+    @staticmethod
+    def from_partition_op(world_size, op, operand):
+        """The ranks 0 to world_size - 1, those with one result of `op` with `operand` in one list."""
+        if not isinstance(op, rg_partition_op):
+            fail_on("argument_value", "op", repr(op), "a member of rg_partition_op", "from_partition_op", KernelTypeError)
+        if world_size < 1 or operand < (0 if op is rg_partition_op.bitwise_and else 1):
+            fail_on("argument_value", "operand" if world_size >= 1 else "world_size",
+                    str(operand if world_size >= 1 else world_size), "a number of 1 or more", "from_partition_op",
+                    KernelValueError)
+        lists: dict[int, list[int]] = {}
+        for rank in range(world_size):
+            lists.setdefault(_PARTITIONS[op](rank, operand), []).append(rank)
+        return ReplicaGroup(list(lists.values()))
+
+    def __repr__(self):
+        return f"ReplicaGroup({self.groups})"
 
     def __eq__(self, other):
         return isinstance(other, ReplicaGroup) and self.groups == other.groups
@@ -184,4 +215,4 @@ for _line in _SIGNATURES.strip().splitlines():
 _SPLIT = [f"{_name}_{_part}" for _name in _COUNTED for _part in ("prepare", "trigger")]
 for _name in _COUNTED:
     globals()[f"{_name}_prepare"], globals()[f"{_name}_trigger"] = _prepare(_name), _trigger(_name)
-__all__ = [*_SPLIT, "NKIObject", "NkiInstruction", "ReplicaGroup", *(s.split("(")[0] for s in _SIGNATURES.split("\n") if s)]
+__all__ = [*_SPLIT, "NKIObject", "NkiInstruction", "ReplicaGroup", "rg_partition_op", *(s.split("(")[0] for s in _SIGNATURES.split("\n") if s)]

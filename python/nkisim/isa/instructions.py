@@ -44,9 +44,9 @@ tensor_tensor(dst, data1, data2, op, engine=engine.unknown, name=None)
 tensor_scalar(dst, data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, engine=engine.unknown, name=None)
 tensor_partition_reduce(dst, op, data, name=None)
 tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=reduce_cmd.reset_reduce, name=None)
-activation(dst, op, data, bias=None, scale=1.0, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, name=None)
+activation(dst, op, data, bias=None, scale=1.0, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, engine=engine.scalar, name=None)
 activation_reduce(dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0, name=None)
-activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, reverse1=False, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, name=None)
+activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, reverse1=False, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, engine=engine.scalar, name=None)
 iota(dst, pattern, offset=0, channel_multiplier=0, name=None)
 local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, name=None)
 nc_n_gather(dst, data, indices, name=None)
@@ -64,7 +64,7 @@ exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=reduce_cmd.idle
 reciprocal(dst, data, name=None)
 max8(dst, src, name=None)
 sequence_bounds(dst, segment_ids, name=None)
-scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, name=None)
+scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_op=None, reduce_res=None, name=None)
 tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_init=None, reduce_res_negate=False, name=None)
 quantize_mx(dst, src, dst_scale, name=None)
 range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None, reduce_op="maximum", range_start=0, on_false_value=None, name=None)
@@ -72,7 +72,7 @@ select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=red
 nc_find_index8(dst, data, vals, name=None)
 nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None)
 nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None)
-topk(val_dst, idx_dst, src, n, name=None)
+topk(val_dst, idx_dst, src, n, sorted=False, name=None)
 """
 
 _IGNORED = {"name", "engine", "priority"}  # no effect on values where the core does not take them
@@ -139,6 +139,17 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
         accumulate = _accumulates(dst)
     return _plain_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position,
                             tile_size, accumulate, name)
+
+
+_plain_scalar_tensor_tensor = globals()["scalar_tensor_tensor"]
+
+
+def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False,
+                         reduce_cmd=reduce_cmd.reset_reduce, reduce_op=None, reduce_res=None, name=None):
+    if reduce_res is not None and reduce_op is None:
+        reduce_op = "add"  # the page shows no default (assumed)
+    return _plain_scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0, reverse1,
+                                       None if reduce_op is None else reduce_cmd, reduce_op, reduce_res, name)
 
 
 def get_nc_version():

@@ -86,6 +86,7 @@ class Recorder:
         self.program = _core.Program(target)
         self.program.stochastic_rounding = options and options.stochastic_rounding
         self.program.sdk = sdk()
+        self.program.limits_ranks = not dialect.neuronxcc
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self.options = options
         self.dialect = dialect

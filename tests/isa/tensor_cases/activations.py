@@ -3,7 +3,7 @@ import numpy as np
 
 from vector_cases.table import F32, T, cast, out, tile
 
-from .table import case, hbm
+from .table import case, hbm, psum
 
 ACTS = {
     "copy": lambda x: x, "square": np.square, "abs": np.abs, "relu": lambda x: np.maximum(x, 0),
@@ -63,6 +63,21 @@ def activation():
     case(op, "load_reduce", std, {**args, "op": "copy", "reduce_cmd": "load_reduce"},
          error="load_reduce")
     case(op, "in HBM", {**std, "x": hbm("float32", x)}, {**args, "op": "copy"}, error="data is in HBM")
+    on_gpsimd(op, std, args, np.maximum(x, 0))
+
+
+def on_gpsimd(op, std, args, want):
+    """The engine that SDK 2.33 adds: from trn3 on, without the registers of reductions and without PSUM."""
+    there = {**args, "op": "relu", "engine": "gpsimd"}
+    case(op, "on GpSimd", std, there, expect={"y": want}, target="trn3")
+    if op == "activation":  # activate2 is on trn3 alone
+        case(op, "on GpSimd of trn2", std, there, error="gpsimd (trn3 and later)")
+    case(op, "a sum on GpSimd", std, {**there, "reduce_op": "add", "reduce_cmd": "reset_reduce"}, target="trn3",
+         error="scalar, which has the registers")
+    case(op, "a read-out on GpSimd", std, {**there, "reduce_op": "add", "reduce_res": "r"}, target="trn3",
+         error="scalar, which has the registers")
+    case(op, "PSUM on GpSimd", {**std, "y": psum("float32", *want.shape)}, there, target="trn3",
+         error="which GpSimd cannot reach")
 
 
 def activation_reduce():
@@ -76,10 +91,11 @@ def activation_reduce():
     case(op, "sums before the cast to dst", std, {**args, "reduce_op": "add", "reduce_res": "r"},
          expect={"y": cast(x * x, "bfloat16"), "r": seq},
          parts=[{"opcode": "ACTIVATE", "elements": 6}, {"opcode": "ACT_READ_ACCUMULATOR"}])
-    case(op, "maximum from trn2 on", std, {**args, "reduce_op": "max", "reduce_res": "r"},
-         expect={"r": np.max(x * x, axis=1)})
-    case(op, "maximum on trn1", std, {**args, "reduce_op": "max", "reduce_res": "r"}, target="trn1",
-         error="add on trn1")
+    case(op, "maximum", std, {**args, "reduce_op": "max", "reduce_res": "r"},
+         error="add (of others: tensor_reduce")
+    for target in ("trn1", "trn3"):
+        case(op, f"maximum on {target}", std, {**args, "reduce_op": "max", "reduce_res": "r"}, target=target,
+             error="add (of others: tensor_reduce")
     case(op, "result of two columns", {**std, "r": out("float32", 4, 2)},
          {**args, "reduce_op": "add", "reduce_res": "r"}, error="reduce_res")
 

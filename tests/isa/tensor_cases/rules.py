@@ -177,7 +177,7 @@ def more_rules():
         {"dst": "d", "src": "x", "dst_scale": "s"}, target="trn3", error="dst is float8_e4m3fn")
     case("tensor_partition_reduce", "average of bits", {"a": out("uint16", 5, 6),
                                                         "c": out("uint16", 1, 6)},
-         {"dst": "c", "data": "a", "op": "bitwise_xor"}, error="bitwise_or or bitwise_and")
+         {"dst": "c", "data": "a", "op": "left_shift"}, error="bitwise_and or bitwise_xor")
 
 
 def registers():

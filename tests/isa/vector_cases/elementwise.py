@@ -310,6 +310,29 @@ def scalar_tensor_tensor():
          error="an arithmetic operator")
     case(op, "shapes differ", {**std, "b": out("float32", 4, 9)},
          {**args, "op0": "add", "operand0": 1.0, "op1": "add"}, error="the shape of data")
+    fused_reductions(op, a, b, std, {**args, "op0": "multiply", "operand0": 2.0, "op1": "add"})
+
+
+def fused_reductions(op, a, b, std, args):
+    """reduce_cmd, reduce_op and reduce_res, which SDK 2.33 adds: of the result, before the cast to dst."""
+    a, b = np.rint(a), np.rint(b)  # so that sums and products are exact in any order
+    std = {**std, "a": T("float32", a), "b": T("float32", b), "r": out("float32", 4, 1)}
+    y, once = a * 2 + b, {**args, "reduce_cmd": "reset_reduce", "reduce_res": "r"}
+    for name, fold in (("add", np.sum), ("multiply", np.prod), ("max", np.max), ("min", np.min)):
+        case(op, f"{name} of the result", std, {**once, "reduce_op": name},
+             expect={"c": y, "r": fold(y, axis=1, keepdims=True)},
+             parts=[{"opcode": "SCALAR_TENSOR_TENSOR"}, {"opcode": "READ_ACCUMULATOR"}])
+    more = {**args, "reduce_cmd": "reset_reduce", "reduce_op": "add"}
+    case(op, "reduce goes on", std, [{"i": op, **more}, {"i": op, **more, "reduce_cmd": "reduce", "reduce_res": "r"}],
+         expect={"r": 2 * y.sum(axis=1, keepdims=True)})
+    case(op, "a sum is of float32", {**std, "c": out("bfloat16", 4, 8)},
+         {**once, "reduce_op": "add", "operand0": 0.001},
+         expect={"r": np.cumsum(a * F32(0.001) + b, axis=1, dtype=F32)[:, -1:]})
+    case(op, "reduce_res without reduce_op", std, once, error="reduce_op is missing")
+    case(op, "reduce_op without reduce_cmd", std, {**args, "reduce_op": "add"}, error="reduce_cmd is missing")
+    case(op, "load_reduce", std, {**once, "reduce_op": "add", "reduce_cmd": "load_reduce"},
+         error="reset_reduce or reduce")
+    case(op, "a sum of bits", std, {**once, "reduce_op": "bitwise_or"}, error="maximum or minimum")
 
 
 def tensor_tensor_scan():

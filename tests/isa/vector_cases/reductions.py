@@ -108,6 +108,8 @@ def tensor_partition_reduce():
          expect={"c": np.bitwise_or.reduce(u, 0)})
     case(op, "bitwise_and", bits, {**args, "op": "bitwise_and"},
          expect={"c": np.bitwise_and.reduce(u, 0)})
+    case(op, "bitwise_xor", bits, {**args, "op": "bitwise_xor"},
+         expect={"c": np.bitwise_xor.reduce(u, 0)})
     i = rng(113).integers(2**24, 2**25, (5, 6)).astype(np.int32)
     case(op, "int32 sums are exact", {"a": T("int32", i), "c": out("int32", 1, 6)},
          {**args, "op": "add"}, expect={"c": i.sum(0)})

@@ -163,20 +163,30 @@ def topk():
     op = "topk"
     x = rng(181).permutation(32 * 3).reshape(32, 3).astype(ml_dtypes.bfloat16)
     n, k = 42, 5
-    values, indices = np.zeros((32, k)), np.zeros((32, k), np.int64)
+    values, indices = np.full((32, k), 7.0), np.full((32, k), 9)  # what the instruction leaves alone
     for g in (0, 16):
         snake = as_f32(x[g:g + 16]).flatten(order="F")[:n]
         best = np.argsort(snake, kind="stable")[-k:]
-        values[g:g + 16], indices[g:g + 16] = snake[best], best
-    std = {"s": T("bfloat16", x), "v": out("bfloat16", 32, k), "i": out("uint32", 32, k)}
+        values[g:g + k, 0], indices[g:g + k, 0] = snake[best], best
+    std = {"s": T("bfloat16", x), "v": T("bfloat16", np.full((32, k), 7)), "i": T("uint32", np.full((32, k), 9))}
     args = {"val_dst": "v", "idx_dst": "i", "src": "s", "n": n}
     case(op, "ascending, per group of 16 partitions", std, args,
          expect={"v": values, "i": indices},
          parts=[{"opcode": "TOPK", "unit": "GpSimd", "elements": 42, "columns": 5}])
-    same = {"s": T("bfloat16", np.zeros((16, 1))), "v": out("bfloat16", 16, 2),
-            "i": out("uint32", 16, 2)}
+    wide = as_f32(x[:16]).flatten(order="F")
+    best = np.argsort(wide, kind="stable")[-40:]  # 40 results: two columns and eight partitions of a third
+    where = (np.arange(40) % 16, np.arange(40) // 16)
+    want = {"v": np.full((16, 40), 7.0), "i": np.full((16, 40), 9)}
+    want["v"][where], want["i"][where] = wide[best], best
+    case(op, "results are a snake as well", {"s": T("bfloat16", x[:16]), "v": T("bfloat16", np.full((16, 40), 7)),
+                                             "i": T("uint32", np.full((16, 40), 9))},
+         {**args, "n": 48, "sorted": True}, expect=want)
+    same = {"s": T("bfloat16", np.zeros((16, 1))), "v": T("bfloat16", np.ones((16, 2))),
+            "i": T("uint32", np.full((16, 2), 9))}
+    lower = np.full((16, 2), 9)
+    lower[:2, 0] = 1, 0
     case(op, "among equals the lower positions", same, {**args, "n": 8},
-         expect={"v": np.zeros((16, 2)), "i": np.tile([1, 0], (16, 1))})
+         expect={"v": np.where(lower == 9, 1.0, 0.0), "i": lower})
     case(op, "17 partitions", {"s": out("bfloat16", 17, 3), "v": out("bfloat16", 17, k),
                                "i": out("uint32", 17, k)}, args, error="a multiple of 16")
     case(op, "n of 7", std, {**args, "n": 7}, error="8 to 65535")

@@ -62,6 +62,11 @@ DIFFERENT = {
     "nki.isa sendrecv position 5 is dma_engine; name": "0.2",
     "nki.isa nc_matmul_mx position 7 is accumulate; name": "0.2: a label by position",
     "nki.isa tensor_scalar_reduce position *": "to 0.5: a label by position",
+    "nki.isa activation position 8 is engine; name": "to 0.6: a label by position",
+    "nki.isa activate2 position 13 is engine; name": "to 0.6: a label by position",
+    "nki.isa scalar_tensor_tensor position 8 is reduce_cmd; name": "to 0.6: a label by position",
+    "nki.isa scalar_tensor_tensor reduce_op=None; ...": "its page prints Ellipsis",
+    "nki.isa topk position 4 is sorted; name": "to 0.6: a label by position",
 }
 
 

@@ -1,0 +1,161 @@
+"""What the pages of SDK 2.33 changed in functions that earlier releases had."""
+
+import numpy as np
+import pytest
+
+import nkisim
+from kernels import computed
+
+nkisim.install()
+
+import nki.collectives as ncc  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+import neuronxcc.nki.language as old  # noqa: E402
+
+
+def new(*shape, dtype=nl.float32, buffer=nl.sbuf):
+    return nl.ndarray(shape, dtype=dtype, buffer=buffer)
+
+
+X = np.random.default_rng(5).integers(-9, 9, (32, 16)).astype(np.float32)
+
+
+@pytest.mark.parametrize("engine", ["scalar", "gpsimd"])
+@pytest.mark.parametrize("function", ["activation", "activate2"])
+def test_functions_are_applied_by_either_engine(function, engine):
+    def body(t):
+        o = new(*t.shape)
+        more = {} if function == "activation" else {"imm0": 2.0, "imm1": 1.0, "op0": nl.multiply, "op1": nl.add}
+        getattr(nisa, function)(o, nl.relu, t, engine=getattr(nisa.engine, engine), **more)
+        return o
+
+    want = np.maximum(X if function == "activation" else 2 * X + 1, 0)
+    assert np.array_equal(computed(body, X, target="trn3"), want)
+
+
+def test_a_sum_needs_the_scalar_engine():
+    def body(t):
+        r = new(32, 1)
+        nisa.activation(t, nl.copy, t, reduce_op=nl.add, reduce_res=r, reduce_cmd=nisa.reduce_cmd.reset_reduce,
+                        engine=nisa.engine.gpsimd)
+        return r
+
+    with pytest.raises(nkisim.Error, match="gpsimd with a reduction; scalar"):
+        computed(body, X, target="trn3")
+
+
+#: (call with the operand that has too many free dimensions, the most of them), by the pages.
+RANKS = {
+    "memset dst": (lambda t: nisa.memset(t, 1.0), 4),
+    "max8 src": (lambda t: nisa.max8(new(32, 8), t), 4),
+    "max8 dst": (lambda t: nisa.max8(t, new(32, 16)), 2),
+    "bn_aggr data": (lambda t: nisa.bn_aggr(new(32, 2), t), 4),
+    "bn_aggr dst": (lambda t: nisa.bn_aggr(t, new(32, 6)), 2),
+    "reciprocal data": (lambda t: nisa.reciprocal(new(32, t.size // 32), t), 4),
+    "reciprocal dst": (lambda t: nisa.reciprocal(t, new(32, t.size // 32)), 4),
+    "exponential src": (lambda t: nisa.exponential(new(32, t.size // 32), t), 3),
+    "exponential dst": (lambda t: nisa.exponential(t, new(32, t.size // 32)), 3),
+    "tensor_partition_reduce data": (lambda t: nisa.tensor_partition_reduce(new(1, t.size // 32), nl.add, t), 4),
+    "tensor_partition_reduce dst": (lambda t: nisa.tensor_partition_reduce(t, nl.add, new(32, t.size)), 4),
+    "tensor_scalar_reduce data": (lambda t: nisa.tensor_scalar_reduce(
+        new(32, t.size // 32), t, nl.add, 1.0, nl.add, new(32, 1)), 3),
+    "tensor_scalar_reduce dst": (lambda t: nisa.tensor_scalar_reduce(
+        t, new(32, t.size // 32), nl.add, 1.0, nl.add, new(32, 1)), 3),
+    "tensor_copy_predicated dst": (lambda t: nisa.tensor_copy_predicated(
+        t, 1.0, new(32, t.size // 32, dtype=nl.uint8)), 3),
+    "tensor_copy_predicated src": (lambda t: nisa.tensor_copy_predicated(
+        new(32, t.size // 32), t, new(32, t.size // 32, dtype=nl.uint8)), 3),
+}
+
+
+def _shape(case, free):
+    if case == "tensor_partition_reduce dst":
+        return (1, *[2] * free)
+    sizes = {"max8 dst": (8,), "bn_aggr dst": (2,), "bn_aggr data": (3,)}.get(case, (8,))
+    return (32, *[1] * (free - 1), *sizes)
+
+
+def _record(call, shape):
+    def kernel(x):
+        call(new(*shape))
+        return x
+
+    nkisim.run(kernel, X, target="trn3", timing=False, allow_unwritten=True)
+
+
+@pytest.mark.parametrize("case", RANKS)
+def test_free_dimensions_are_limited(case, monkeypatch):
+    call, most = RANKS[case]
+    for free in range(1, 7):
+        if free <= most:
+            _record(call, _shape(case, free))
+        else:
+            with pytest.raises(nkisim.Error, match=f"at most {most} free dimensions") as error:
+                _record(call, _shape(case, free))
+            assert error.value.rule == "operand_rank"
+    monkeypatch.setenv("NKISIM_SDK", "2.32")  # whose pages do not say it
+    _record(call, _shape(case, most + 1))
+
+
+def test_the_legacy_api_has_no_such_limits():
+    def kernel(x):
+        out = old.ndarray(x.shape, x.dtype, buffer=old.shared_hbm)
+        old.store(out, old.zeros((old.par_dim(32), 2, 2, 2, 2, 1), x.dtype, buffer=old.sbuf))
+        return out
+
+    deep = X.reshape(32, 2, 2, 2, 2, 1)
+    assert not nkisim.run(kernel, deep, legacy=True, timing=False).outputs.any()
+
+
+@pytest.mark.parametrize("op, fold", [("add", np.sum), ("maximum", np.max), ("minimum", np.min), (None, np.sum)])
+def test_scalar_tensor_tensor_reduces(op, fold):
+    def body(t):
+        o, r = new(*t.shape), new(32, 1)
+        nisa.scalar_tensor_tensor(o, t, nl.multiply, 2.0, nl.add, t, reduce_res=r,
+                                  **({"reduce_op": getattr(nl, op)} if op else {}))
+        return r
+
+    assert np.array_equal(computed(body, X), fold(3 * X, axis=1, keepdims=True))
+
+
+def test_results_of_topk_are_a_snake():
+    x = np.random.default_rng(3).permutation(48).astype(np.float32).reshape(16, 3)
+    k = 20
+
+    def body(t):
+        s, v, i = new(16, 3, dtype=nl.bfloat16), new(16, k, dtype=nl.bfloat16), new(16, k, dtype=nl.uint32)
+        nisa.tensor_copy(s, t)
+        nisa.memset(v, 0)
+        nisa.memset(i, 99)
+        nisa.topk(v, i, s, n=48, sorted=True)
+        o = new(16, 2 * k)
+        nisa.tensor_copy(o[:, :k], v)
+        nisa.tensor_copy(o[:, k:], i)
+        return o
+
+    got = computed(body, x)
+    snake = x.flatten(order="F")
+    best = np.argsort(snake)[-k:]
+    values, places = got[:, :k].flatten(order="F"), got[:, k:].flatten(order="F")
+    assert np.array_equal(values[:k], snake[best]) and np.array_equal(places[:k], best)
+    assert not values[k:].any() and (places[k:] == 99).all()
+
+
+@pytest.mark.parametrize("op, operand, groups", [
+    ("bitwise_and", 0, [[0, 1, 2, 3, 4, 5, 6, 7]]),
+    ("div", 4, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+    ("mod", 4, [[0, 4], [1, 5], [2, 6], [3, 7]]),
+])
+def test_rank_lists_of_a_partition(op, operand, groups):
+    made = ncc.ReplicaGroup.from_partition_op(8, getattr(ncc.rg_partition_op, op), operand)
+    assert made == ncc.ReplicaGroup(groups) and repr(made) == f"ReplicaGroup({groups})"
+
+
+@pytest.mark.parametrize("arguments", [(0, "div", 2), (8, "div", 0), (8, "mod", -1), (8, "bitwise_and", -1)])
+def test_no_rank_lists_of_such_a_partition(arguments):
+    size, op, operand = arguments
+    with pytest.raises(nkisim.Error, match="a number of 1 or more"):
+        ncc.ReplicaGroup.from_partition_op(size, getattr(ncc.rg_partition_op, op), operand)
+    with pytest.raises(nkisim.Error, match="rg_partition_op"):
+        ncc.ReplicaGroup.from_partition_op(8, "div", 2)
