@@ -153,16 +153,15 @@ def with_figures(page, found):
 
 
 def figures(found):
-    """The sets in short: held out, else each family without what it showed, and as calibrated."""
-    lines = ["| | held out | calibrated |\n|---|--:|--:|"]
-    for name, hardware in dict.fromkeys((s["set"], s["hardware"]) for s in found):
-        parts = {s["part"]: f"mean {s['mean']:.1f} %, worst {s['worst']:+.0f} % ({s['points']})"
-                 for s in found if (s["set"], s["hardware"]) == (name, hardware)}
-        held = parts.get(sets.HELD_OUT)
-        if held is None and sets.BY_FAMILY in parts:
-            held = f"by family: {parts[sets.BY_FAMILY]}"
-        lines.append(f"| {name}, {hardware} | {held or 'none'} | {parts.get(sets.CALIBRATED, 'none')} |")
-    return "\n".join(lines)
+    """The sets in short, for README: held out, and each family without what was chosen with it."""
+    held = "; ".join(f"{s['set']}, {s['hardware']}: mean {s['mean']:.1f} %, worst {s['worst']:+.0f} % ({s['points']})"
+                     for s in found if s["part"] == sets.HELD_OUT)
+    families = [s for s in found if s["part"] == sets.BY_FAMILY]
+    means = [s["mean"] for s in families]
+    worst = max((s["worst"] for s in families), key=abs)
+    return (f"* Nothing was chosen with these: {held}.\n"
+            f"* Each other family, without the numbers and rules that were chosen with it: mean {min(means):.1f} to "
+            f"{max(means):.1f} % by kind, worst {worst:+.0f} % ({sum(s['points'] for s in families)}).")
 
 
 def _stored(name):

@@ -16,7 +16,7 @@ FOLDER = ROOT / "editors" / "vscode"
 
 def test_the_manifest_agrees_with_the_server():
     manifest = json.loads((FOLDER / "package.json").read_text())
-    assert f'\nversion = "{manifest["version"]}"\n' in (ROOT / "pyproject.toml").read_text()
+    assert manifest["version"] == "0.0.0"  # scripts/extension gives it the version of CMakeLists.txt
     trust = manifest["capabilities"]["untrustedWorkspaces"]
     assert trust["supported"] == "limited" and "nkisim.program" in trust["restrictedConfigurations"]
     lock = json.loads((FOLDER / "package-lock.json").read_text())

@@ -9,6 +9,7 @@ import re
 import sys
 
 import pytest
+import yaml
 
 from running import PROGRAM, ROOT, run
 
@@ -24,10 +25,30 @@ def load(path):
     return module
 
 
-def test_the_version_is_the_same_everywhere():
-    version, = re.findall(r"^project\(nkisim VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)
-    assert f'\nversion = "{version}"\n' in (ROOT / "pyproject.toml").read_text()
-    assert re.search(r"PackageName: nkisim\n.*\nPackageVersion: (.+)", SPDX)[1] == version
+@pytest.mark.process
+def test_the_version_is_in_one_place():
+    """CMakeLists.txt; what else needs it asks there by a pattern that finds it."""
+    found = (ROOT / "CMakeLists.txt").read_text()
+    version, = re.findall(r"^project\(nkisim VERSION ([0-9.]+)", found, re.M)
+    assert run(PROGRAM, "--version").stdout.split() == ["nkisim", version]
+    project = (ROOT / "pyproject.toml").read_text()
+    pattern, = re.findall(r"^metadata\.version = .*regex = '([^']+)'", project, re.M)
+    assert re.search(pattern, found, re.M)["value"] == version
+    for path in ("pyproject.toml", "packaging/bundled.spdx", "editors/vscode/package.json", "docs/release.md"):
+        assert version not in (ROOT / path).read_text(), path
+    assert f"\n## {version} (" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_workflows_call_the_scripts_that_run_here():
+    for name, command in (("ci.yml", ".ci/run"), ("ci.yml", ".ci/nightly"), ("release.yml", "scripts/release")):
+        jobs = yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text())["jobs"]
+        steps = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+        assert any(step.startswith(command) for step in steps), (name, command)
+        assert os.access(ROOT / command, os.X_OK)
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        assert yaml.safe_load(path.read_text()), path
+    hook, = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert hook["entry"] == "scripts/check"
 
 
 def test_every_licence_has_its_text():
