@@ -269,7 +269,7 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
       inst.engine_open = true;
     }
     choose ? check_besides_kinds(inst, *this) : check_inst(inst, *this);
-    track_blocks(op, inst.core);
+    track_blocks(op, inst);
   } catch (Error& e) {
     e.at(op.name, inst.loc);
     locate(e);
@@ -377,21 +377,37 @@ void Program::exchange(Version& other) {
   std::swap(virtual_addresses_, other.virtual_addresses);
 }
 
-void Program::track_blocks(const OpSpec& op, int core) {
+// The register of an open loop is the loop's own (documented for nl.dynamic_range since NKI 0.4).
+void Program::check_loop_registers(const OpSpec& op, const Inst& inst) const {
+  const auto c = static_cast<std::size_t>(inst.core);
+  const bool writes = op.on_sequencer || op.loads_register || op.control == Control::kLoopBegin;
+  if (!writes || c >= open_blocks_.size() || inst.args.empty()) return;
+  if (inst.arg(0).kind != Arg::Kind::kRegister) return;
+  for (const OpenBlock& block : open_blocks_[c]) {
+    if (block.loop_register != inst.arg(0).integer) continue;
+    fail(Rule::loop_register_written, op.params.front().name,
+         "register " + std::to_string(block.loop_register) + ", which counts a loop that is open",
+         "a register of its own");
+  }
+}
+
+void Program::track_blocks(const OpSpec& op, const Inst& inst) {
+  check_loop_registers(op, inst);
   if (op.control == Control::kNone) return;
-  const auto c = static_cast<std::size_t>(core);
+  const auto c = static_cast<std::size_t>(inst.core);
   if (c >= open_blocks_.size()) open_blocks_.resize(c + 1);
-  std::vector<const OpSpec*>& open = open_blocks_[c];
+  std::vector<OpenBlock>& open = open_blocks_[c];
   if (closer_of(op.control) != Control::kNone) {
-    open.push_back(&op);
+    open.push_back({&op, op.control == Control::kLoopBegin ? inst.arg(0).integer : -1});
     return;
   }
-  const Control wanted = open.empty() ? Control::kNone : closer_of(open.back()->control);
+  const Control wanted = open.empty() ? Control::kNone : closer_of(open.back().op->control);
   const bool match = is_closer(op.control) ? wanted == op.control : wanted == Control::kIfEnd;
   if (!match) {
     fail(Rule::block_structure,
          std::string(op.name) + " closes no open block" +
-             (open.empty() ? "" : "; the innermost open one is " + std::string(open.back()->name)));
+             (open.empty() ? ""
+                           : "; the innermost open one is " + std::string(open.back().op->name)));
   }
   if (is_closer(op.control)) open.pop_back();
 }
@@ -399,7 +415,7 @@ void Program::track_blocks(const OpSpec& op, int core) {
 void Program::finish() const {
   for (const auto& open : open_blocks_) {
     if (!open.empty()) {
-      Error e(Rule::block_structure, std::string(open.back()->name) + " is never closed");
+      Error e(Rule::block_structure, std::string(open.back().op->name) + " is never closed");
       locate(e);
       throw e;
     }

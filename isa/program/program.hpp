@@ -153,7 +153,13 @@ class Program {
  private:
   void check_capacity(const Tensor& tensor) const;
   std::span<const Arg> keep(std::span<const Arg> args);
-  void track_blocks(const OpSpec& op, int core);
+  // A loop, or a branch, that has not ended.
+  struct OpenBlock {
+    const OpSpec* op;
+    std::int64_t loop_register;  // that counts a loop; -1 for any other block
+  };
+  void track_blocks(const OpSpec& op, const Inst& inst);
+  void check_loop_registers(const OpSpec& op, const Inst& inst) const;
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
   bool accumulates_onto_any_ = false;
@@ -175,7 +181,7 @@ class Program {
   std::deque<Ordering> orderings_{1};  // the first stands for none
   std::uint32_t last_id_ = 0;          // of the orderings
   std::vector<std::string> files_, queues_, opcodes_;
-  std::vector<std::vector<const OpSpec*>> open_blocks_;  // per core: loops and ifs not yet ended
+  std::vector<std::vector<OpenBlock>> open_blocks_;  // per core: loops and ifs not yet ended
   // Per core and engine (kAny too): instructions other than control flow.
   std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;
   std::vector<std::size_t> control_flow_;

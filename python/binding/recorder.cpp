@@ -38,6 +38,15 @@ std::string tidy_name(std::string name) {
   return number ? "t" + name : name;
 }
 
+// Whether an index tensor selects the rows of a view with these run-time parts.
+bool selects_rows(PyObject* entries) {
+  const auto all = py::reinterpret_borrow<py::tuple>(entries);
+  return std::any_of(all.begin(), all.end(), [](const py::handle entry) {
+    return py::str(py::tuple(py::reinterpret_borrow<py::object>(entry))[0]).cast<std::string>() ==
+           "vector";
+  });
+}
+
 }  // namespace
 
 // `given`, or the first of given.1, given.2, ... that no tensor has.
@@ -178,6 +187,9 @@ TensorRef Recorder::operand(PyObject* tensor, bool exact) {
     r.partitions = static_cast<std::uint16_t>(n);
   }
   add_dims(shape, strides, r.on_chip(), exact);
+  if (view.dyn != Py_None && !r.on_chip() && dims_.size() == 1 && selects_rows(view.dyn)) {
+    dims_.push_back({1, 1});  // rows of one element
+  }
   r.pattern = program.intern(dims_);
   if (view.dyn != Py_None) r.dynamic = dynamic(view.dyn);
   return r;

@@ -206,17 +206,19 @@ PyObject* subscript_view(PyObject* self, PyObject* key) {
     const bool several = PyTuple_CheckExact(key);
     PyObject* const* entries = several ? &PyTuple_GET_ITEM(key, 0) : &key;
     const View& from = view_of(self);
-    Subscript s(from);
-    if (s.take(from, entries, several ? PyTuple_GET_SIZE(key) : 1)) {
-      return view_like(self, s.part, s.off, shape_of(from, s), strides_of(from, s));
+    if (from.dyn == Py_None) {
+      Subscript s(from);
+      if (s.take(from, entries, several ? PyTuple_GET_SIZE(key) : 1)) {
+        return view_like(self, s.part, s.off, shape_of(from, s), strides_of(from, s));
+      }
+      const Planned found = planned(self, entries, several ? PyTuple_GET_SIZE(key) : 1, s.on_chip);
+      if (found.parts) {
+        return view_like(self, found.parts->part, found.parts->off,
+                         py::reinterpret_borrow<py::object>(found.parts->shape),
+                         py::reinterpret_borrow<py::object>(found.parts->strides));
+      }
+      if (found.view) return Py_NewRef(found.view.ptr());
     }
-    const Planned found = planned(self, entries, several ? PyTuple_GET_SIZE(key) : 1, s.on_chip);
-    if (found.parts) {
-      return view_like(self, found.parts->part, found.parts->off,
-                       py::reinterpret_borrow<py::object>(found.parts->shape),
-                       py::reinterpret_borrow<py::object>(found.parts->strides));
-    }
-    if (found.view) return Py_NewRef(found.view.ptr());
     const py::object all = several ? py::reinterpret_borrow<py::object>(key)
                                    : py::reinterpret_steal<py::object>(PyTuple_Pack(1, key));
     return PyObject_CallFunctionObjArgs(select_view, self, all.ptr(), nullptr);

@@ -254,6 +254,11 @@ def _word(predicate):
 
 def tensor_tensor(data1, data2, op, dtype=None, mask=None, *, engine=engine.unknown, dst=None,
                   name=None, **_ignored):
+    if data1.shape[0] != data2.shape[0] and 1 in (data1.shape[0], data2.shape[0]):
+        partitions = max(data1.shape[0], data2.shape[0])
+        fail_on("partitions_differ", "data2", f"{data2!r} and data1 {data1!r}",
+                "the same number of partitions (documented; no engine reads one row for all of "
+                f"them: broadcast_to(({partitions}, ...)))", "tensor_tensor", KernelValueError)
     shape = same_partitions(data1.shape, data2.shape) or broadcast_shapes(
         data1.shape, data2.shape, "tensor_tensor")
     return _call(isa.tensor_tensor, dst, shape, _dtype(dtype, promote(data1.dtype, data2.dtype)),

@@ -11,7 +11,7 @@ from .index import Expr, Mask, MGrid, box_of
 from .register import VirtualRegister
 from .slices import ds
 from .subscripts import apply_mask, subscript
-from .views import Views, dynamic_entry, plain_int
+from .views import Views, as_selected, dynamic_entry, plain_int
 
 
 class _Selection:
@@ -69,6 +69,8 @@ class _Selection:
         view = type(source)(source.st, self.part, source.off + self.off * source.dtype.itemsize,
                             tuple(self.shape) + fill, tuple(self.strides) + fill, source.dtype,
                             dyn or None)
+        if source.dyn is not None:
+            as_selected(source, view)
         for at in reversed(self.scalars):
             view = view.squeeze_dim(at)
         if self.empty is not None:

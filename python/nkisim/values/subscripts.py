@@ -5,7 +5,7 @@ from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
 from .index import DynamicSum, Expr, MGrid, integer
 from .register import VirtualRegister
 from .slices import ds
-from .views import Views, dynamic_entry
+from .views import Views, as_selected, dynamic_entry
 
 
 def _flat_key(key):
@@ -153,7 +153,7 @@ def _view(tensor, exprs, extents, nd, dyn, vector):
                         tuple(strides), tensor.dtype, ((tensor.dyn or ()) + tuple(dyn)) or None)
     if limits:
         view._ref = OutOfBounds(tensor, limits)
-    return view
+    return view if tensor.dyn is None else as_selected(tensor, view)
 
 
 def _check_partitions(d, e, extents, nd):

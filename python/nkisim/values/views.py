@@ -18,7 +18,8 @@ class Views:
     __slots__ = ()
 
     def _like(self, part, off, shape, strides, dyn=None):
-        return type(self)(self.st, part, off, shape, strides, self.dtype, dyn or self.dyn)
+        made = type(self)(self.st, part, off, shape, strides, self.dtype, dyn or self.dyn)
+        return made if self.dyn is None else as_selected(self, made)
 
     def permute(self, dims):
         dims = tuple(dims)
@@ -201,6 +202,12 @@ class Views:
         else:
             off += extra * size
         entry = None
+        if scalar_offset is not None and vector_offset is not None:
+            fail_on("view_offset", "scalar_offset", "given beside vector_offset", "one of them (documented)", "ap",
+                    KernelValueError)
+        if self.dyn is not None:
+            fail_on("view_offset", repr(self), "at a run-time offset, which ap drops: it is over the tensor's storage "
+                    "(documented)", "ap of the tensor itself", "ap", KernelValueError)
         if scalar_offset is not None or vector_offset is not None:
             step = self.strides[indirect_dim] * old.itemsize // size
             limit = self.shape[indirect_dim]
@@ -288,6 +295,21 @@ class Views:
             fail("view_shape",
                  f"dimension {dim} of {self!r}; 0 to {n - 1} is required", what, KernelIndexError)
         return dim + n if dim < 0 else dim
+
+
+def as_selected(view, made):
+    """`made`, a view of `view`; an error where it cuts or moves a dimension that an index tensor selects."""
+    for kind, index, *_ in view.dyn:
+        if kind == "vector":
+            kept = made.shape[:1] == view.shape[:1] and (made.strides[0] == 0 or made.shape[0] == 1)
+        else:
+            kept = kind != "indirect" or (
+                (made.part, made.off, made.shape[0]) == (view.part, view.off, view.shape[0]) and
+                product(made.shape) == product(view.shape) and made.is_contiguous())
+        if not kept:
+            fail_on("view_offset", repr(view), "selected by an index tensor, whose dimension a view of it cuts or "
+                    "moves (documented)", "a view of the index tensor, such as index[a:b],", kind=KernelIndexError)
+    return made
 
 
 def _groups(pattern):
