@@ -74,26 +74,27 @@ std::vector<RunResult> simulate_world(std::span<const RankSetup> ranks, const Co
     const TieRule& tie = ranks.front().options.tie;
     Chips chips(config, world, ranks.front().program->cores(), own_ranks(ranks, shard), tie);
     World run("world", world, config, session, shard, programs_of(ranks, world.ranks), chips, tie);
-    ModuleList<Device> devices(ranks.size());
+    ModuleList<Rank> modules(ranks.size());
     const SimSession::Ending ending(session);
     for (const std::size_t r : construction_order(ranks.size(), tie)) {
       if (!shard.owns(static_cast<std::int64_t>(r))) continue;
       ranks[r].observers.start(*ranks[r].program, config);
       RunOptions options = ranks[r].options;
       options.world = world;
-      devices[r] = std::make_unique<Device>(*ranks[r].program, config, ranks[r].memory,
-                                            ranks[r].observers, options, session, run);
-      run.add(*devices[r], ranks[r].twins);
+      const std::string name = "rank" + std::to_string(options.rank);
+      modules[r] = std::make_unique<Rank>(name.c_str(), *ranks[r].program, config, ranks[r].memory,
+                                          ranks[r].observers, options, session, run);
+      run.add(*modules[r], ranks[r].twins);
     }
     run.run();
     bool stopped = false;  // of a world in one process alone; else it is an error
-    for (const auto& device : devices) {
-      stopped = stopped || (device != nullptr && device->result().stopped);
+    for (const auto& rank : modules) {
+      stopped = stopped || (rank != nullptr && rank->result().stopped);
     }
     if (!stopped) run.check_finished();
     for_own_ranks(ranks, shard, [&](std::size_t r) {
-      if (!stopped) devices[r]->check_finished();
-      results[r] = devices[r]->result();
+      if (!stopped) modules[r]->check_finished();
+      results[r] = modules[r]->result();
       results[r].stopped = stopped;
     });
     for_own_ranks(ranks, shard, [&](std::size_t r) {

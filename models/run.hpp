@@ -19,13 +19,21 @@ struct Shard;
 
 namespace nkisim::models {
 
+class Engine;
+struct EngineSetup;
+
+/// Makes the module of an engine of each core. The class need not be that of models/engines.
+using EngineFactory = std::function<std::unique_ptr<Engine>(const char* name, isa::Engine id,
+                                                            const EngineSetup& setup)>;
+
 struct RunOptions {
   isa::Conditions conditions = {};
   isa::World world = {};  // ranks of the run ...
   int rank = 0;           // ... and which of them this is
   /// Called now and then with the instructions finished and the simulated time; false stops.
   std::function<bool(std::uint64_t, Fs)> progress = {};
-  TieRule tie = {};  // rank 0's counts for all; for tests
+  TieRule tie = {};           // rank 0's counts for all; for tests
+  EngineFactory engine = {};  // empty: make_engine (core/neuron_core.hpp)
 };
 
 struct RunResult {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "models/cost.hpp"
+#include "models/issue/cost.hpp"
 
 namespace nkisim::compiler {
 

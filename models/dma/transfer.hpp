@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "models/core/operation.hpp"
 #include "models/dma/dma_plan.hpp"
-#include "models/operation.hpp"
 
 namespace nkisim::models {
 

@@ -3,7 +3,7 @@
 
 #include <systemc>
 
-#include "models/core_id.hpp"
+#include "models/core/core_id.hpp"
 #include "models/time.hpp"
 
 namespace nkisim::models {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "models/collective/call.hpp"
-#include "models/cost.hpp"
+#include "models/issue/cost.hpp"
 
 namespace nkisim::models {
 

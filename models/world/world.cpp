@@ -41,15 +41,15 @@ World::World(const sc_core::sc_module_name& name, const isa::World& world, const
 
 World::~World() = default;
 
-void World::add(Device& device, const std::vector<int>& twins) {
+void World::add(Rank& rank, const std::vector<int>& twins) {
   std::vector<isa::EvalContext*> contexts;
-  for (std::size_t c = 0; c < device.cores(); ++c) {
-    contexts.push_back(&device.core(c).context());
-    for (CollectiveCore* cc : chips_.cc_cores(device.rank())) cc->dma.bind(device.core(c).dma());
+  for (std::size_t c = 0; c < rank.cores(); ++c) {
+    contexts.push_back(&rank.core(c).context());
+    for (CollectiveCore* cc : chips_.cc_cores(rank.number())) cc->dma.bind(rank.core(c).dma());
   }
-  meeting_.host(device.rank(), std::move(contexts), twins);
-  rank(device.rank()).device = &device;
-  evaluates_ = evaluates_ || device.evaluates();
+  meeting_.host(rank.number(), std::move(contexts), twins);
+  member(rank.number()).module = &rank;
+  evaluates_ = evaluates_ || rank.evaluates();
 }
 
 void World::run() {
@@ -61,8 +61,8 @@ void World::run() {
 }
 
 // ---- what ranks do to each other at one instant ------------------------------------------------
-void World::met(Device& device, std::uint32_t number) {
-  met_.push_back({&device, number});
+void World::met(Rank& rank, std::uint32_t number) {
+  met_.push_back({&rank, number});
   wake_.notify(sc_core::SC_ZERO_TIME);
 }
 
@@ -70,19 +70,19 @@ void World::hold_meetings(Fs now) {
   std::vector<Met> met;
   met.swap(met_);
   tie_.order(met, [](const Met& a, const Met& b) {
-    return std::pair(a.device->rank(), a.number) < std::pair(b.device->rank(), b.number);
+    return std::pair(a.rank->number(), a.number) < std::pair(b.rank->number(), b.number);
   });
-  for (const Met& m : met) m.device->hold_meeting(m.number, now);
+  for (const Met& m : met) m.rank->hold_meeting(m.number, now);
 }
 
 void World::apply(const Effect& effect) {
-  Device& device = *rank(effect.rank).device;
+  Rank& rank = *member(effect.rank).module;
   if (effect.end == kNever) {
     chips_.cc_core(effect.moving.rank, effect.moving.stream).move(effect.moving, effect.time);
     return;
   }
-  for (std::size_t c = 0; c < device.cores(); ++c) {
-    device.core(c).finish_collective(*effect.flight->operations[c], effect.end, effect.part.get());
+  for (std::size_t c = 0; c < rank.cores(); ++c) {
+    rank.core(c).finish_collective(*effect.flight->operations[c], effect.end, effect.part.get());
   }
 }
 
@@ -94,36 +94,36 @@ void World::apply(std::vector<Effect>& effects) {
 }
 
 // ---- calls ------------------------------------------------------------------------------------
-World::Call& World::call(Rank& rank, std::uint64_t number) {
-  while (rank.calls.size() <= number - rank.started) {
-    rank.calls.push_back({.operations = std::vector<Operation*>(meeting_.cores())});
+World::Call& World::call(Member& member, std::uint64_t number) {
+  while (member.calls.size() <= number - member.started) {
+    member.calls.push_back({.operations = std::vector<Operation*>(meeting_.cores())});
   }
-  return rank.calls[number - rank.started];
+  return member.calls[number - member.started];
 }
 
 const World::Call& World::oldest(std::int64_t each) {
-  return rank(meeting_.host_of(each)).calls.front();
+  return member(meeting_.host_of(each)).calls.front();
 }
 
 std::uint64_t World::note(const isa::Post::Called& called) {
   const std::uint64_t number = meeting_.note(called.rank, called.core, *called.inst);
-  Call& c = call(rank(called.rank), number);
+  Call& c = call(member(called.rank), number);
   c.triggered = std::max(c.triggered, called.time);
   c.prepared = std::max(c.prepared, called.prepared);
   arrivals_.push({called.time, called.rank, number});
   return number;
 }
 
-void World::trigger(Device& device, std::size_t core, Operation& op, Fs at) {
-  const std::int64_t r = device.rank();
+void World::trigger(Rank& rank, std::size_t core, Operation& op, Fs at) {
+  const std::int64_t r = rank.number();
   if (rounds_ != nullptr) rounds_->check_trigger(r, at);
   const isa::Post::Called called{.rank = r,
                                  .core = core,
                                  .inst = op.step.inst,
                                  .time = at,
-                                 .prepared = device.core(core).prepared()};
+                                 .prepared = rank.core(core).prepared()};
   const std::uint64_t number = note(called);
-  call(rank(r), number).operations[core] = &op;
+  call(member(r), number).operations[core] = &op;
   if (rounds_ != nullptr) {
     rounds_->triggered(called, number);
   } else {
@@ -185,7 +185,7 @@ void World::start(std::int64_t first, Fs now, Effects& effects) {
   if (ready.groups.empty()) return;
   const auto flights = std::make_shared<Flights>();
   for (const std::int64_t host : ready.hosts) {
-    if (rank(host).device == nullptr) continue;
+    if (member(host).module == nullptr) continue;
     (*flights)[host] = std::make_shared<Flight>();
     (*flights)[host]->ranks_left = meeting_.twins_of(host).size();
   }
@@ -199,9 +199,9 @@ void World::start(std::int64_t first, Fs now, Effects& effects) {
     }
   }
   for (const std::int64_t host : ready.hosts) {
-    Rank& r = rank(host);
+    Member& r = member(host);
     if (rounds_ != nullptr) rounds_->started(host, meeting_.oldest(host));
-    if (r.device != nullptr) (*flights)[host]->operations = std::move(r.calls.front().operations);
+    if (r.module != nullptr) (*flights)[host]->operations = std::move(r.calls.front().operations);
     r.calls.pop_front();
     ++r.started;
     meeting_.leave(host);

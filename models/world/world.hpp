@@ -1,4 +1,4 @@
-// All ranks of a world in time: their devices, the memory that they share, and the collectives at
+// All ranks of a world in time: their modules, the memory that they share, and the collectives at
 // which they meet.
 //
 // The record of who has come to which call and the model of what operations do are one, however
@@ -16,8 +16,8 @@
 #include "isa/world/shard.hpp"
 #include "models/chip/chip.hpp"
 #include "models/chip/links.hpp"
-#include "models/device.hpp"
-#include "models/operation.hpp"
+#include "models/core/operation.hpp"
+#include "models/core/rank.hpp"
 #include "models/run.hpp"
 #include "models/sim_session.hpp"
 
@@ -32,29 +32,29 @@ class World final : public sc_core::sc_module {
         SimSession& session, const isa::Shard& shard,
         const std::vector<const isa::Program*>& programs, Chips& chips, const TieRule& tie);
   ~World() override;
-  /// A device of this process, before the simulation starts; `twins` as in RankSetup.
-  void add(Device& device, const std::vector<int>& twins);
+  /// A rank of this process, before the simulation starts; `twins` as in RankSetup.
+  void add(Rank& rank, const std::vector<int>& twins);
   /// Runs until nothing is left in any process; throws the first error of all.
   void run();
   /// After run(): throws Error if a collective is left over.
   void check_finished() const { meeting_.check_finished(); }
 
-  // For the devices:
+  // For the ranks:
   /// The HBM stack that a rank reaches, which its neighbours share.
   [[nodiscard]] hbm_if& stack(int rank) { return chips_.stack(rank); }
-  /// All cores of a device are at their meeting of that number, which takes place when every core
+  /// All cores of a rank are at their meeting of that number, which takes place when every core
   /// of the world has done what is due at this instant.
-  void met(Device& device, std::uint32_t number);
+  void met(Rank& rank, std::uint32_t number);
   /// A core of a rank has triggered a collective; the instruction ends at `at`.
-  void trigger(Device& device, std::size_t core, Operation& op, Fs at);
+  void trigger(Rank& rank, std::size_t core, Operation& op, Fs at);
 
   // For the rounds:
-  /// One call of a device under way, on all ranks that it stands for.
+  /// One call of a rank under way, on all ranks that it stands for.
   struct Flight {
     std::vector<Operation*> operations = {};  // per core
     std::size_t ranks_left = 0;
     Fs end = kNever;                                 // of those that have finished
-    std::shared_ptr<const RankPart> part = nullptr;  // of the device's own rank
+    std::shared_ptr<const RankPart> part = nullptr;  // of the rank itself, not of its twins
   };
   /// What an operation does to a rank: its data begin to move, or it has ended.
   struct Effect {
@@ -63,7 +63,7 @@ class World final : public sc_core::sc_module {
     std::int64_t rank = 0;  // a host (isa::Meeting) of any process
     Collectives::Moving moving = {};
     Fs end = kNever;                            // kNever: data move
-    std::shared_ptr<const Flight> flight = {};  // of a device of this process that has ended
+    std::shared_ptr<const Flight> flight = {};  // of a rank of this process that has ended
     std::shared_ptr<const RankPart> part = {};  // null: it needed nobody
     [[nodiscard]] bool same(const Effect& other) const;
   };
@@ -90,11 +90,11 @@ class World final : public sc_core::sc_module {
   using Flights = std::map<std::int64_t, std::shared_ptr<Flight>>;  // by host, of this process
   // What is known of a call besides what isa::Meeting knows.
   struct Call {
-    std::vector<Operation*> operations;  // per core, of a device of this process
+    std::vector<Operation*> operations;  // per core, of a rank of this process
     Fs triggered = 0, prepared = 0;      // by the last core
   };
-  struct Rank {
-    Device* device = nullptr;  // null: of another process, or a twin
+  struct Member {
+    Rank* module = nullptr;  // null: of another process, or a twin
     std::deque<Call> calls = {};
     std::uint64_t started = 0;  // calls before the first of them
   };
@@ -113,8 +113,8 @@ class World final : public sc_core::sc_module {
   void step();
   void act(Fs now);
   void hold_meetings(Fs now);
-  [[nodiscard]] Rank& rank(std::int64_t host) { return ranks_[static_cast<std::size_t>(host)]; }
-  Call& call(Rank& rank, std::uint64_t number);
+  [[nodiscard]] Member& member(std::int64_t host) { return ranks_[static_cast<std::size_t>(host)]; }
+  Call& call(Member& member, std::uint64_t number);
   [[nodiscard]] const Call& oldest(std::int64_t rank);
   void start(std::int64_t rank, Fs now, Effects& effects);
   void start(const Group& group, isa::Meeting::Lengths lengths,
@@ -130,14 +130,14 @@ class World final : public sc_core::sc_module {
   Chips& chips_;
   TieOrder tie_;
   isa::Meeting meeting_;
-  std::vector<Rank> ranks_;  // of the whole world
+  std::vector<Member> ranks_;  // of the whole world
   bool evaluates_ = false;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   std::unique_ptr<Links> links_;  // null: no rank has another
   std::map<Collectives::Id, Running> running_;
   std::unique_ptr<Rounds> rounds_;  // null: the world is in this process alone
   struct Met {
-    Device* device;
+    Rank* rank;
     std::uint32_t number;
   };
   std::vector<Met> met_;              // at this instant

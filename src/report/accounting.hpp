@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/cost.hpp"
+#include "models/issue/cost.hpp"
 #include "models/observer.hpp"
 #include "src/report/columns.hpp"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compiler/pipeline.hpp"
-#include "models/cost.hpp"
+#include "models/issue/cost.hpp"
 #include "models/observer.hpp"
 #include "src/report/summary.hpp"
 #include "src/report/switches.hpp"

@@ -28,7 +28,7 @@ def test_a_deadlock_has_the_names_of_semaphores(tmp_path):
     path.write_text(t.text())
     code, text = said(path)
     assert code == 3
-    assert "deadlock: vector waits for S[0] (never)>=1 (it is 0) at line 3 (memset)" in text
+    assert "deadlock: rank0.nc0.vector waits for S[0] (never)>=1 (it is 0) at line 3 (memset)" in text
 
 
 @pytest.mark.parametrize("words", [(), ("--functional",)], ids=["timed", "values only"])

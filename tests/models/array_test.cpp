@@ -1,4 +1,4 @@
-#include "models/array.hpp"
+#include "models/engines/array.hpp"
 
 #include <catch2/catch.hpp>
 

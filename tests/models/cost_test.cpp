@@ -1,4 +1,4 @@
-#include "models/cost.hpp"
+#include "models/issue/cost.hpp"
 
 #include <catch2/catch.hpp>
 

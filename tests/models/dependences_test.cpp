@@ -1,5 +1,5 @@
 // Which instruction must wait for which, worked out by hand.
-#include "models/dependences.hpp"
+#include "models/issue/dependences.hpp"
 
 #include <catch2/catch.hpp>
 

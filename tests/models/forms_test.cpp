@@ -1,5 +1,5 @@
 // Instructions alike share what they become, and what memory their arguments take.
-#include "models/forms.hpp"
+#include "models/issue/forms.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,9 +1,8 @@
-#include "models/semaphores.hpp"
+#include "models/core/semaphores.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "models/completions.hpp"
-#include "models/ports.hpp"
+#include "models/core/completions.hpp"
 
 using namespace nkisim;
 using namespace nkisim::models;
@@ -11,7 +10,7 @@ using Compare = isa::SemaphoreWait::Compare;
 using Action = isa::SemaphorePost::Action;
 
 TEST_CASE("conditions know since when they hold") {
-  Semaphores s;
+  SemaphoreCounters s;
   const isa::SemaphoreWait ge{.semaphore = 3, .compare = Compare::kGe, .value = 2};
   CHECK_FALSE(s.satisfied(ge));
   CHECK(s.satisfied({.semaphore = 3, .compare = Compare::kEq, .value = 0})->time == 0);
@@ -34,7 +33,7 @@ TEST_CASE("every comparison below, at and above its value") {
   const auto holds = [](Compare compare) {
     std::string of;
     for (const std::int32_t value : {1, 2, 3}) {
-      Semaphores s;
+      SemaphoreCounters s;
       s.update({.semaphore = 0, .action = Action::kSet, .value = value}, {.time = 1});
       of += s.satisfied({.semaphore = 0, .compare = compare, .value = 2}) ? '1' : '0';
     }
@@ -66,19 +65,4 @@ TEST_CASE("completions number operations per queue and forget those before the h
   CHECK(c.begin(0, 105, 1000) == 5);  // 3 still runs: nothing after it is forgotten
   CHECK(c.get(0, 2).visible == 0);
   CHECK(c.get(0, 3).visible == kNever);
-}
-
-TEST_CASE("an exclusive port delays the other engine only") {
-  const auto bit = [](isa::Engine e) { return 1U << static_cast<unsigned>(e); };
-  const std::vector<PortRule> rules = {
-      {isa::Space::kSbuf, bit(isa::Engine::kVector) | bit(isa::Engine::kGpSimd), false},
-      {isa::Space::kPsum, bit(isa::Engine::kVector) | bit(isa::Engine::kScalar), true}};
-  Ports ports(rules);
-  ports.reserve(isa::Engine::kVector, {.sbuf = true, .psum_banks = 0b10}, 100);
-  const auto g = ports.free_at(isa::Engine::kGpSimd, {.sbuf = true}, 40);
-  CHECK(g.at == 100);
-  CHECK(g.holder == isa::Engine::kVector);
-  CHECK(ports.free_at(isa::Engine::kVector, {.sbuf = true}, 40).at == 40);
-  CHECK(ports.free_at(isa::Engine::kScalar, {.sbuf = true, .psum_banks = 0b01}, 40).at == 40);
-  CHECK(ports.free_at(isa::Engine::kScalar, {.sbuf = true, .psum_banks = 0b11}, 40).at == 100);
 }

@@ -1,5 +1,5 @@
 // Which waits are left of an instruction's dependences, worked out by hand.
-#include "models/wait_placer.hpp"
+#include "models/issue/wait_placer.hpp"
 
 #include <catch2/catch.hpp>
 

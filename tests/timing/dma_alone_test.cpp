@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 #include <deque>
 #include <random>
+#include <utility>
 
-#include "models/dma/dma_process.hpp"
+#include "models/dma/dma_rings.hpp"
 #include "models/memory/hbm.hpp"
+#include "models/sim_session.hpp"
 #include "src/config/config_json.hpp"
 #include "tests/support/program_builder.hpp"
 
@@ -41,15 +43,15 @@ isa::DmaWork load(std::int64_t bytes_per_row, std::int64_t rows = 128) {
 // Hands jobs to the DMA engines at their times.
 class Driver : public sc_core::sc_module, private dma_core_if {
  public:
-  Driver(sc_core::sc_module_name name, const Config& config, SimSession& session, Hbm& hbm,
-         const std::vector<Job>& jobs, bool fast_path)
+  Driver(sc_core::sc_module_name name, const Config& config, Hbm& hbm, const std::vector<Job>& jobs,
+         bool fast_path)
       : sc_module(name),
         config_(config),
         jobs_(jobs),
         operations_(jobs.size()),
         forms_(jobs.size()),
         dma_("dma", {}, config.dma, {"q5", "q6", "q7"}, {.fast_path = fast_path}),
-        process_("process", dma_, session) {
+        due_(jobs.empty() ? kNever : jobs.front().at) {
     dma_.hbm.bind(hbm);
     dma_.core.bind(*this);
     for (QueueIndex q = 5; q < 8; ++q) dma_.number("q" + std::to_string(q), q);
@@ -62,22 +64,25 @@ class Driver : public sc_core::sc_module, private dma_core_if {
 
  private:
   void step() {
-    if (next_ == jobs_.size()) return;
-    if (std::exchange(due_, true)) {
-      const Job& job = jobs_[next_];
-      Operation& op = operations_[next_];
-      forms_[next_].expansion.dma = job.work;
-      op.form = &forms_[next_];
-      op.step.inst = &inst_;
-      op.queue = job.queue;
-      const DgeConfig& dge = config_.dma.dge(isa::DgeMode::kHwdge);
-      dma_.submit(op, dge, SimSession::now() + job.first_packet);
-      if (next_ % 7 == 6) backlogs.push_back(dma_.backlog(job.queue, 4096));
-      ++next_;
+    const Fs now = SimSession::now();
+    dma_.step(now);
+    for (; due_ <= now; ++next_, due_ = next_ < jobs_.size() ? now + jobs_[next_].at : kNever) {
+      submit(now);
     }
-    if (next_ < jobs_.size()) wake_.notify(SimSession::time(jobs_[next_].at));
+    const Fs next = std::min(due_, dma_.next());
+    if (next != kNever) wake_.notify(SimSession::time(std::max(next, now) - now));
   }
-  void dma_sooner() override { process_.wake(); }
+  void submit(Fs now) {
+    const Job& job = jobs_[next_];
+    Operation& op = operations_[next_];
+    forms_[next_].expansion.dma = job.work;
+    op.form = &forms_[next_];
+    op.step.inst = &inst_;
+    op.queue = job.queue;
+    dma_.submit(op, config_.dma.dge(isa::DgeMode::kHwdge), now + job.first_packet);
+    if (next_ % 7 == 6) backlogs.push_back(dma_.backlog(job.queue, 4096));
+  }
+  void dma_sooner() override {}  // within step() alone
   void dma_update(Transfer& /*t*/, int /*engine*/) override {}
   void dma_share(const Transfer& /*t*/, const LanePlan& /*p*/, const LaneDone& /*d*/) override {}
   void dma_packet(const Transfer& /*t*/, int /*engine*/, const PacketTime& /*p*/) override {}
@@ -91,10 +96,9 @@ class Driver : public sc_core::sc_module, private dma_core_if {
   std::vector<Form> forms_;
   isa::Inst inst_;
   DmaRings dma_;
-  DmaProcess process_;
   sc_core::sc_event wake_;
   std::size_t next_ = 0;
-  bool due_ = false;
+  Fs due_;  // the next job
 };
 
 struct Run {
@@ -105,7 +109,7 @@ struct Run {
 Run run(const Config& config, const std::vector<Job>& jobs, bool fast_path) {
   SimSession session;
   Hbm hbm(config.hbm, 0, 1);
-  Driver driver("driver", config, session, hbm, jobs, fast_path);
+  Driver driver("driver", config, hbm, jobs, fast_path);
   session.run();
   return {driver.outcomes, driver.backlogs};
 }

@@ -42,8 +42,8 @@ TEST_CASE("a deadlock names every engine, what it waits for, and where") {
   test::Timeline t;
   CHECK_THROWS_WITH(
       test::run(b, t),
-      Catch::Contains("vector waits for S[4]>=2 (it is 0) at line 11 (tensor_copy)") &&
-          Catch::Contains("scalar waits for S[5]>=1 (it is 0) at line 12"));
+      Catch::Contains("rank0.nc0.vector waits for S[4]>=2 (it is 0) at line 11 (tensor_copy)") &&
+          Catch::Contains("rank0.nc0.scalar waits for S[5]>=1 (it is 0) at line 12"));
 }
 
 TEST_CASE("the progress callback sees instructions and time, and stops a run") {

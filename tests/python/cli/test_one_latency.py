@@ -259,7 +259,7 @@ def test_a_deadlock(tmp_path):
               "wait": [["never", ">=", 1]]}]
     trace = tmp_path / "stuck.jsonl"
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    said = "deadlock: core 1 vector waits for S[0] (never)>=1"
+    said = "deadlock: rank0.nc1.vector waits for S[0] (never)>=1"
     errors = {"run": nkisim_says("run", trace, code=3).stderr,
               "--json": json.loads(nkisim_says("run", trace, "--json", code=3).stdout)["error"]["message"],
               "--targets": nkisim_says("run", trace, "--targets", "trn2", code=3).stderr,

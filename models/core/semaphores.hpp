@@ -1,0 +1,53 @@
+// The hardware semaphores of a core as a module, for traces that carry their own waits and posts.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <systemc>
+#include <vector>
+
+#include "isa/base/inst.hpp"
+#include "models/observer.hpp"
+
+namespace nkisim::models {
+
+struct SemaphoreChange {
+  Fs time = 0;
+  std::int64_t value = 0;
+  QueueIndex queue = kNoQueue;  // who changed it
+  std::uint64_t sequence = 0;
+  Fs end = 0;  // end of the operation that changed it
+};
+
+/// What engines ask of the semaphores of their core.
+class semaphores_if : public virtual sc_core::sc_interface {
+ public:
+  [[nodiscard]] virtual std::int64_t value(int semaphore) const = 0;
+  /// The change since which the condition has held without interruption; empty if it does not.
+  [[nodiscard]] virtual std::optional<SemaphoreChange> satisfied(
+      const isa::SemaphoreWait& wait) const = 0;
+};
+
+/// Counters with the recent history of their values. Times must not decrease.
+class SemaphoreCounters : public semaphores_if {
+ public:
+  [[nodiscard]] std::int64_t value(int semaphore) const override;
+  [[nodiscard]] std::optional<SemaphoreChange> satisfied(
+      const isa::SemaphoreWait& wait) const override;
+  void update(const isa::SemaphorePost& post, const SemaphoreChange& by);
+
+ private:
+  std::vector<std::deque<SemaphoreChange>> histories_;
+};
+
+/// A channel. SemaphoreCounters is its arithmetic.
+class Semaphores : public sc_core::sc_module, public SemaphoreCounters {
+ public:
+  explicit Semaphores(const sc_core::sc_module_name& name) : sc_module(name) {}
+};
+
+/// "S[5]>=4" — how messages and profiles write a condition.
+[[nodiscard]] std::string describe(const isa::SemaphoreWait& wait);
+
+}  // namespace nkisim::models

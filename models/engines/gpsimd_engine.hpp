@@ -1,0 +1,16 @@
+// The GpSimd Engine: eight programmable cores behind one queue, with one data path in time.
+#pragma once
+
+#include "models/engines/compute_engine.hpp"
+
+namespace nkisim::models {
+
+/// Its cores run one instruction together (assumed: no source says how they split it). It also
+/// writes the descriptors of software DMAs, which the config's `dma.software` prices.
+class GpSimdEngine : public ComputeEngine {
+ public:
+  GpSimdEngine(const sc_core::sc_module_name& name, const EngineSetup& setup)
+      : ComputeEngine(name, isa::Engine::kGpSimd, setup) {}
+};
+
+}  // namespace nkisim::models

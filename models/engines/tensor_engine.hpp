@@ -1,0 +1,23 @@
+// The Tensor Engine: the PE array behind a sequencer that hands it weights and moving data.
+#pragma once
+
+#include "models/engines/array.hpp"
+#include "models/engines/compute_engine.hpp"
+
+namespace nkisim::models {
+
+/// Weight loads hide behind the product before them, and the power limit slows streams: Array.
+class TensorEngine : public ComputeEngine {
+ public:
+  TensorEngine(const sc_core::sc_module_name& name, const EngineSetup& setup)
+      : ComputeEngine(name, isa::Engine::kTensor, setup), array_(setup.config) {}
+
+ protected:
+  Progress start(Operation& op, const isa::Part& part, const Cost& cost, Wait& wait,
+                 Fs now) override;
+
+ private:
+  Array array_;
+};
+
+}  // namespace nkisim::models

@@ -1,0 +1,15 @@
+// The Vector Engine: a data path that streams elements, and shares memory ports with others.
+#pragma once
+
+#include "models/engines/compute_engine.hpp"
+
+namespace nkisim::models {
+
+/// Its performance modes are rows of the config's cost table, its shared ports those of `ports`.
+class VectorEngine : public ComputeEngine {
+ public:
+  VectorEngine(const sc_core::sc_module_name& name, const EngineSetup& setup)
+      : ComputeEngine(name, isa::Engine::kVector, setup) {}
+};
+
+}  // namespace nkisim::models

@@ -1,0 +1,110 @@
+// Which earlier operations an operation must wait for, from the bytes they touch: the part of a
+// compiler that would place semaphores.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "isa/program/footprint.hpp"
+#include "models/core/completions.hpp"
+
+namespace nkisim::models {
+
+/// A hazard between operations of one core.
+struct Edge {
+  enum class Kind : std::uint8_t { kReadAfterWrite, kWriteAfterWrite, kWriteAfterRead };
+  QueueIndex queue = 0;      // producer's queue
+  std::uint64_t number = 0;  // producer's number in it
+  Kind kind = Kind::kReadAfterWrite;
+};
+
+/// Sees the operations of one core in program order.
+class Dependences {
+ public:
+  /// Queues below `first_unordered` finish their operations in order.
+  Dependences(const isa::Program& program, QueueIndex first_unordered,
+              const Completions& completions);
+  /// Appends to `edges` the operations that `inst`, number `number` of `queue`, must wait for:
+  /// for every in-order queue only the latest. Operations that completed before `horizon` may be
+  /// left out.
+  void add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,
+           std::uint64_t number, Fs horizon, std::vector<Edge>& edges);
+
+ private:
+  // The bytes of an access that is not dense, as long as entries refer to them.
+  struct Strided {
+    int references = 0;
+    isa::Footprint bytes;
+  };
+  // An access in a bucket, with the bounds that decide most comparisons.
+  struct Entry {
+    std::int64_t first, last;
+    std::int32_t partition, partition_end;
+    std::uint64_t number;  // of the operation in its queue
+    Strided* strided;      // null: all bytes within the bounds
+    QueueIndex queue;
+    bool write;
+    [[nodiscard]] bool apart(const isa::Footprint& f) const {
+      return first >= f.last || f.first >= last || partition >= f.partition_end ||
+             f.partition >= partition_end;
+    }
+    [[nodiscard]] isa::Footprint bounds() const {
+      return {.first = first,
+              .last = last,
+              .run = last - first,
+              .partition = partition,
+              .partition_end = partition_end};
+    }
+  };
+  // One address range (SBUF, PSUM or a tensor), cut into buckets of `pitch` bytes.
+  struct Arena {
+    std::int64_t pitch = 1;
+    std::vector<std::vector<Entry>> buckets;
+  };
+  // An operand and where its bytes are.
+  struct Operand {
+    isa::Footprint bytes;
+    Arena* arena = nullptr;
+    isa::BucketRange range{};
+    bool write = false;
+  };
+  // Those of an instruction whose addresses no register decides.
+  struct Known {
+    const isa::Arg* args = nullptr;
+    isa::Op op{};
+    std::vector<Operand> operands;
+  };
+  [[nodiscard]] const std::vector<Operand>& operands(const isa::Inst& inst,
+                                                     const isa::CoreState& state);
+  bool find_operands(const isa::Inst& inst, const isa::CoreState& state,
+                     std::vector<Operand>& found);
+  [[nodiscard]] bool settled(const Entry& entry) const {
+    return completions_.finished_before(entry.queue, entry.number, horizon_);
+  }
+  void scan(const Operand& access, std::vector<Edge>& edges);
+  [[nodiscard]] static bool overlaps(const Entry& entry, const isa::Footprint& bytes);
+  [[nodiscard]] bool superseded(const Entry& entry, const Operand& access, std::int64_t first,
+                                std::int64_t last) const;
+  void insert(const Operand& access);
+  void add_edge(const Entry& entry, const Operand& access, std::vector<Edge>& edges) const;
+  Arena& arena(const isa::TensorRef& ref);
+  Arena make_arena(std::int64_t bytes) const;
+  void release(const Entry& entry);
+  Strided* keep(const isa::Footprint& bytes);
+
+  const isa::Program& program_;
+  QueueIndex first_unordered_;
+  const Completions& completions_;
+  Fs horizon_ = 0;
+  Arena sbuf_, psum_;
+  std::unordered_map<std::uint32_t, Arena> tensors_;
+  std::deque<Strided> strided_;
+  std::vector<Strided*> free_;
+  std::vector<Known> known_;       // by a hash of the arguments' place; a later one takes it
+  std::uint64_t known_edits_ = 0;  // of the program they are known of
+  QueueIndex queue_ = 0;           // of the operation being added
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace nkisim::models

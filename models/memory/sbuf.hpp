@@ -1,0 +1,47 @@
+// SBUF of one core as a module: the port that engines share.
+#pragma once
+
+#include <algorithm>
+#include <systemc>
+#include <vector>
+
+#include "models/memory/shared_port.hpp"
+
+namespace nkisim::models {
+
+/// What engines ask of SBUF. Probe first; reserve at the time of the grant.
+class sbuf_if : public virtual sc_core::sc_interface {
+ public:
+  /// True if `engine` has to share a port.
+  [[nodiscard]] virtual bool shared_by(isa::Engine engine) const = 0;
+  /// Moves `grant` to the earliest time, from grant.at on, at which `engine` may stream.
+  virtual void probe(isa::Engine engine, Grant& grant) const = 0;
+  virtual void reserve(isa::Engine engine, Fs until) = 0;
+};
+
+/// A channel. Its ports are the rows of the config's table `ports` for SBUF; without one engines do
+/// not delay each other. What SBUF holds is isa::Memory's.
+class Sbuf : public sc_core::sc_module, public sbuf_if {
+ public:
+  Sbuf(const sc_core::sc_module_name& name, const std::vector<PortRule>& rules) : sc_module(name) {
+    for (const PortRule& rule : rules) {
+      if (rule.space == isa::Space::kSbuf) ports_.emplace_back(rule);
+    }
+  }
+  [[nodiscard]] bool shared_by(isa::Engine engine) const override {
+    return std::any_of(ports_.begin(), ports_.end(),
+                       [&](const SharedPort& port) { return port.of(engine); });
+  }
+  void probe(isa::Engine engine, Grant& grant) const override {
+    for (const SharedPort& port : ports_) port.probe(engine, grant);
+  }
+  void reserve(isa::Engine engine, Fs until) override {
+    for (SharedPort& port : ports_) port.reserve(engine, until);
+  }
+  [[nodiscard]] const std::vector<SharedPort>& ports() const { return ports_; }
+
+ private:
+  std::vector<SharedPort> ports_;
+};
+
+}  // namespace nkisim::models

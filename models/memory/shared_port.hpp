@@ -1,0 +1,43 @@
+// A memory port that several engines share, one at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "models/config.hpp"
+
+namespace nkisim::models {
+
+/// When a shared memory may be used, and who delays it.
+struct Grant {
+  Fs at = 0;
+  isa::Engine holder = isa::Engine::kAny;  // kAny: nobody
+};
+
+/// Who streams through one port until when. Passive: probe() decides nothing, reserve() does.
+class SharedPort {
+ public:
+  explicit SharedPort(const PortRule& rule) : engines_(rule.engines) {}
+  [[nodiscard]] bool of(isa::Engine engine) const {
+    return (engines_ >> static_cast<unsigned>(engine) & 1U) != 0;
+  }
+  /// Moves `grant` to when `engine` may use the port, if that is later.
+  void probe(isa::Engine engine, Grant& grant) const {
+    if (of(engine) && holder_ != engine && until_ > grant.at) grant = {until_, holder_};
+  }
+  void reserve(isa::Engine engine, Fs until) {
+    if (!of(engine)) return;
+    holder_ = engine;
+    until_ = until;
+  }
+  /// Who used it last, and until when.
+  [[nodiscard]] isa::Engine holder() const { return holder_; }
+  [[nodiscard]] Fs until() const { return until_; }
+
+ private:
+  std::uint32_t engines_;
+  isa::Engine holder_ = isa::Engine::kAny;
+  Fs until_ = 0;
+};
+
+}  // namespace nkisim::models
