@@ -11,8 +11,10 @@ def main():
     # Kernels of nki-library take the remainder of tiles of which a part is written; time alone is asked.
     os.environ.setdefault("NKISIM_ALLOW_UNWRITTEN", "1")
     import nkisim
+    from nkisim_profile.plain import Plain
 
     nkisim.install()
+    sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
     from .command import main as command
 
     return command(sys.argv[2:])

@@ -4,6 +4,8 @@ import json
 import sys
 from importlib import import_module
 
+from nkisim_profile.plain import Plain
+
 from .program import Failed
 
 COMMANDS = ("validate", "calibrate")
@@ -24,6 +26,7 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         print("usage: python -m nkisim_validation " + "|".join(COMMANDS) + " ...", file=sys.stderr)
         return 2
+    sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
     command = sys.argv[1]
     try:
         return import_module(f"nkisim_validation.{command}").main(sys.argv[2:])

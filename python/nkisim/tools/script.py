@@ -4,6 +4,8 @@ import os
 import runpy
 import sys
 
+from nkisim_work.piped import Piped
+
 from . import demo, doctor, kernel_cli, new
 from .install import install
 
@@ -15,6 +17,7 @@ def main():
         print(__doc__)
         return 2
     if sys.argv[1] in COMMANDS:
+        sys.stdout = Piped(sys.stdout)
         return COMMANDS[sys.argv[1]](sys.argv[2:])
     install(devices=True)
     os.environ.setdefault("NKI_SIMULATOR", "1")

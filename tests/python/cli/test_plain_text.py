@@ -1,9 +1,13 @@
 """What acts on a terminal is written out, and other letters are left."""
 
+import os
+import signal
+import subprocess
+
 import pytest
 
 from nkisim_profile import plain
-from running import cli
+from running import PROGRAM, ROOT, cli
 
 pytestmark = pytest.mark.process
 
@@ -30,3 +34,19 @@ def test_the_stream_below_is_reached(tmp_path):
         stream.flush()
         assert path.read_bytes() == b"a\\u001b[2Jb\tc\n"
         assert stream.fileno() == file.fileno() and not stream.isatty()
+
+
+@pytest.mark.parametrize("words", [
+    ("advise", ROOT / "traces/softmax.jsonl", "--budget", "2"), ("view", "SESSION"), ("compare", "SESSION", "SESSION"),
+    ("model", "--help"), ("evaluate", "--help"), ("validate", "--help"), ("doctor",), ("new", "--help"),
+    ("kernel", "--help"), ("isa",)], ids=lambda w: str(w[0]))
+def test_a_reader_that_has_gone_ends_a_command_quietly(words, tmp_path):
+    session = tmp_path / "s.npz"
+    cli("run", ROOT / "traces/softmax.jsonl", "--session", session)
+    words = [str(session) if w == "SESSION" else str(w) for w in words]
+    reading, writing = os.pipe()
+    os.close(reading)  # before the first line is written
+    done = subprocess.run([PROGRAM, *words], stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert done.returncode in (128 + signal.SIGPIPE, -signal.SIGPIPE), done.stderr
+    assert done.stderr == ""
