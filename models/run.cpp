@@ -2,27 +2,13 @@
 #include "models/run.hpp"
 
 #include <exception>
-#include <functional>
-#include <numeric>
 #include <thread>
 #include <utility>
 
-#include "models/world/world.hpp"
+#include "models/elaboration.hpp"
 
 namespace nkisim::models {
 namespace {
-
-// Of every rank of the world: twins have their rank's.
-std::vector<const isa::Program*> programs_of(std::span<const RankSetup> ranks, int count) {
-  std::vector<const isa::Program*> programs(static_cast<std::size_t>(count));
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    programs[r] = ranks[r].program;
-    for (const int twin : ranks[r].twins) {
-      programs[static_cast<std::size_t>(twin)] = ranks[r].program;
-    }
-  }
-  return programs;
-}
 
 // What of a run's end can fail, rank by rank; the first error of all shards is thrown in each.
 template <typename Fn>
@@ -48,50 +34,18 @@ void check_written(const RankSetup& rank) {
   isa::check_outputs(*rank.program, *rank.memory, options.conditions.undefined_output);
 }
 
-std::vector<int> own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard) {
-  std::vector<int> own;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (shard.owns(static_cast<std::int64_t>(r))) own.push_back(ranks[r].options.rank);
-  }
-  return own;
-}
-
-constexpr std::size_t kMany = 64;  // ranks
-
-// SystemC runs processes in the order of their construction at first, which a test shuffles.
-std::vector<std::size_t> construction_order(std::size_t ranks, const TieRule& tie) {
-  std::vector<std::size_t> order(ranks);
-  std::iota(order.begin(), order.end(), 0);
-  TieOrder({.shuffle_seed = tie.shuffle_seed, .sorts = false}).order(order, std::less<>());
-  return order;
-}
-
 std::vector<RunResult> simulate_world(std::span<const RankSetup> ranks, const Config& config,
                                       const isa::World& world, const isa::Shard& shard) {
   std::vector<RunResult> results(ranks.size());
   try {
-    SimSession session(ranks.size() >= kMany);
-    const TieRule& tie = ranks.front().options.tie;
-    Chips chips(config, world, ranks.front().program->cores(), own_ranks(ranks, shard), tie);
-    World run("world", world, config, session, shard, programs_of(ranks, world.ranks), chips, tie);
-    ModuleList<Rank> modules(ranks.size());
-    const SimSession::Ending ending(session);
-    for (const std::size_t r : construction_order(ranks.size(), tie)) {
-      if (!shard.owns(static_cast<std::int64_t>(r))) continue;
-      ranks[r].observers.start(*ranks[r].program, config);
-      RunOptions options = ranks[r].options;
-      options.world = world;
-      const std::string name = "rank" + std::to_string(options.rank);
-      modules[r] = std::make_unique<Rank>(name.c_str(), *ranks[r].program, config, ranks[r].memory,
-                                          ranks[r].observers, options, session, run);
-      run.add(*modules[r], ranks[r].twins);
-    }
-    run.run();
+    Elaboration elaboration(ranks, config, world, shard);
+    elaboration.world().run();
     bool stopped = false;  // of a world in one process alone; else it is an error
+    const ModuleList<Rank>& modules = elaboration.ranks();
     for (const auto& rank : modules) {
       stopped = stopped || (rank != nullptr && rank->result().stopped);
     }
-    if (!stopped) run.check_finished();
+    if (!stopped) elaboration.world().check_finished();
     for_own_ranks(ranks, shard, [&](std::size_t r) {
       if (!stopped) modules[r]->check_finished();
       results[r] = modules[r]->result();

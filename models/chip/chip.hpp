@@ -16,6 +16,7 @@ namespace nkisim::models {
 /// One chip, as far as ranks of this process use it.
 class Chip : public sc_core::sc_module {
  public:
+  [[nodiscard]] const char* kind() const override { return "Chip"; }
   struct Stack {
     int number = 0;     // on the chip
     int engines = 0;    // that can reach it

@@ -11,6 +11,7 @@ namespace nkisim::models {
 /// then takes what that needs on its chip.
 class CollectiveCore : public sc_core::sc_module {
  public:
+  [[nodiscard]] const char* kind() const override { return "CollectiveCore"; }
   CollectiveCore(const sc_core::sc_module_name& name, const CollectiveConfig& config)
       : sc_module(name), config_(config) {}
   sc_core::sc_port<hbm_if> hbm{"hbm"};                                     // of the rank's stack

@@ -11,6 +11,7 @@ namespace nkisim::models {
 /// A channel. Collectives is its arithmetic, made for the first operation: most runs have none.
 class Links : public sc_core::sc_module, public link_if {
  public:
+  [[nodiscard]] const char* kind() const override { return "Links"; }
   Links(const sc_core::sc_module_name& name, const Config& config, int lnc, int ranks)
       : sc_module(name), config_(config), lnc_(lnc), ranks_(ranks) {}
   Collectives::Id start(CollectiveRequest request, Fs now) override {

@@ -28,6 +28,7 @@ struct RunOptions;
 /// takes a port first is a rule of the model, not of SystemC's scheduler.
 class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_if {
  public:
+  [[nodiscard]] const char* kind() const override { return "NeuronCore"; }
   NeuronCore(const sc_core::sc_module_name& name, int id, const isa::Program& program,
              const Config& config, const CostTable& costs, SimSession& session, isa::Memory& memory,
              const RunOptions& options, const ObserverList& observers, Rank& rank);

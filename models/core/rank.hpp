@@ -14,6 +14,7 @@ class World;
 
 class Rank : public sc_core::sc_module {
  public:
+  [[nodiscard]] const char* kind() const override { return "Rank"; }
   Rank(const sc_core::sc_module_name& name, const isa::Program& program, const Config& config,
        isa::Memory* memory, const ObserverList& observers, const RunOptions& options,
        SimSession& session, World& world);

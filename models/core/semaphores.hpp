@@ -44,6 +44,7 @@ class SemaphoreCounters : public semaphores_if {
 /// A channel. SemaphoreCounters is its arithmetic.
 class Semaphores : public sc_core::sc_module, public SemaphoreCounters {
  public:
+  [[nodiscard]] const char* kind() const override { return "Semaphores"; }
   explicit Semaphores(const sc_core::sc_module_name& name) : sc_module(name) {}
 };
 

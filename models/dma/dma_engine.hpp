@@ -11,6 +11,7 @@ namespace nkisim::models {
 /// reaches HBM by the port of its rings: a port of its own would cost as much as the engine.
 class DmaEngine : public sc_core::sc_module {
  public:
+  [[nodiscard]] const char* kind() const override { return "DmaEngine"; }
   DmaEngine(const sc_core::sc_module_name& name, const DmaConfig& config)
       : sc_module(name), lane_(config) {}
   [[nodiscard]] DmaLane& lane() { return lane_; }

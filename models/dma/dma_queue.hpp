@@ -14,6 +14,7 @@ namespace nkisim::models {
 /// Passive. Where packets of several queues meet is a matter of the engines (DmaLane).
 class DmaQueue : public sc_core::sc_module {
  public:
+  [[nodiscard]] const char* kind() const override { return "DmaQueue"; }
   DmaQueue(const sc_core::sc_module_name& name, const DmaConfig& config)
       : sc_module(name), config_(config) {}
   /// A transfer whose first packet could go at `ready`; when it may, behind the one before.

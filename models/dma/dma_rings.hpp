@@ -21,6 +21,7 @@ namespace nkisim::models {
 /// them. Passive: its core asks next() for the time at which to call step().
 class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
  public:
+  [[nodiscard]] const char* kind() const override { return "DmaRings"; }
   struct Options {
     bool shares = false;    // reports each engine's share of a transfer
     bool packets = false;   // ... and every payload packet; slower

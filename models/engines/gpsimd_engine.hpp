@@ -9,6 +9,7 @@ namespace nkisim::models {
 /// writes the descriptors of software DMAs, which the config's `dma.software` prices.
 class GpSimdEngine : public ComputeEngine {
  public:
+  [[nodiscard]] const char* kind() const override { return "GpSimdEngine"; }
   GpSimdEngine(const sc_core::sc_module_name& name, const EngineSetup& setup)
       : ComputeEngine(name, isa::Engine::kGpSimd, setup) {}
 };

@@ -8,6 +8,7 @@ namespace nkisim::models {
 /// One set of activation tables is loaded at a time; a function of another set loads its own first.
 class ScalarEngine : public ComputeEngine {
  public:
+  [[nodiscard]] const char* kind() const override { return "ScalarEngine"; }
   ScalarEngine(const sc_core::sc_module_name& name, const EngineSetup& setup)
       : ComputeEngine(name, isa::Engine::kScalar, setup),
         load_{.opcode = isa::Opcode::kACT_TABLE_LOAD, .unit = isa::Unit::kScalar} {}

@@ -7,6 +7,7 @@ namespace nkisim::models {
 
 class SyncEngine : public Engine {
  public:
+  [[nodiscard]] const char* kind() const override { return "SyncEngine"; }
   SyncEngine(const sc_core::sc_module_name& name, const EngineSetup& setup)
       : Engine(name, isa::Engine::kSync, setup) {}
 };

@@ -9,6 +9,7 @@ namespace nkisim::models {
 /// Weight loads hide behind the product before them, and the power limit slows streams: Array.
 class TensorEngine : public ComputeEngine {
  public:
+  [[nodiscard]] const char* kind() const override { return "TensorEngine"; }
   TensorEngine(const sc_core::sc_module_name& name, const EngineSetup& setup)
       : ComputeEngine(name, isa::Engine::kTensor, setup), array_(setup.config) {}
 

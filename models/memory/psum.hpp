@@ -23,6 +23,7 @@ class psum_if : public virtual sc_core::sc_interface {
 /// One bank: the ports of the config's rows that hold per bank.
 class PsumBank : public sc_core::sc_module {
  public:
+  [[nodiscard]] const char* kind() const override { return "PsumBank"; }
   PsumBank(const sc_core::sc_module_name& name, const std::vector<PortRule>& rules);
   [[nodiscard]] std::vector<SharedPort>& ports() { return ports_; }
   [[nodiscard]] const std::vector<SharedPort>& ports() const { return ports_; }
@@ -34,6 +35,7 @@ class PsumBank : public sc_core::sc_module {
 /// A channel. The ports of the config's rows that hold for the whole memory are its own.
 class Psum : public sc_core::sc_module, public psum_if {
  public:
+  [[nodiscard]] const char* kind() const override { return "Psum"; }
   Psum(const sc_core::sc_module_name& name, const std::vector<PortRule>& rules, int banks);
   [[nodiscard]] bool shared_by(isa::Engine engine) const override;
   void probe(isa::Engine engine, std::uint32_t banks, Grant& grant) const override;

@@ -23,6 +23,7 @@ class sbuf_if : public virtual sc_core::sc_interface {
 /// not delay each other. What SBUF holds is isa::Memory's.
 class Sbuf : public sc_core::sc_module, public sbuf_if {
  public:
+  [[nodiscard]] const char* kind() const override { return "Sbuf"; }
   Sbuf(const sc_core::sc_module_name& name, const std::vector<PortRule>& rules) : sc_module(name) {
     for (const PortRule& rule : rules) {
       if (rule.space == isa::Space::kSbuf) ports_.emplace_back(rule);

@@ -27,6 +27,7 @@ class Rounds;
 
 class World final : public sc_core::sc_module {
  public:
+  [[nodiscard]] const char* kind() const override { return "World"; }
   /// `programs`: of every rank.
   World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
         SimSession& session, const isa::Shard& shard,

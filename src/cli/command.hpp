@@ -54,6 +54,7 @@ const Command& disasm_command();
 const Command& isa_command();
 const Command& config_command();
 const Command& collective_command();
+const Command& chip_command();
 const Command& convert_command();
 const Command& completion_command();
 const Command& import_profile_command();

@@ -10,11 +10,13 @@
 //   op_json, catalogue_json, ...     the instruction table as documents
 //   error_json                       an error for programs
 //   race_lines, race_json            what the check for races found
+//   block_tree, block_svg            the modules of a chip
 //
 // Within: each report is an observer (summary, accounting, session, timeline, occupancy); timelines
 // go through a TimelineWriter per file format, and what_if runs again with another config.
 #pragma once
 
+#include "src/report/block_diagram.hpp"
 #include "src/report/budget.hpp"
 #include "src/report/confidence.hpp"
 #include "src/report/error_json.hpp"

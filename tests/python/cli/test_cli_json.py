@@ -35,7 +35,8 @@ def session(tmp_path_factory):
     (("isa", "show", "nc_matmul"), "name"), (("config",), "configs"),
     (("config", "show", "trn2"), "target"), (("config", "validate", "trn2"), "config"),
     (("convert", TRACE, "-o", "OUT/k.nisa"), "file"), (("explain",), "metrics"),
-    (("collective", "all_reduce", "8K", "--ranks", 4), "duration_ns"),
+    (("collective", "all_reduce", "8K", "--ranks", 4), "duration_ns"), (("chip",), "modules"),
+    (("chip", TRACE, "--svg", "OUT/c.svg"), "modules"),
     (("explain", "total_time"), "meaning"), (("completion", "bash"), "script"),
     (("view", "SESSION"), "nc_0"), (("view", "SESSION", "-f", "chrome", "-o", "OUT/k.json"), "output"),
     (("report", "SESSION", "-o", "OUT/r.html"), "ok"), (("compare", "SESSION", "SESSION"), "summary"),
@@ -102,7 +103,7 @@ def test_errors_of_reports(words):
 
 def test_every_command_has_it():
     for command in ("run", "check", "disasm", "isa", "config", "convert", "import-profile",
-                    "diff-profile", "explain", "collective", "completion", "view", "compare", "sweep", "demo",
+                    "diff-profile", "explain", "collective", "chip", "completion", "view", "compare", "sweep", "demo",
                     "doctor"):
         assert "--json" in cli(command, "--help").stdout, command
 

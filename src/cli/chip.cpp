@@ -1,0 +1,92 @@
+// nkisim chip: the modules of a chip as SystemC elaborates them.
+#include <iostream>
+
+#include "isa/base/error.hpp"
+#include "src/cli/command.hpp"
+#include "src/config/config.hpp"
+#include "src/files/files.hpp"
+#include "src/report/report.hpp"
+#include "src/trace/trace.hpp"
+
+namespace nkisim::cli {
+namespace {
+namespace of_chip {
+
+namespace po = boost::program_options;
+
+constexpr int kMostRanks = 64;
+
+void options(po::options_description& named, po::positional_options_description& positional,
+             po::options_description& hidden) {
+  named.add_options()("target,t", po::value<std::string>()->default_value("trn2"),
+                      "generation, or a config file")("ranks", po::value<int>()->default_value(1),
+                                                      "of the world: as many chips as they need")(
+      "lnc", po::value<int>()->default_value(1), "physical cores of a rank")(
+      "svg", po::value<std::string>(), "write a drawing to this file ('-': standard output)")(
+      "set", po::value<std::vector<std::string>>(), "path=value: override one number");
+  hidden.add_options()("trace", po::value<std::string>());
+  positional.add("trace", 1);
+}
+
+int bounded(const Args& args, const char* option, int most) {
+  const int value = args[option].as<int>();
+  if (value >= 1 && value <= most) return value;
+  usage(isa::Rule::option_value, std::string("--") + option + " is from 1 to " +
+                                     std::to_string(most) + ", not " + std::to_string(value));
+}
+
+std::vector<models::Block> blocks_of(const Args& args, const models::Config& config) {
+  isa::World world;
+  world.ranks = bounded(args, "ranks", kMostRanks);
+  if (given(args, "trace")) {  // has its own cores, and the queues that its transfers take
+    return models::blocks(*read_trace(text(args, "trace")).program, config, world);
+  }
+  isa::Program program(*isa::find_machine(config.target));
+  const int last = bounded(args, "lnc", config.topology.cores_per_chip) - 1;
+  program.add_tensor({.name = "x",  // so that the program has that many cores
+                      .space = isa::Space::kSbuf,
+                      .dtype = isa::Dtype::kUint8,
+                      .core = static_cast<std::uint8_t>(last),
+                      .shape = {1, 1}});
+  return models::blocks(program, config, world);
+}
+
+int run(const Args& args) {
+  const models::Config config = load_config(text(args, "target"), texts(args, "set"));
+  const std::vector<models::Block> blocks = blocks_of(args, config);
+  const std::string file = text(args, "svg");
+  if (!file.empty()) {
+    const std::string drawing = block_svg(blocks, "nkisim: " + config.name);
+    if (file == "-") {
+      std::cout << drawing;
+      return kOk;
+    }
+    AtomicFile out(file);
+    out.write(drawing);
+    out.commit();
+  }
+  if (wants_json(args)) {
+    print_json(block_json(blocks));
+  } else if (file.empty()) {
+    std::cout << block_tree(blocks);
+  }
+  return kOk;
+}
+
+}  // namespace of_chip
+}  // namespace
+
+const Command& chip_command() {
+  static const Command kCommand{
+      "chip",
+      "the modules of a chip, and how they are joined",
+      "nkisim chip [TRACE] [options]",
+      "  nkisim chip --target trn2                 a tree of modules, ports and bindings\n"
+      "  nkisim chip traces/softmax.jsonl          with the DMA queues of a program\n"
+      "  nkisim chip --target trn3 --svg chip.svg  the block diagram\n",
+      of_chip::options,
+      of_chip::run};
+  return kCommand;
+}
+
+}  // namespace nkisim::cli

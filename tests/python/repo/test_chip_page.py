@@ -1,0 +1,63 @@
+# The page of modules has every module that a chip is built of, with the ports that it has.
+
+import json
+import re
+
+import pytest
+from running import ROOT, cli
+
+pytestmark = pytest.mark.process
+
+PAGE = (ROOT / "models/README.md").read_text(encoding="utf-8")
+TRACE = ROOT / "traces/softmax.jsonl"
+
+
+def modules(*words):
+    return json.loads(cli("chip", *words, "--json").stdout)["modules"]
+
+
+def rows():
+    """{class: its cells} of the page's table."""
+    lines = (line for line in PAGE.splitlines() if re.match(r"\| `[a-z.]", line))
+    cells = ([c.strip() for c in line.strip("|").split("|")] for line in lines)
+    return {re.search(r"`(\w+)`", c[1]).group(1): c for c in cells}
+
+
+def test_every_class_of_a_chip_has_its_line():
+    kinds = {m["kind"] for t in ("trn1", "trn2", "trn3") for m in modules("--target", t, "--ranks", "2")}
+    kinds |= {m["kind"] for m in modules(TRACE)}
+    assert kinds == set(rows())
+
+
+def test_the_page_names_their_ports():
+    table = rows()
+    previous = ""
+    for found in modules(TRACE, "--ranks", "2"):
+        said = table[found["kind"]][2]
+        previous = previous if said == "the same" else said
+        ports = [] if said == "–" else (table["TensorEngine"][2] if said == "the same" else said).split(", ")
+        assert ports == list(found["ports"]), found
+
+
+def test_files_that_the_page_names_exist():
+    for file in re.findall(r", ((?:core|engines|memory|dma|chip|world)/\w+) \|", PAGE):
+        assert (ROOT / "models" / f"{file}.hpp").exists(), file
+    for file in re.findall(r"`(\w+/\w+\.[ch]pp)`", PAGE):
+        assert (ROOT / "models" / file).exists(), file
+
+
+def test_the_blocks_of_a_core():
+    names = [m["name"] for m in modules(TRACE)]
+    core = [n.removeprefix("rank0.nc0.") for n in names if n.startswith("rank0.nc0.")]
+    for engine in ("tensor", "vector", "scalar", "gpsimd", "sync", "sbuf", "semaphores", "psum.bank7", "dma.engine15"):
+        assert engine in core
+    assert "chip.hbm0" in names
+    bound = next(m for m in modules(TRACE) if m["name"] == "rank0.nc0.vector")["ports"]
+    assert bound == {"core": "rank0.nc0", "semaphores": "rank0.nc0.semaphores", "dma": "rank0.nc0.dma",
+                     "sbuf": "rank0.nc0.sbuf", "psum": "rank0.nc0.psum"}
+
+
+def test_cores_of_a_rank():
+    names = {m["name"] for m in modules("--lnc", "2", "--target", "trn3")}
+    assert {"rank0.nc0", "rank0.nc1"} <= names
+    assert "1 to" in cli("chip", "--lnc", "64", code=2).stderr
