@@ -27,7 +27,7 @@ Config four_cores() {
 
 void add_names(const std::vector<sc_core::sc_object*>& objects, std::vector<std::string>& names) {
   for (const sc_core::sc_object* o : objects) {
-    if (std::string(o->kind()) == "sc_module") names.emplace_back(o->name());
+    if (dynamic_cast<const sc_core::sc_module*>(o) != nullptr) names.emplace_back(o->name());
     add_names(o->get_child_objects(), names);
   }
 }
