@@ -26,6 +26,11 @@ HERE = Path(__file__).resolve().parent
 RELEASE = {"test_nki_isa_activation.py": {"NKI_PRECISE_FP": "0"}}
 
 
+#: pytest with NumPy's numbers seeded: test_nki_isa_dropout.py draws probabilities from 0 to 100 and, in
+#: 0.99 ** 128 = 28 % of unseeded runs, none below 1, with which nothing of its data stays.
+SEEDED = "import numpy, pytest, sys; numpy.random.seed(0); sys.exit(pytest.main(sys.argv[1:]))"
+
+
 def _environment(changes):
     """Children find nkisim where this process does, whatever their working directory."""
     import nkisim
@@ -56,7 +61,7 @@ def _reason(text):
 
 def sdk_tests(root):
     for path in sorted((root / "nki" / "test").glob("test_*.py")):
-        yield path.name, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+        yield path.name, [sys.executable, "-c", SEEDED, "-q", "-p", "no:cacheprovider",
                           str(path)], path.parent
 
 

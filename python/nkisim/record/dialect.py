@@ -24,7 +24,7 @@ class Dialect:
     refused_since: int | None
     #: Whether kernels of several ranks may be launched.
     collectives: bool
-    #: Whether a selection may reach beyond its tensor, as a mask may still cut it.
+    #: Whether a selection may reach beyond its tensor, as a mask may still cut it, and `and` joins masks.
     masks: bool
     #: Whether a number counts as int32 or float32 in the dtype of a result, else as its tile's dtype.
     wide_numbers: bool

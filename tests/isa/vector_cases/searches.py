@@ -330,6 +330,9 @@ def dropout():
     case(op, "probability 0 keeps, 1 drops, per partition", std, {**args, "prob": "v"},
          expect={"c": np.where([[1], [0], [1], [0]], a, 0)},
          parts=[{"opcode": "DROPOUT", "unit": "Vector", "elements": 8, "has": ["pointer"]}])
+    case(op, "a probability above 1 drops all (assumed)",
+         {**std, "v": T("float32", [[99.5], [0], [1.5], [0]])}, {**args, "prob": "v"},
+         expect={"c": np.where([[0], [1], [0], [1]], a, 0)})
     case(op, "probability 1 of int32", {"a": T("int32", np.ones((4, 8))), "c": out("int32", 4, 8)},
          {**args, "prob": 1.0}, expect={"c": np.zeros((4, 8))})
     wide = rng(202).integers(1, 2**32, (2, 24), dtype=np.uint64).astype(np.uint32)
