@@ -19,6 +19,7 @@ class Tile:
     buffer: str = 'sbuf'
     data: np.ndarray | None = None
     step: int = 1
+    made: bool = False
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Expect:
         value, low, high = (np.asarray(a).astype(np.float64) for a in (got, self.low, self.high))
         with np.errstate(all='ignore'):
             good = (value >= low) & (value <= high)
-            point = (low == high) & (low == 0)
+            point = (low == high) & (low == 0) & (np.signbit(low) == np.signbit(high))
             good &= ~point | (np.signbit(value) == np.signbit(low))
         return ~(good | (np.isnan(value) & np.isnan(low) & np.isnan(high)))
 
@@ -141,6 +142,16 @@ class Case:
     def call(self, function, **keywords):
         """Appends a call of nki.isa, or of nki.language if the name starts with `nl.`."""
         self.calls.append((function, keywords))
+
+    def make(self, name, shape, kind, function, /, *arguments, buffer='sbuf', **keywords):
+        """Appends a call of nki.language whose result is a new tile."""
+        self.tiles[name] = Tile(name, tuple(shape), kind, buffer, made=True)
+        self.calls.append(('nl.' + function, {'out': name, 'arguments': list(arguments), **keywords}))
+        return Ref(name)
+
+    def body(self, function):
+        """Appends a piece of kernel that is Python: a function of nisa, nl and the tiles by name."""
+        self.calls.append(('body', {'function': function}))
 
     def result(self, ref, expect):
         """States what the tile holds after the calls."""

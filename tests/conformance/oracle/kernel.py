@@ -36,6 +36,10 @@ def allocate(tile, source):
     dtype = getattr(nl, tile.dtype)
     if tile.buffer == 'hbm':
         return source
+    if tile.buffer == 'own_hbm':
+        held = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.hbm)
+        nisa.dma_copy(dst=held, src=source)
+        return held
     wide = (*tile.shape[:-1], tile.shape[-1] * tile.step)
     held = nl.ndarray(wide, dtype=dtype, buffer=nl.sbuf)
     if source is not None:
@@ -72,9 +76,15 @@ def inputs(case):
 
 def trace(case, sources):
     """The instructions of one case; returns its results."""
-    tiles = {name: allocate(tile, sources.get(name)) for name, tile in case.tiles.items()}
+    tiles = {name: allocate(tile, sources.get(name)) for name, tile in case.tiles.items() if not tile.made}
     for function, keywords in case.calls:
-        getattr(nisa, function)(**{name: resolve(value, tiles) for name, value in keywords.items()})
+        found = {name: resolve(value, tiles) for name, value in keywords.items() if name != 'out'}
+        if function == 'body':
+            found['function'](nisa, nl, tiles)
+        elif function.startswith('nl.'):
+            tiles[keywords['out']] = getattr(nl, function[3:])(*found.pop('arguments'), **found)
+        else:
+            getattr(nisa, function)(**found)
     return [store(case.tiles[name], tiles[name]) for name in case.expect]
 
 
