@@ -27,7 +27,7 @@ def resolve(value, tiles):
     tile = tiles[value.name]
     for method, arguments, keywords in value.steps:
         keywords = {k: resolve(v, tiles) for k, v in keywords.items()}
-        tile = getattr(tile, method)(*arguments, **keywords)
+        tile = getattr(tile, method)(*(resolve(a, tiles) for a in arguments), **keywords)
     return tile
 
 
