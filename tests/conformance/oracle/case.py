@@ -134,9 +134,9 @@ class Case:
         self.tiles[name] = Tile(name, data.shape, dtype, buffer, data, step)
         return Ref(name)
 
-    def new(self, name, shape, dtype, buffer='sbuf'):
+    def new(self, name, shape, dtype, buffer='sbuf', step=1):
         """A tile that no one has written before the calls."""
-        self.tiles[name] = Tile(name, tuple(shape), dtype, buffer)
+        self.tiles[name] = Tile(name, tuple(shape), dtype, buffer, step=step)
         return Ref(name)
 
     def call(self, function, **keywords):

@@ -206,6 +206,7 @@ def nc_stream_shuffle(d):
 def nc_transpose(d):
     """nki.isa.nc_transpose: a transpose; Tensor reads SBUF and writes PSUM, up to 128x128; Vector up to 32x32; the
     formats agree. NeuronCore-v2 on the Tensor Engine is not bit-accurate with NaN or infinity, later ones are.
+    FP8 on the Tensor Engine fills 16-bit elements of PSUM (trainium2_arch), so dst has a step of 2 there.
     Undocumented: integers on the Tensor Engine; float32 subnormals on NeuronCore-v2."""
     engine = d.pick('tensor', 'vector')
     dtype = d.float_type() if engine == 'tensor' else d.any_type()
@@ -214,7 +215,8 @@ def nc_transpose(d):
     case = Case('nc_transpose', d.generation, f'{dtype}, {engine}')
     data = d.values(shape, dtype, 'finite' if engine == 'tensor' and d.generation == 2 else 'any')
     silent = (engine == 'tensor' and d.generation == 2) and ((np.abs(widen(data.T)) < 2.0**-126) | (widen(data.T) == 0))
-    dst = case.new('dst', shape[::-1], dtype, 'psum' if engine == 'tensor' else place(d))
+    wide = engine == 'tensor' and dtype.startswith('float8')
+    dst = case.new('dst', shape[::-1], dtype, 'psum' if engine == 'tensor' else place(d), step=2 if wide else 1)
     case.call('nc_transpose', dst=dst, data=case.load('data', data, dtype), engine=nisa('engine.' + engine))
     case.result(dst, bits(data.T, silent))
     return case

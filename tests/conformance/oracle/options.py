@@ -152,7 +152,7 @@ def indirect(d):
         result[:, offsets] = data
     else:
         result[:, :] = data[:, offsets]
-    case.result(dst, stored(result))
+    case.result(dst, stored(result, (result == 0) & (op == 'tensor_scalar')))
     return case
 
 
@@ -221,9 +221,10 @@ def dma_scalar_offset(d):
     return case
 
 
-@draws('dma_compute')
+@draws('dma_compute', 3)
 def dma_gather_add(d):
-    """nki.isa.dma_compute, gather and scatter read-modify-write: dst + src[indices], or dst[indices] + src, unique."""
+    """nki.isa.dma_compute, gather and scatter read-modify-write: dst + src[indices], or dst[indices] + src, unique. It
+    needs software DGE, whose indirect form starts with NeuronCore-v3 (nki/deep-dives/nki-dge.rst)."""
     scatter, free, count, dtype = d.coin(), d.number(1, 12), d.partitions(), d.pick('float32', 'bfloat16')
     rows = count + d.number(0, 9)
     case = Case('dma_compute', d.generation, f'scatter={scatter}, {dtype}')

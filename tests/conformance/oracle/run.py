@@ -47,8 +47,9 @@ def judge(case, results):
             if where.any():
                 place = tuple(int(i[0]) for i in np.nonzero(where))
                 values = ', '.join(f'{n}{place}={w}' for n, w in sources(case, place))
-                found.append((label, f'{name}{place}: documents {expect.low[place]}..{expect.high[place]}, nkisim '
-                                     f'{got.reshape(expect.low.shape)[place]}; {int(where.sum())} of {where.size}; {values}'))
+                there = got.reshape(expect.low.shape)[place] if got.size == expect.low.size else got.reshape(-1)[:4]
+                found.append((label, f'{name}{place}: documents {expect.low[place]}..{expect.high[place]}, nkisim {there}; '
+                                     f'{int(where.sum())} of {where.size}; {values}'))
     return found
 
 

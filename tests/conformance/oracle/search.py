@@ -67,7 +67,8 @@ def nc_find_index8(d):
 @draws('nc_match_replace8')
 def nc_match_replace8(d):
     """nki.isa.nc_match_replace8: the first occurrence of each value becomes imm; values go from 7 down to 0, so a
-    duplicate's first position goes to the highest slot. Undocumented: the index of an absent value."""
+    duplicate's first position goes to the highest slot. Undocumented: the index of an absent value, the type of dst_idx
+    (the examples have uint32)."""
     dtype, shape = d.pick('float32', 'bfloat16', 'float16'), (d.partitions(), d.number(8, 40))
     case = Case('nc_match_replace8', d.generation, dtype)
     data = distinct(d, shape, dtype)
@@ -80,7 +81,7 @@ def nc_match_replace8(d):
     dst = case.new('dst', shape, dtype)
     arguments = {}
     if d.coin(0.7):
-        out = d.pick('uint32', 'uint16')
+        out = 'uint32'
         arguments['dst_idx'] = case.new('idx', (shape[0], 8), out)
         case.result(arguments['dst_idx'], stored(index.astype(numpy_type(out)), index < 0))
     case.call('nc_match_replace8', dst=dst, data=case.load('data', data, dtype), vals=case.load('vals', vals, dtype),
@@ -202,14 +203,33 @@ def bn_aggr(d):
 
 @draws('topk')
 def topk(d):
-    """nki.isa.topk, of which the page leaves the layout of the result open ("each partition operates independently"
-    against a snake over 16 partitions): undocumented beyond the refusal of bad shapes. Only that it runs is checked."""
-    n, k = d.number(8, 64), d.number(1, 8)
-    case = Case('topk', d.generation, f'n={n}, k={k}')
-    data = d.values((16, -(-n // 16)), 'bfloat16', 'tame')
-    val, idx = case.new('val', (16, k), 'bfloat16'), case.new('idx', (16, k), 'uint32')
+    """nki.isa.topk (2.33): each group of 16 partitions is a snake: element i lies at partition i % 16, position i // 16.
+    Result j lies there too, of the k largest of n; idx_dst has indices into the snake; k is the free size of val_dst.
+    Undocumented: the order without `sorted`, which of equals is taken. Of 2.32 the page gave each partition all."""
+    rows, n, k = d.pick(16, 32, 128), d.number(16, 90), 16
+    case = Case('topk', d.generation, f'n={n}')
+    data = np.arange(rows * -(-n // 16)).reshape(rows, -1)
+    data = d.rng.permutation(min(data.size, 256)).reshape(-1)[data % min(data.size, 256)].astype(numpy_type('bfloat16'))
+    old = d.values((rows, k), 'bfloat16', 'tame')
+    val, idx = case.load('val', old, 'bfloat16'), case.load('idx', np.zeros((rows, k), np.uint32), 'uint32')
     case.call('topk', val_dst=val, idx_dst=idx, src=case.load('src', data, 'bfloat16'), n=n)
-    case.result(val, holds(lambda got: np.zeros(np.shape(got), bool), (16, k)))
+
+    def snakes(tile):
+        return tile.reshape(rows // 16, 16, -1).transpose(0, 2, 1).reshape(rows // 16, -1)
+
+    most = np.sort(snakes(data.astype(np.float32))[:, :n], 1)[:, -k:]
+
+    def broken(got):
+        found = np.sort(got[:, 0].astype(np.float32).reshape(rows // 16, 16), 1)
+        return found != most
+
+    case.result(val, holds(broken, (rows // 16, k)))
+
+    def strays(got):
+        taken = np.take_along_axis(snakes(data.astype(np.float32)), got[:, 0].astype(np.int64).reshape(-1, 16), 1)
+        return np.sort(taken, 1) != most
+
+    case.result(idx, holds(strays, (rows // 16, k)))
     return case
 
 
