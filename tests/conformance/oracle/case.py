@@ -89,12 +89,15 @@ def exact(value, dtype, unknown=False):
 
 
 def near(value, tolerance, dtype, unknown=False):
-    """A result within `tolerance` (absolute, float64) of `value`, then cast: the casts of both ends bound it."""
+    """A result within `tolerance` (absolute, float64) of `value`, then cast: the casts of both ends bound it. A zero may
+    have either sign: no page gives the order of a sum, nor the sign of what a function rounds to zero."""
     value = np.asarray(value, np.float64)
     with np.errstate(all='ignore'):
         spread = np.where(np.isfinite(value), tolerance, 0)
         low, below = narrow(value - spread, dtype)
         high, above = narrow(value + spread, dtype)
+    if low.dtype.kind not in 'iu':
+        low, high = np.where(low == 0, -np.abs(low), low), np.where(high == 0, np.abs(high), high)
     return Expect(low, high, below | above | unknown)
 
 

@@ -43,7 +43,8 @@ def memset(d):
     dtype = d.any_type()
     shape = d.shape()
     case = Case('memset', d.generation, dtype)
-    value = int(d.values((1,), dtype)[0]) if is_integer(dtype) else d.scalar()
+    value = d.values((1,), dtype, 'any' if is_integer(dtype) else 'finite')[0]
+    value = int(value) if is_integer(dtype) else d.scalar() if d.coin(0.1) else float(value)
     dst = case.new('dst', shape, dtype, place(d))
     case.call('memset', dst=dst, value=value)
     full = np.full(shape, value, np.float64)

@@ -142,10 +142,10 @@ def activate2(d):
         arguments = dict(reduce_op=nl(reduce), reduce_res=res, reduce_cmd=nisa('reduce_cmd.reset_reduce'))
         total, more = fold(reduce, value)
         slack = bound.sum(1) if reduce == 'add' else bound.max(1)
-        case.result(res, near(total[:, None], (more + slack)[:, None], 'float32', (total == 0)[:, None]))
+        case.result(res, near(total[:, None], (more + slack)[:, None], 'float32'))
     case.call('activate2', dst=dst, op=nl(op), data=case.load('data', data, 'float32'), imm0=float(i0), imm1=float(i1),
               op0=nl(first), op1=nl(second), reverse0=r0, reverse1=r1, **arguments)
-    case.result(dst, near(value, bound, 'float32', value == 0))
+    case.result(dst, near(value, bound, 'float32'))
     return case
 
 
@@ -196,7 +196,7 @@ def nc_matmul(d):
         value = value * 2
     if (x == np.rint(x)).all() and (y == np.rint(y)).all() and not (twice and out == 'bfloat16'):
         bound = bound * 0
-    case.result(dst, near(value, bound, out, value == 0))
+    case.result(dst, near(value, bound, out))
     return case
 
 
@@ -211,7 +211,7 @@ def nc_matmul_double_row(d):
     case.call('nc_matmul', dst=dst, stationary=case.load('a', a, types[0]), moving=case.load('b', b, types[1]),
               perf_mode=nisa('matmul_perf_mode.double_row'))
     value = np.einsum('kjm,kjn->mn', a.astype(np.float64), b.astype(np.float64))
-    case.result(dst, near(value, 0, 'float32', value == 0))
+    case.result(dst, near(value, 0, 'float32'))
     return case
 
 
@@ -278,7 +278,7 @@ def nc_matmul_mx(d):
     case.call('nc_matmul_mx', dst=dst, stationary=operands[0], moving=operands[2], stationary_scale=operands[1],
               moving_scale=operands[3])
     value = np.einsum('kmq,knq->mn', *wide)
-    case.result(dst, near(value, 0, 'float32', value == 0))
+    case.result(dst, near(value, 0, 'float32'))
     return case
 
 
@@ -339,7 +339,7 @@ def dma_compute(d):
               reduce_op=nl('add'))
     stack = np.stack([widen(v) for v in data], 1)
     value, bound = fold('add', stack)
-    case.result(dst, near(value, bound, out, unsure('add', stack) | (value == 0)))
+    case.result(dst, near(value, bound, out, unsure('add', stack)))
     return case
 
 

@@ -89,10 +89,10 @@ def register_chain(function):
             value, bound = activated('exp', joined.astype(np.float64), 0)
             value, bound = value.sum(1), bound.sum(1) + 1e-5 * value.sum(1)
         if function == 'tensor_scalar_cumulative':
-            case.result(tiles[1], near(joined.cumsum(1)[:, shape[1]:], 1e-4, 'float32', joined.cumsum(1)[:, shape[1]:] == 0))
+            case.result(tiles[1], near(joined.cumsum(1)[:, shape[1]:], 1e-4, 'float32'))
             del case.tiles['res']
         else:
-            case.result(res, near(value[:, None], bound[:, None], 'float32', (value == 0)[:, None]))
+            case.result(res, near(value[:, None], bound[:, None], 'float32'))
         return case
     drawer.__doc__ = f'nki.isa.{function}, "Accumulator behavior".'
     draws(function, CHAIN[function])(drawer)
@@ -182,7 +182,7 @@ def tiled_matmul(d):
     case.call('nc_matmul', dst=dst, stationary=case.load('a', a, 'bfloat16')[rows, :], moving=case.load(
         'b', b, 'bfloat16')[rows, :], tile_position=(row, 0), tile_size=(size, 128))
     value = a[rows].astype(np.float64).T @ b[rows].astype(np.float64)
-    case.result(dst, near(value, 0, 'float32', value == 0))
+    case.result(dst, near(value, 0, 'float32'))
     return case
 
 
