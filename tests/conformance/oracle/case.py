@@ -128,7 +128,8 @@ class Case:
     tiles: dict = field(default_factory=dict)
     calls: list = field(default_factory=list)
     expect: dict = field(default_factory=dict)
-    silent: str = ''
+    start: int = 0
+    split: tuple = ()
 
     def load(self, name, data, dtype, buffer='sbuf', step=1):
         """A tile that holds `data` before the calls."""

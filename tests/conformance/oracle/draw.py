@@ -38,11 +38,11 @@ class Draw:
 
     def float_type(self):
         """A floating-point format of every generation."""
-        return self.pick(*FLOATS)
+        return self.pick(*FLOATS, 'float8_e4m3fn') if self.generation > 3 and self.coin(0.3) else self.pick(*FLOATS)
 
     def any_type(self):
         """Any format of one number an element."""
-        return self.pick(*FLOATS, *INTEGERS)
+        return self.float_type() if self.coin(0.5) else self.pick(*INTEGERS)
 
     def values(self, shape, dtype, kind='any'):
         """Content of a tile: `any` has every edge value, `finite` none that is not finite, `tame` lies within +-4."""

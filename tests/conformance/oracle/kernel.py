@@ -31,8 +31,14 @@ def resolve(value, tiles):
     return tile
 
 
-def allocate(tile, source):
-    """A tile in its memory with its first content, and the part of it that a call sees."""
+def place(shape, dtype, buffer, start):
+    """A new tile whose first partition is `start`: a part of a taller one."""
+    held = nl.ndarray((shape[0] + start, *shape[1:]), dtype=dtype, buffer=buffer)
+    return held[start:] if start else held
+
+
+def allocate(tile, source, start):
+    """A tile in its memory with its first content, on partitions from `start` on."""
     dtype = getattr(nl, tile.dtype)
     if tile.buffer == 'hbm':
         return source
@@ -41,28 +47,35 @@ def allocate(tile, source):
         nisa.dma_copy(dst=held, src=source)
         return held
     wide = (*tile.shape[:-1], tile.shape[-1] * tile.step)
-    held = nl.ndarray(wide, dtype=dtype, buffer=nl.sbuf)
+    held = place(wide, dtype, nl.sbuf, start)
     if source is not None:
         nisa.dma_copy(dst=held, src=source.view(dtype) if tile.dtype in PACKED else source)
     if tile.buffer == 'psum':
-        stay = nl.ndarray(wide, dtype=dtype, buffer=nl.psum)
+        stay = place(wide, dtype, nl.psum, start)
         if source is not None:
             nisa.tensor_copy(dst=stay, src=held, engine=nisa.engine.vector)
         held = stay
     return held if tile.step == 1 else held[..., 0:wide[-1]:tile.step]
 
 
-def store(tile, held):
+def store(tile, held, start):
     """Copies a result to HBM, PSUM by way of SBUF."""
     dtype = getattr(nl, tile.dtype)
     if tile.buffer == 'psum':
-        moved = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
+        moved = place(tile.shape, dtype, nl.sbuf, start)
         nisa.tensor_copy(dst=moved, src=held, engine=nisa.engine.vector)
         held = moved
     plain = {'float8_e8m0fnu': nl.uint8}.get(tile.dtype, nl.uint32) if tile.dtype in PACKED else dtype
     out = nl.ndarray(tile.shape, dtype=plain, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=held.view(plain) if tile.dtype in PACKED else held)
     return out
+
+
+def seen(case, tile, held):
+    """What a call sees of a tile: its free dimension in two where the case says so."""
+    if case.split and len(tile.shape) == 2 and tile.shape[1] == case.split[0] * case.split[1] and tile.buffer != 'hbm':
+        return held.reshape_dim(1, case.split)
+    return held
 
 
 def inputs(case):
@@ -76,7 +89,8 @@ def inputs(case):
 
 def trace(case, sources):
     """The instructions of one case; returns its results."""
-    tiles = {name: allocate(tile, sources.get(name)) for name, tile in case.tiles.items() if not tile.made}
+    whole = {name: allocate(tile, sources.get(name), case.start) for name, tile in case.tiles.items() if not tile.made}
+    tiles = {name: seen(case, case.tiles[name], held) for name, held in whole.items()}
     for function, keywords in case.calls:
         found = {name: resolve(value, tiles) for name, value in keywords.items() if name != 'out'}
         if function == 'body':
@@ -85,7 +99,7 @@ def trace(case, sources):
             tiles[keywords['out']] = getattr(nl, function[3:])(*found.pop('arguments'), **found)
         else:
             getattr(nisa, function)(**found)
-    return [store(case.tiles[name], tiles[name]) for name in case.expect]
+    return [store(case.tiles[name], whole.get(name, tiles[name]), case.start) for name in case.expect]
 
 
 def run_batch(cases):

@@ -20,7 +20,7 @@ if __package__ in (None, ''):
     __package__ = 'oracle'
 
 from . import copies, elementwise, engines, language, options, search  # noqa: F401 - each registers its cases
-from .case import CASES
+from .case import CASES, Ref
 from .draw import Draw
 
 
@@ -31,7 +31,33 @@ def draw(seed, number, only=None):
     drawers = CASES[names[number % len(names)]]
     drawer, since = drawers[int(rng.integers(len(drawers)))]
     with np.errstate(all='ignore'):
-        return drawer(Draw(rng, int(rng.integers(since, 5))))
+        case = drawer(Draw(rng, int(rng.integers(since, 5))))
+    dress(case, rng)
+    return case
+
+
+# Functions whose pages take tiles of any free shape, element by element or flattened.
+ANY_SHAPE = {'tensor_copy', 'memset', 'tensor_copy_predicated', 'select_reduce', 'range_select', 'iota', 'affine_select',
+             'tensor_tensor', 'tensor_scalar', 'scalar_tensor_tensor', 'tensor_scalar_reduce', 'reciprocal', 'activation',
+             'activation_reduce', 'activate2', 'exponential', 'dropout', 'nc_stream_shuffle', 'nc_n_gather', 'dma_copy'}
+# Functions that look at the number of a partition, or pair tiles of different heights.
+FROM_ZERO = {'nonzero_with_count', 'local_gather', 'topk', 'nc_matmul', 'nc_matmul_mx', 'quantize_mx', 'nc_transpose',
+             'dma_transpose', 'rand_set_state', 'indirect', 'views'}
+
+
+def dress(case, rng):
+    """Now and then moves the tiles to a later partition, or gives them a second free dimension."""
+    rows = {tile.shape[0] for tile in case.tiles.values()}
+    if case.function not in FROM_ZERO and not case.function.startswith('nl.') and len(rows) == 1 and rng.random() < 0.25:
+        starts = (32, 64, 96) if max(rows) <= 32 else (64,) if max(rows) <= 64 else (0,)
+        case.start = int(rng.choice(starts))
+    free = max(tile.shape[-1] for tile in case.tiles.values())
+    plain = all(tile.step == 1 and len(tile.shape) == 2 for tile in case.tiles.values())
+    if case.function in ANY_SHAPE and plain and free % 2 == 0 and free > 2 and rng.random() < 0.3:
+        if not any(ref.steps for _, k in case.calls for ref in k.values() if isinstance(ref, Ref)):
+            case.split = (2, free // 2)
+    case.option += f', from partition {case.start}' if case.start else ''
+    case.option += f', free {case.split}' if case.split else ''
 
 
 def judge(case, results):
