@@ -9,7 +9,8 @@ import nkisim
 
 from .case import GENERATIONS, Name, Ref
 
-PACKED = {'float8_e5m2_x4', 'float8_e4m3fn_x4', 'float8_e8m0fnu'}
+PACKED = {'float8_e5m2_x4': nl.uint32, 'float8_e4m3fn_x4': nl.uint32, 'float4_e2m1fn_x4': nl.uint16,
+          'float8_e8m0fnu': nl.uint8}
 
 
 def resolve(value, tiles):
@@ -65,7 +66,7 @@ def store(tile, held, start):
         moved = place(tile.shape, dtype, nl.sbuf, start)
         nisa.tensor_copy(dst=moved, src=held, engine=nisa.engine.vector)
         held = moved
-    plain = {'float8_e8m0fnu': nl.uint8}.get(tile.dtype, nl.uint32) if tile.dtype in PACKED else dtype
+    plain = PACKED.get(tile.dtype, dtype)
     out = nl.ndarray(tile.shape, dtype=plain, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=held.view(plain) if tile.dtype in PACKED else held)
     return out

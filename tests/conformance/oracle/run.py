@@ -19,7 +19,7 @@ if __package__ in (None, ''):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = 'oracle'
 
-from . import copies, elementwise, engines, language, options, search  # noqa: F401 - each registers its cases
+from . import copies, corners, elementwise, engines, language, options, search  # noqa: F401 - each registers its cases
 from .case import CASES, Ref
 from .draw import Draw
 
