@@ -260,3 +260,66 @@ def exponential_types(d):
     case.call('exponential', dst=dst, src=case.load('src', data, types[0]), max_value=1.5)
     case.result(dst, near(value, bound, types[1]))
     return case
+
+
+# name: what the function tends to at -inf and +inf
+LIMITS = {'sigmoid': (0, 1), 'tanh': (-1, 1), 'exp': (0, np.inf), 'erf': (-1, 1), 'erf_dx': (0, 0), 'gelu': (0, np.inf),
+          'gelu_dx': (0, 1), 'gelu_apprx_tanh': (0, np.inf), 'gelu_apprx_sigmoid': (0, np.inf), 'silu': (0, np.inf),
+          'silu_dx': (0, 1), 'softplus': (0, np.inf), 'mish': (0, np.inf), 'square': (np.inf, np.inf), 'abs': (np.inf, np.inf),
+          'sign': (-1, 1), 'relu': (0, np.inf), 'copy': (-np.inf, np.inf)}
+RANGES = {'log': (-64, 64), 'sqrt': (-116, 118), 'rsqrt': (-87, 97), 'reciprocal': (-42, 42)}
+
+
+@draws('activation')
+def activation_limits(d):
+    """nki/api/nki.api.shared.rst: functions whose valid range is [-inf, inf], of infinities and of values near which a
+    naive formula overflows: the limit, or the value; exp(0) is 1 exactly and exp(-inf) 0 exactly (range_select).
+    Undocumented: results below the normal numbers of float32."""
+    op, shape = d.pick(*LIMITS), d.shape()
+    case = Case('activation', d.generation, f'{op}, limits')
+    low, high = LIMITS[op]
+    choice = d.rng.choice([-np.inf, np.inf, -1e30, 1e30, -1e4, 1e4, -100.0, 100.0, 30.0, -30.0, 0.0], shape)
+    data = choice.astype(np.float32)
+    with np.errstate(all='ignore'):
+        value, bound = activated(op, data.astype(np.float64), 0)
+        far = np.abs(data) >= 1e4
+        infinite = {np.inf: np.inf, 0: 0}.get(high, high)
+        if op in ('gelu', 'gelu_apprx_tanh', 'gelu_apprx_sigmoid', 'silu', 'softplus', 'mish', 'relu', 'copy', 'abs'):
+            value = np.where((data >= 1e4) & np.isfinite(data), data, value)
+        elif np.isfinite(high):
+            value = np.where(data >= 1e4, high, value)
+        value = np.where(far & (data < 0) & (np.isfinite(low)), low, value)
+        value = np.where(data == np.inf, infinite, np.where(data == -np.inf, low, value))
+        value = np.where(np.abs(value) > 3.4e38, np.copysign(np.inf, value), value)
+        bound = np.where(np.isfinite(value), np.abs(value) * 2.0**-8 + 2.0**-12, 0)
+        if op == 'exp':
+            bound = np.where((data == 0) | (data == -np.inf), 0, bound)
+    dst = case.new('dst', shape, 'float32')
+    case.call('activation', dst=dst, op=nl(op), data=case.load('data', data, 'float32'))
+    case.result(dst, near(value, bound, 'float32'))
+    return case
+
+
+@draws('activation')
+def activation_ranges(d):
+    """nki/api/nki.api.shared.rst: log, sqrt, rsqrt and reciprocal over the whole of their valid ranges, within 2^-8."""
+    op, shape = d.pick(*RANGES), d.shape()
+    case = Case('activation', d.generation, f'{op}, whole range')
+    first, last = RANGES[op]
+    data = (2.0 ** d.rng.uniform(first, last, shape)).astype(np.float32)
+    value, bound = activated(op, data.astype(np.float64), 0)
+    dst = case.new('dst', shape, 'float32')
+    case.call('activation', dst=dst, op=nl(op), data=case.load('data', data, 'float32'))
+    case.result(dst, near(value, np.abs(value) * 2.0**-8 + (2.0**-12 if op == 'log' else 0), 'float32'))
+    return case
+
+
+@draws('activation')
+def sine_outside(d):
+    """nki/api/nki.api.shared.rst: the sine is neither reduced nor clamped: sin(9.0) is about 27.65."""
+    case = Case('activation', d.generation, 'sin of 9')
+    dst = case.new('dst', (d.partitions(), 1), 'float32')
+    rows = case.tiles['dst'].shape[0]
+    case.call('activation', dst=dst, op=nl('sin'), data=case.load('data', np.full((rows, 1), 9, np.float32), 'float32'))
+    case.result(dst, near(np.full((rows, 1), 27.65), 0.02, 'float32'))
+    return case

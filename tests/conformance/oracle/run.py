@@ -19,7 +19,7 @@ if __package__ in (None, ''):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = 'oracle'
 
-from . import copies, corners, elementwise, engines, language, options, search  # noqa: F401 - each registers its cases
+from . import copies, corners, elementwise, engines, language, options, search, wider  # noqa: F401 - each registers its cases
 from .case import CASES, Ref
 from .draw import Draw
 
@@ -45,8 +45,20 @@ FROM_ZERO = {'nonzero_with_count', 'local_gather', 'topk', 'nc_matmul', 'nc_matm
              'dma_transpose', 'rand_set_state', 'indirect', 'views'}
 
 
+# Functions whose pages allow each of these tiles in PSUM; one at a time, beside dst.
+IN_PSUM = {'tensor_reduce': 'data', 'activation': 'data scale bias res', 'activation_reduce': 'data res', 'exponential': 'src res',
+           'activate2': 'data res', 'tensor_scalar_reduce': 'res operand0', 'tensor_copy_predicated': 'src predicate',
+           'select_reduce': 'on_true predicate', 'nc_stream_shuffle': 'src', 'rng': 'dst', 'rand2': 'dst'}
+
+
 def dress(case, rng):
-    """Now and then moves the tiles to a later partition, or gives them a second free dimension."""
+    """Now and then moves the tiles to a later partition or to PSUM, or gives them a second free dimension."""
+    names = [n for n in IN_PSUM.get(case.function, '').split() if n in case.tiles and case.tiles[n].buffer == 'sbuf']
+    if names and rng.random() < 0.3:
+        chosen = {str(rng.choice(names)), 'dst' if rng.random() < 0.4 and 'dst' in case.tiles else ''} - {''}
+        for name in chosen:
+            case.tiles[name].buffer = 'psum'
+        case.option += f', {" and ".join(sorted(chosen))} in PSUM'
     rows = {tile.shape[0] for tile in case.tiles.values()}
     if case.function not in FROM_ZERO and not case.function.startswith('nl.') and len(rows) == 1 and rng.random() < 0.25:
         starts = (32, 64, 96) if max(rows) <= 32 else (64,) if max(rows) <= 64 else (0,)
