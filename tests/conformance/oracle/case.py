@@ -6,7 +6,7 @@ import numpy as np
 
 from .formats import narrow, numpy_type
 
-GENERATIONS = {2: 'trn1', 3: 'trn2', 4: 'trn3'}
+GENERATIONS = {2: "trn1", 3: "trn2", 4: "trn3"}
 
 
 @dataclass
@@ -16,7 +16,7 @@ class Tile:
     name: str
     shape: tuple
     dtype: str
-    buffer: str = 'sbuf'
+    buffer: str = "sbuf"
     data: np.ndarray | None = None
     step: int = 1
     made: bool = False
@@ -24,13 +24,13 @@ class Tile:
 
 @dataclass
 class Ref:
-    """An operand of a call: a tile, and the views taken of it in turn, each (method, arguments, keywords)."""
+    """An operand of a call: a tile, and the views taken of it one after the other: (method, arguments, keywords)."""
 
     name: str
     steps: tuple = ()
 
     def __getitem__(self, key):
-        return Ref(self.name, self.steps + (('__getitem__', (key,), {}),))
+        return Ref(self.name, self.steps + (("__getitem__", (key,), {}),))
 
     def do(self, method, *arguments, **keywords):
         """The view that `method` of a tensor gives."""
@@ -46,12 +46,12 @@ class Name:
 
 def nl(name):
     """The name `name` of nki.language."""
-    return Name('nl.' + name)
+    return Name("nl." + name)
 
 
 def nisa(name):
     """The name `name` of nki.isa."""
-    return Name('nisa.' + name)
+    return Name("nisa." + name)
 
 
 @dataclass
@@ -70,12 +70,12 @@ class Expect:
             return self.check(got)
         got = np.asarray(got).reshape(self.low.shape)
         if self.payload:
-            size = np.dtype(f'u{self.low.dtype.itemsize}')
+            size = np.dtype(f"u{self.low.dtype.itemsize}")
             return np.ascontiguousarray(got).view(size) != np.ascontiguousarray(self.low).view(size)
-        if self.low.dtype.kind in 'iu':
+        if self.low.dtype.kind in "iu":
             return (got < self.low) | (got > self.high)
         value, low, high = (np.asarray(a).astype(np.float64) for a in (got, self.low, self.high))
-        with np.errstate(all='ignore'):
+        with np.errstate(all="ignore"):
             good = (value >= low) & (value <= high)
             point = (low == high) & (low == 0) & (np.signbit(low) == np.signbit(high))
             good &= ~point | (np.signbit(value) == np.signbit(low))
@@ -89,14 +89,14 @@ def exact(value, dtype, unknown=False):
 
 
 def near(value, tolerance, dtype, unknown=False):
-    """A result within `tolerance` (absolute, float64) of `value`, then cast: the casts of both ends bound it. A zero may
-    have either sign: no page gives the order of a sum, nor the sign of what a function rounds to zero."""
+    """A result within `tolerance` (absolute, float64) of `value`, then cast: the casts of both ends bound it. A zero
+    may have either sign: no page gives the order of a sum, nor the sign of what a function rounds to zero."""
     value = np.asarray(value, np.float64)
-    with np.errstate(all='ignore'):
+    with np.errstate(all="ignore"):
         spread = np.where(np.isfinite(value), tolerance, 0)
         low, below = narrow(value - spread, dtype)
         high, above = narrow(value + spread, dtype)
-    if low.dtype.kind not in 'iu':
+    if low.dtype.kind not in "iu":
         low, high = np.where(low == 0, -np.abs(low), low), np.where(high == 0, np.abs(high), high)
     return Expect(low, high, below | above | unknown)
 
@@ -124,21 +124,21 @@ class Case:
 
     function: str
     generation: int
-    option: str = ''
+    option: str = ""
     tiles: dict = field(default_factory=dict)
     calls: list = field(default_factory=list)
     expect: dict = field(default_factory=dict)
     start: int = 0
     split: tuple = ()
 
-    def load(self, name, data, dtype, buffer='sbuf', step=1):
+    def load(self, name, data, dtype, buffer="sbuf", step=1):
         """A tile that holds `data` before the calls."""
         data = np.ascontiguousarray(data)
         assert data.dtype == numpy_type(dtype), (self.function, name, data.dtype, dtype)
         self.tiles[name] = Tile(name, data.shape, dtype, buffer, data, step)
         return Ref(name)
 
-    def new(self, name, shape, dtype, buffer='sbuf', step=1):
+    def new(self, name, shape, dtype, buffer="sbuf", step=1):
         """A tile that no one has written before the calls."""
         self.tiles[name] = Tile(name, tuple(shape), dtype, buffer, step=step)
         return Ref(name)
@@ -147,15 +147,15 @@ class Case:
         """Appends a call of nki.isa, or of nki.language if the name starts with `nl.`."""
         self.calls.append((function, keywords))
 
-    def make(self, name, shape, kind, function, /, *arguments, buffer='sbuf', **keywords):
+    def make(self, name, shape, kind, function, /, *arguments, buffer="sbuf", **keywords):
         """Appends a call of nki.language whose result is a new tile."""
         self.tiles[name] = Tile(name, tuple(shape), kind, buffer, made=True)
-        self.calls.append(('nl.' + function, {'out': name, 'arguments': list(arguments), **keywords}))
+        self.calls.append(("nl." + function, {"out": name, "arguments": list(arguments), **keywords}))
         return Ref(name)
 
     def body(self, function):
         """Appends a piece of kernel that is Python: a function of nisa, nl and the tiles by name."""
-        self.calls.append(('body', {'function': function}))
+        self.calls.append(("body", {"function": function}))
 
     def result(self, ref, expect):
         """States what the tile holds after the calls."""
@@ -167,7 +167,9 @@ CASES = {}
 
 def draws(function, since=2):
     """Registers a drawer of cases of `function`, which generation `since` has first."""
+
     def register(drawer):
         CASES.setdefault(function, []).append((drawer, since))
         return drawer
+
     return register

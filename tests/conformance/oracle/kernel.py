@@ -9,8 +9,12 @@ import nkisim
 
 from .case import GENERATIONS, Name, Ref
 
-PACKED = {'float8_e5m2_x4': nl.uint32, 'float8_e4m3fn_x4': nl.uint32, 'float4_e2m1fn_x4': nl.uint16,
-          'float8_e8m0fnu': nl.uint8}
+PACKED = {
+    "float8_e5m2_x4": nl.uint32,
+    "float8_e4m3fn_x4": nl.uint32,
+    "float4_e2m1fn_x4": nl.uint16,
+    "float8_e8m0fnu": nl.uint8,
+}
 
 
 def resolve(value, tiles):
@@ -18,8 +22,8 @@ def resolve(value, tiles):
     if isinstance(value, list):
         return [resolve(v, tiles) for v in value]
     if isinstance(value, Name):
-        base, *path = value.path.split('.')
-        found = {'nl': nl, 'nisa': nisa}[base]
+        base, *path = value.path.split(".")
+        found = {"nl": nl, "nisa": nisa}[base]
         for name in path:
             found = getattr(found, name)
         return found
@@ -41,9 +45,9 @@ def place(shape, dtype, buffer, start):
 def allocate(tile, source, start):
     """A tile in its memory with its first content, on partitions from `start` on."""
     dtype = getattr(nl, tile.dtype)
-    if tile.buffer == 'hbm':
+    if tile.buffer == "hbm":
         return source
-    if tile.buffer == 'own_hbm':
+    if tile.buffer == "own_hbm":
         held = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.hbm)
         nisa.dma_copy(dst=held, src=source)
         return held
@@ -51,18 +55,18 @@ def allocate(tile, source, start):
     held = place(wide, dtype, nl.sbuf, start)
     if source is not None:
         nisa.dma_copy(dst=held, src=source.view(dtype) if tile.dtype in PACKED else source)
-    if tile.buffer == 'psum':
+    if tile.buffer == "psum":
         stay = place(wide, dtype, nl.psum, start)
         if source is not None:
             nisa.tensor_copy(dst=stay, src=held, engine=nisa.engine.vector)
         held = stay
-    return held if tile.step == 1 else held[..., 0:wide[-1]:tile.step]
+    return held if tile.step == 1 else held[..., 0 : wide[-1] : tile.step]
 
 
 def store(tile, held, start):
     """Copies a result to HBM, PSUM by way of SBUF."""
     dtype = getattr(nl, tile.dtype)
-    if tile.buffer == 'psum':
+    if tile.buffer == "psum":
         moved = place(tile.shape, dtype, nl.sbuf, start)
         nisa.tensor_copy(dst=moved, src=held, engine=nisa.engine.vector)
         held = moved
@@ -74,7 +78,7 @@ def store(tile, held, start):
 
 def seen(case, tile, held):
     """What a call sees of a tile: its free dimension in two where the case says so."""
-    if case.split and len(tile.shape) == 2 and tile.shape[1] == case.split[0] * case.split[1] and tile.buffer != 'hbm':
+    if case.split and len(tile.shape) == 2 and tile.shape[1] == case.split[0] * case.split[1] and tile.buffer != "hbm":
         return held.reshape_dim(1, case.split)
     return held
 
@@ -84,7 +88,7 @@ def inputs(case):
     for tile in case.tiles.values():
         if tile.data is not None:
             wide = np.ones((*tile.shape[:-1], tile.shape[-1] * tile.step), tile.data.dtype)
-            wide[..., ::tile.step] = tile.data
+            wide[..., :: tile.step] = tile.data
             yield tile.name, wide
 
 
@@ -93,11 +97,11 @@ def trace(case, sources):
     whole = {name: allocate(tile, sources.get(name), case.start) for name, tile in case.tiles.items() if not tile.made}
     tiles = {name: seen(case, case.tiles[name], held) for name, held in whole.items()}
     for function, keywords in case.calls:
-        found = {name: resolve(value, tiles) for name, value in keywords.items() if name != 'out'}
-        if function == 'body':
-            found['function'](nisa, nl, tiles)
-        elif function.startswith('nl.'):
-            tiles[keywords['out']] = getattr(nl, function[3:])(*found.pop('arguments'), **found)
+        found = {name: resolve(value, tiles) for name, value in keywords.items() if name != "out"}
+        if function == "body":
+            found["function"](nisa, nl, tiles)
+        elif function.startswith("nl."):
+            tiles[keywords["out"]] = getattr(nl, function[3:])(*found.pop("arguments"), **found)
         else:
             getattr(nisa, function)(**found)
     return [store(case.tiles[name], whole.get(name, tiles[name]), case.start) for name in case.expect]
@@ -120,7 +124,7 @@ def run_batch(cases):
         return tuple(results)
 
     found = nkisim.run(kernel, *arrays, target=GENERATIONS[cases[0].generation])
-    outputs = found.outputs if hasattr(found, 'outputs') else found
+    outputs = found.outputs if hasattr(found, "outputs") else found
     outputs = iter(outputs if isinstance(outputs, (tuple, list)) else [outputs])
     return [{name: next(outputs) for name in case.expect} for case in cases]
 
@@ -134,5 +138,3 @@ def results(cases):
             return [error]
     half = len(cases) // 2
     return results(cases[:half]) + results(cases[half:])
-
-

@@ -1,6 +1,6 @@
 """Draws cases of every function of nki.isa and compares nkisim with what the documents say.
 
-    python tests/conformance/oracle/run.py --cases N --seed S [--function F] [--batch B] [--report FILE]
+python tests/conformance/oracle/run.py --cases N --seed S [--function F] [--batch B] [--first NUMBER]
 """
 
 import argparse
@@ -15,13 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-if __package__ in (None, ''):
+if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    __package__ = 'oracle'
+    __package__ = "oracle"
 
-from . import copies, corners, elementwise, engines, language, options, search, wider  # noqa: F401 - each registers its cases
-from .case import CASES, Ref
+# Each module registers its cases.
+from . import copies, corners, elementwise, engines, language, options, search, wider  # noqa: F401
+from .case import CASES
 from .draw import Draw
+from .dress import dress
 
 
 def draw(seed, number, only=None):
@@ -30,64 +32,33 @@ def draw(seed, number, only=None):
     rng = np.random.default_rng((seed, number))
     drawers = CASES[names[number % len(names)]]
     drawer, since = drawers[int(rng.integers(len(drawers)))]
-    with np.errstate(all='ignore'):
+    with np.errstate(all="ignore"):
         case = drawer(Draw(rng, int(rng.integers(since, 5))))
     dress(case, rng)
     return case
 
 
-# Functions whose pages take tiles of any free shape, element by element or flattened.
-ANY_SHAPE = {'tensor_copy', 'memset', 'tensor_copy_predicated', 'select_reduce', 'range_select', 'iota', 'affine_select',
-             'tensor_tensor', 'tensor_scalar', 'scalar_tensor_tensor', 'tensor_scalar_reduce', 'reciprocal', 'activation',
-             'activation_reduce', 'activate2', 'exponential', 'dropout', 'nc_stream_shuffle', 'nc_n_gather', 'dma_copy'}
-# Functions that look at the number of a partition, or pair tiles of different heights.
-FROM_ZERO = {'nonzero_with_count', 'local_gather', 'topk', 'nc_matmul', 'nc_matmul_mx', 'quantize_mx', 'nc_transpose',
-             'dma_transpose', 'rand_set_state', 'indirect', 'views'}
-
-
-# Functions whose pages allow each of these tiles in PSUM; one at a time, beside dst.
-IN_PSUM = {'tensor_reduce': 'data', 'activation': 'data scale bias res', 'activation_reduce': 'data res', 'exponential': 'src res',
-           'activate2': 'data res', 'tensor_scalar_reduce': 'res operand0', 'tensor_copy_predicated': 'src predicate',
-           'select_reduce': 'on_true predicate', 'nc_stream_shuffle': 'src', 'rng': 'dst', 'rand2': 'dst'}
-
-
-def dress(case, rng):
-    """Now and then moves the tiles to a later partition or to PSUM, or gives them a second free dimension."""
-    names = [n for n in IN_PSUM.get(case.function, '').split() if n in case.tiles and case.tiles[n].buffer == 'sbuf']
-    if names and rng.random() < 0.3:
-        chosen = {str(rng.choice(names)), 'dst' if rng.random() < 0.4 and 'dst' in case.tiles else ''} - {''}
-        for name in chosen:
-            case.tiles[name].buffer = 'psum'
-        case.option += f', {" and ".join(sorted(chosen))} in PSUM'
-    rows = {tile.shape[0] for tile in case.tiles.values()}
-    if case.function not in FROM_ZERO and not case.function.startswith('nl.') and len(rows) == 1 and rng.random() < 0.25:
-        starts = (32, 64, 96) if max(rows) <= 32 else (64,) if max(rows) <= 64 else (0,)
-        case.start = int(rng.choice(starts))
-    free = max(tile.shape[-1] for tile in case.tiles.values())
-    plain = all(tile.step == 1 and len(tile.shape) == 2 for tile in case.tiles.values())
-    if case.function in ANY_SHAPE and plain and free % 2 == 0 and free > 2 and rng.random() < 0.3:
-        if not any(ref.steps for _, k in case.calls for ref in k.values() if isinstance(ref, Ref)):
-            case.split = (2, free // 2)
-    case.option += f', from partition {case.start}' if case.start else ''
-    case.option += f', free {case.split}' if case.split else ''
-
-
 def judge(case, results):
     """The findings of a case: (class, detail) for a refusal or for each result that differs."""
     if isinstance(results, Exception):
-        return [('refused', f'{type(results).__name__}: {results}')]
+        return [("refused", f"{type(results).__name__}: {results}")]
     found = []
     for name, expect in case.expect.items():
         got = np.asarray(results[name])
-        with np.errstate(all='ignore'):
+        with np.errstate(all="ignore"):
             wrong = np.broadcast_to(expect.wrong(got), expect.low.shape)
-        for label, where in (('wrong', wrong & ~expect.unknown), ('undocumented', wrong & expect.unknown)):
+        for label, where in (("wrong", wrong & ~expect.unknown), ("undocumented", wrong & expect.unknown)):
             if where.any():
                 place = tuple(int(i[0]) for i in np.nonzero(where))
-                values = ', '.join(f'{n}{place}={w}' for n, w in sources(case, place))
+                values = ", ".join(f"{n}{place}={w}" for n, w in sources(case, place))
                 there = got.reshape(expect.low.shape)[place] if got.size == expect.low.size else got.reshape(-1)[:4]
-                found.append((label, f'{name}{place}: documents {expect.low[place]}..{expect.high[place]}, nkisim {there}; '
-                                     f'{int(where.sum())} of {where.size}; {values}'))
+                found.append(
+                    (
+                        label,
+                        f"{name}{place}: documents {expect.low[place]}..{expect.high[place]}, nkisim {there}; "
+                        f"{int(where.sum())} of {where.size}; {values}",
+                    )
+                )
     return found
 
 
@@ -101,13 +72,13 @@ def sources(case, place):
 
 def execute(numbered, batch):
     """Runs cases by generation in batches; yields (number, case, results)."""
-    results = importlib.import_module('.kernel', 'oracle').results
+    results = importlib.import_module(".kernel", "oracle").results
     for generation in (2, 3, 4):
         own = [(n, c) for n, c in numbered if c.generation == generation]
         for start in range(0, len(own), batch):
-            part = own[start:start + batch]
+            part = own[start : start + batch]
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-                warnings.simplefilter('ignore')
+                warnings.simplefilter("ignore")
                 found = results([c for _, c in part])
             yield from ((n, c, r) for (n, c), r in zip(part, found))
 
@@ -115,30 +86,30 @@ def execute(numbered, batch):
 def main(argv=None):
     """Prints the findings; returns 1 if a documented value is wrong or a legal case is refused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--cases', type=int, default=2000)
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--first', type=int, default=0, help='number of the first case')
-    parser.add_argument('--function', choices=sorted(CASES))
-    parser.add_argument('--batch', type=int, default=24)
-    parser.add_argument('--show', type=int, default=3, help='findings printed for each function and class')
-    options = parser.parse_args(argv)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--function", choices=sorted(CASES))
+    parser.add_argument("--batch", type=int, default=24)
+    parser.add_argument("--show", type=int, default=3, help="findings printed for each function and class")
+    asked = parser.parse_args(argv)
     begin, counts = time.process_time(), collections.defaultdict(collections.Counter)
-    for chunk in range(options.first, options.first + options.cases, 3000):
-        last = min(chunk + 3000, options.first + options.cases)
-        numbered = [(n, draw(options.seed, n, options.function)) for n in range(chunk, last)]
-        for number, case, results in execute(numbered, options.batch):
-            counts[case.function]['cases'] += 1
+    for chunk in range(asked.first, asked.first + asked.cases, 3000):
+        last = min(chunk + 3000, asked.first + asked.cases)
+        numbered = [(n, draw(asked.seed, n, asked.function)) for n in range(chunk, last)]
+        for number, case, results in execute(numbered, asked.batch):
+            counts[case.function]["cases"] += 1
             for label, detail in judge(case, results):
                 counts[case.function][label] += 1
-                if counts[case.function][label] <= options.show:
-                    print(f'{case.function} {label} (case {number}, trn{case.generation - 1}, {case.option}): {detail}')
+                if counts[case.function][label] <= asked.show:
+                    print(f"{case.function} {label} (case {number}, trn{case.generation - 1}, {case.option}): {detail}")
     total = collections.Counter()
     for function in sorted(counts):
         print(function, dict(counts[function]))
         total += counts[function]
-    print(f'{dict(total)}; {time.process_time() - begin:.1f} s of processor time')
-    return 1 if total['wrong'] or total['refused'] else 0
+    print(f"{dict(total)}; {time.process_time() - begin:.1f} s of processor time")
+    return 1 if total["wrong"] or total["refused"] else 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

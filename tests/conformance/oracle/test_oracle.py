@@ -8,23 +8,26 @@ import pytest
 from .case import CASES, nl
 from .run import Draw, draw, execute, judge
 
-#: Cases of the whole gate; .ci/nightly asks for more, with a seed of its own.
-TOTAL = int(os.environ.get('NKISIM_ORACLE_CASES', '20000'))
-SEED = int(os.environ.get('NKISIM_ORACLE_SEED', '1'))
+#: Cases of the gate; .ci/nightly runs more by run.py, with a seed of its own.
+TOTAL = int(os.environ.get("NKISIM_ORACLE_CASES", "20000"))
+SEED = int(os.environ.get("NKISIM_ORACLE_SEED", "1"))
 SHARES = 4
 
 
 @pytest.mark.slow
 @pytest.mark.apart
-@pytest.mark.parametrize('share', range(SHARES))
+@pytest.mark.parametrize("share", range(SHARES))
 def test_drawn_cases_agree_with_the_documents(share):
     count, found = TOTAL // SHARES, []
     for first in range(share * count, (share + 1) * count, 2500):
         numbered = [(n, draw(SEED, n)) for n in range(first, min(first + 2500, (share + 1) * count))]
         for number, case, results in execute(numbered, 24):
-            found += [f'seed {SEED}, case {number}: {case.function} ({case.option}, generation {case.generation}): {d}'
-                      for label, d in judge(case, results) if label != 'undocumented']
-    assert not found, '\n'.join([f'{len(found)} results differ', *found[:20]])
+            found += [
+                f"seed {SEED}, case {number}: {case.function} ({case.option}, generation {case.generation}): {d}"
+                for label, d in judge(case, results)
+                if label != "undocumented"
+            ]
+    assert not found, "\n".join([f"{len(found)} results differ", *found[:20]])
 
 
 def other(expect, place):
@@ -34,39 +37,39 @@ def other(expect, place):
         changed[place] = value
         if expect.wrong(changed)[place]:
             return changed
-    raise AssertionError(f'every value is allowed: {expect.low[place]}..{expect.high[place]}')
+    raise AssertionError(f"every value is allowed: {expect.low[place]}..{expect.high[place]}")
 
 
-@pytest.mark.parametrize('function', sorted(CASES))
+@pytest.mark.parametrize("function", sorted(CASES))
 def test_a_changed_element_is_noticed(function):
     changed = 0
     for number, (drawer, since) in enumerate(CASES[function] * 8):
-        with np.errstate(all='ignore'):
+        with np.errstate(all="ignore"):
             case = drawer(Draw(np.random.default_rng((7, number)), since))
         own = {name: e.low for name, e in case.expect.items()}
         if any(e.check is not None for e in case.expect.values()):
             continue
-        assert [label for label, _ in judge(case, own) if label == 'wrong'] == []
+        assert [label for label, _ in judge(case, own) if label == "wrong"] == []
         for name, expect in case.expect.items():
             known = np.argwhere(~expect.unknown)
             if len(known):
                 labels = [label for label, _ in judge(case, own | {name: other(expect, tuple(known[-1]))})]
-                assert 'wrong' in labels, (case.option, name)
+                assert "wrong" in labels, (case.option, name)
                 changed += 1
-    properties = ('nl.fill', 'rand2', 'rng', 'topk')  # results of which only a property is documented
+    properties = ("nl.fill", "rand2", "rng", "topk")  # results of which only a property is documented
     assert changed or function in properties
 
 
 def test_another_operator_is_noticed():
-    case = next(c for n in range(0, 10**6) if (c := draw(5, n, 'tensor_tensor')).option.startswith('add, float32'))
-    (function, keywords), = case.calls
-    case.calls = [(function, keywords | {'op': nl('subtract')})]
-    (_, _, results), = execute([(0, case)], 1)
-    assert [label for label, _ in judge(case, results)][:1] == ['wrong']
+    case = next(c for n in range(0, 10**6) if (c := draw(5, n, "tensor_tensor")).option.startswith("add, float32"))
+    ((function, keywords),) = case.calls
+    case.calls = [(function, keywords | {"op": nl("subtract")})]
+    ((_, _, results),) = execute([(0, case)], 1)
+    assert [label for label, _ in judge(case, results)][:1] == ["wrong"]
 
 
 def test_a_refusal_is_a_finding_and_spoils_no_other_case():
-    good, bad = draw(5, 0, 'tensor_copy'), draw(5, 0, 'tensor_copy')
-    bad.calls = [('tensor_copy', {**bad.calls[0][1], 'engine': 7})]
+    good, bad = draw(5, 0, "tensor_copy"), draw(5, 0, "tensor_copy")
+    bad.calls = [("tensor_copy", {**bad.calls[0][1], "engine": 7})]
     found = {number: judge(case, results) for number, case, results in execute([(0, good), (1, bad)], 2)}
-    assert found[0] == [] and found[1][0][0] == 'refused'
+    assert found[0] == [] and found[1][0][0] == "refused"
