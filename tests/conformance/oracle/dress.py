@@ -5,8 +5,8 @@ from .case import Ref
 #: Functions whose pages take tiles of any free shape, element by element or flattened.
 ANY_SHAPE = set(
     "tensor_copy memset tensor_copy_predicated select_reduce range_select iota affine_select tensor_tensor "
-    "tensor_scalar scalar_tensor_tensor tensor_scalar_reduce reciprocal activation activation_reduce activate2 exponential "
-    "dropout nc_stream_shuffle nc_n_gather dma_copy".split()
+    "tensor_scalar scalar_tensor_tensor tensor_scalar_reduce reciprocal activation activation_reduce activate2 "
+    "exponential dropout nc_stream_shuffle nc_n_gather dma_copy".split()
 )
 #: Functions that look at the number of a partition, or pair tiles of different heights.
 FROM_ZERO = set(
