@@ -5,7 +5,12 @@ import os
 import numpy as np
 import pytest
 
+import nkisim
+
+from . import illegal  # noqa: F401 - fills the list of the bench
+from .bench import cases as illegal_cases
 from .case import CASES, nl
+from .kernel import results as run_cases
 from .run import Draw, draw, execute, judge
 
 #: Cases of the gate; .ci/nightly runs more by run.py, with a seed of its own.
@@ -73,3 +78,14 @@ def test_a_refusal_is_a_finding_and_spoils_no_other_case():
     bad.calls = [("tensor_copy", {**bad.calls[0][1], "engine": 7})]
     found = {number: judge(case, results) for number, case, results in execute([(0, good), (1, bad)], 2)}
     assert found[0] == [] and found[1][0][0] == "refused"
+
+
+def test_what_a_page_calls_illegal_is_refused():
+    taken, other = [], []
+    for function, generation, says, case in illegal_cases():
+        (found,) = run_cases([case])
+        if not isinstance(found, Exception):
+            taken.append(f"{function} on generation {generation}: {says}")
+        elif not isinstance(found, nkisim.Error) or not str(found).startswith(function + ":"):
+            other.append(f"{function} ({says}): {type(found).__name__}: {found}")
+    assert taken == [] and other == []
