@@ -1,5 +1,7 @@
 """The oracle and nkisim agree on drawn cases, and the oracle notices results that differ."""
 
+import contextlib
+import io
 import os
 
 import numpy as np
@@ -89,3 +91,32 @@ def test_what_a_page_calls_illegal_is_refused():
         elif not isinstance(found, nkisim.Error) or not str(found).startswith(function + ":"):
             other.append(f"{function} ({says}): {type(found).__name__}: {found}")
     assert taken == [] and other == []
+
+
+#: What a kernel may pass by mistake for any operand; the large number once ended the process.
+ODD = [None, [1, 2], np.zeros((2, 2), np.float32), "text", object(), 10**30, -1, float("nan"), (), {}, 3 + 4j, type]
+
+
+@pytest.mark.slow
+def test_an_odd_operand_gives_a_result_or_an_error_of_nkisim():
+    found = []
+    for number in range(1500):
+        case, rng = draw(SEED, number), np.random.default_rng(number)
+        function, keywords = case.calls[-1]
+        name, value = sorted(keywords)[rng.integers(len(keywords))], ODD[rng.integers(len(ODD))]
+        if function == "body" or name in ("out", "arguments"):
+            continue
+        case.calls[-1] = (function, keywords | {name: value})
+        with contextlib.redirect_stdout(io.StringIO()):
+            (result,) = run_cases([case])
+        if isinstance(result, Exception) and not isinstance(result, nkisim.Error):
+            found.append(f"seed {SEED}, case {number}: {function}({name}={value!r}): {type(result).__name__}: {result}")
+    assert found == []
+
+
+def test_a_choice_beyond_64_bits_is_refused():
+    case = next(c for n in range(10**6) if "reduce=True" in (c := draw(5, n, "select_reduce")).option)
+    (function, keywords), *_ = case.calls
+    case.calls = [(function, keywords | {"reduce_cmd": 10**30})]
+    (found,) = run_cases([case])
+    assert f"reduce_cmd is {10**30}; an integer of 64 bits is required" in str(found)
