@@ -7,6 +7,8 @@ import os
 import numpy as np
 import pytest
 
+import nki.isa as nisa
+import nki.language as lang
 import nkisim
 
 from . import illegal  # noqa: F401 - fills the list of the bench
@@ -120,3 +122,27 @@ def test_a_choice_beyond_64_bits_is_refused():
     case.calls = [(function, keywords | {"reduce_cmd": 10**30})]
     (found,) = run_cases([case])
     assert f"reduce_cmd is {10**30}; an integer of 64 bits is required" in str(found)
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint16"])
+def test_two_cores_exchange_tiles(target, dtype):
+    """nki.isa.sendrecv: each core's src arrives in the other's dst; core_barrier: both halves of a shared tensor are
+    written before either core reads the other's."""
+    data = Draw(np.random.default_rng(3), 3).values((2, 32, 12), dtype)
+
+    def kernel(x):
+        mine = lang.program_id(0)
+        out = lang.ndarray((2, 32, 12), dtype=x.dtype, buffer=lang.shared_hbm)
+        shared = lang.ndarray((2, 32, 12), dtype=x.dtype, buffer=lang.shared_hbm)
+        src, dst, far = (lang.ndarray((32, 12), dtype=x.dtype, buffer=lang.sbuf) for _ in range(3))
+        nisa.dma_copy(dst=src, src=x[mine])
+        nisa.sendrecv(src=src, dst=dst, send_to_rank=1 - mine, recv_from_rank=1 - mine, pipe_id=0)
+        nisa.dma_copy(dst=shared[mine], src=dst)
+        nisa.core_barrier(data=shared, cores=(0, 1))
+        nisa.dma_copy(dst=far, src=shared[1 - mine])
+        nisa.dma_copy(dst=out[mine], src=far)
+        return out
+
+    got = nkisim.run(kernel, data, target=target, grid=2).outputs
+    assert got.tobytes() == data.tobytes()  # exchanged twice: each core ends with its own
