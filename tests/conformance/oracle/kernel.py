@@ -102,6 +102,9 @@ def trace(case, sources):
             found["function"](nisa, nl, tiles)
         elif function.startswith("nl."):
             tiles[keywords["out"]] = getattr(nl, function[3:])(*found.pop("arguments"), **found)
+            tile, made = case.tiles[keywords["out"]], tiles[keywords["out"]]
+            if (str(made.dtype), tuple(made.shape)) != (str(getattr(nl, tile.dtype)), tile.shape):
+                raise TypeError(f"{function} made {made!r}; {tile.dtype} of {tile.shape} is documented")
         else:
             getattr(nisa, function)(**found)
     return [store(case.tiles[name], whole.get(name, tiles[name]), case.start) for name in case.expect]
