@@ -17,6 +17,10 @@ PACKED = {
 }
 
 
+class OtherTile(Exception):
+    """A function of nki.language made a tile of another type or shape than its page says."""
+
+
 def resolve(value, tiles):
     """An argument of a call: a tile or a view of it, a name of nki, or a plain value."""
     if isinstance(value, list):
@@ -104,7 +108,7 @@ def trace(case, sources):
             tiles[keywords["out"]] = getattr(nl, function[3:])(*found.pop("arguments"), **found)
             tile, made = case.tiles[keywords["out"]], tiles[keywords["out"]]
             if (str(made.dtype), tuple(made.shape)) != (str(getattr(nl, tile.dtype)), tile.shape):
-                raise TypeError(f"{function} made {made!r}; {tile.dtype} of {tile.shape} is documented")
+                raise OtherTile(f"{function} made {made!r}; {tile.dtype} of {tile.shape} is documented")
         else:
             getattr(nisa, function)(**found)
     return [store(case.tiles[name], whole.get(name, tiles[name]), case.start) for name in case.expect]
