@@ -64,7 +64,7 @@ Arg token(const Param& param, PyObject* value, PyObject* codes, const char* requ
 }
 
 Arg choice(const Param& param, PyObject* value) {
-  if (PyLong_CheckExact(value)) return int_arg(Arg::Kind::kEnum, PyLong_AsLongLong(value));
+  if (PyLong_CheckExact(value)) return int_arg(Arg::Kind::kEnum, to_int(param, value));
   py::object word = py::reinterpret_borrow<py::object>(value);
   if (!PyUnicode_Check(value) && py::hasattr(word, "name")) word = word.attr("name");
   const std::string wanted = py::str(word);

@@ -90,6 +90,16 @@ TEST_CASE("nc_transpose widens 8-bit data on the tensor engine") {
   CHECK(b.get_words<std::uint16_t>(y) == std::vector<std::uint16_t>{1, 0x80, 2, 0xff});
 }
 
+TEST_CASE("nc_transpose puts one 8-bit element per partition into its own dtype") {
+  ProgramBuilder b("trn2");
+  const auto x = b.sbuf("x", Dtype::kFloat8E5m2, {1, 3});
+  const auto y = b.psum("y", Dtype::kFloat8E5m2, {3, 1});
+  call(b, "nc_transpose", b.all(y), "data", b.all(x), {}, Engine::kTensor);
+  b.set_words<std::uint8_t>(x, {1, 0x80, 0xff});
+  b.run();
+  CHECK(b.get_words<std::uint8_t>(y) == std::vector<std::uint8_t>{1, 0x80, 0xff});
+}
+
 TEST_CASE("nc_transpose refuses what the documents forbid") {
   ProgramBuilder b("trn2");
   const auto x = b.sbuf("x", Dtype::kBfloat16, {64, 64});

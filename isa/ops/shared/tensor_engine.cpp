@@ -132,7 +132,11 @@ void check_transpose_dst(const TensorRef& data, const TensorRef& dst) {
   if (dst.dtype == data.dtype && from != 1) return;
   if (is_float(data.dtype) && dst.dtype == Dtype::kFloat32) return;
   if (from == 1 && to == 2) return;
-  if (from == 1 && dst.dtype == data.dtype && std::abs(dst.pattern->inner_step()) == 2) return;
+  // One element per partition has no step.
+  if (from == 1 && dst.dtype == data.dtype &&
+      (dst.columns() == 1 || std::abs(dst.pattern->inner_step()) == 2)) {
+    return;
+  }
   fail(Rule::operand_dtype, "dst", describe(dst),
        from == 1 ? "a 16-bit dtype (8-bit data is transposed into 16-bit elements), " +
                        std::string(name(data.dtype)) + " with a step of 2, or float32"

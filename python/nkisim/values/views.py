@@ -170,9 +170,7 @@ class Views:
         return self[(slice(None),) * dim + (plain_int(index, "index"),)]
 
     def vector_select(self, dim, vector_offset):
-        if not isinstance(vector_offset, Views):
-            fail_on("view_offset", "vector_offset", type(vector_offset).__name__, "a tensor",
-                    "vector_select", KernelTypeError)
+        offsets_tensor(vector_offset, "vector_offset", "vector_select")
         if dim != 0 or self.st.on_chip:
             fail("operand_memory",
                  "vector_select needs dim 0 of a tensor in HBM", "vector_select", KernelValueError)
@@ -212,6 +210,7 @@ class Views:
             step = self.strides[indirect_dim] * old.itemsize // size
             limit = self.shape[indirect_dim]
             if vector_offset is not None:
+                offsets_tensor(vector_offset, "vector_offset", "ap")
                 entry = ("vector", vector_offset, step, limit, 0)
                 if shape[0] > 1 and strides[0] != step:
                     hint(f"ap: the pattern's step of the indirect dimension, {strides[0]}, counts for nothing, as "
@@ -255,6 +254,7 @@ class Views:
         if not self.st.on_chip:
             fail_on("operand_memory", repr(self), "in HBM", "SBUF or PSUM", "indirect",
                     KernelValueError)
+        offsets_tensor(index, "index", "indirect")
         n = index.size if num_elem is None else int(num_elem)
         entry = ("indirect", index, 1, product(self.shape[1:]), 0)
         return self._like(self.part, self.off, (self.shape[0], n), (self.strides[0], 1),
@@ -315,6 +315,12 @@ def as_selected(view, made):
 def _groups(pattern):
     """A pattern of rearrange as one tuple of names per dimension."""
     return [(g,) if isinstance(g, str) else tuple(g) for g in pattern]
+
+
+def offsets_tensor(value, operand, call):
+    """Fails unless `value` can hold the offsets of a view: the program reads it as a tensor unchecked."""
+    if not isinstance(value, Views):
+        fail_on("view_offset", operand, type(value).__name__, "a tensor in SBUF", call, KernelTypeError)
 
 
 def dynamic_entry(view, index, stride, limit):

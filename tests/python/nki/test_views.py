@@ -212,3 +212,26 @@ def test_a_view_is_an_object_as_others():
         return out
 
     nkisim.run(kernel, X, timing=False)
+
+
+@pytest.mark.parametrize("offsets", [np.zeros((16, 1), np.uint32), [0, 1], (0, 1), 3, object()])
+def test_offsets_that_are_no_tensor_are_refused(offsets):
+    def gather(tile, x):
+        return tile.indirect(offsets, 1)
+
+    def rows(tile, x):
+        return x.ap([[48, 4], [1, 48]], vector_offset=offsets)
+
+    def select_rows(tile, x):
+        return x.vector_select(0, offsets)
+
+    def kernel(x, view_of):
+        tile = nl.ndarray((16, 48), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(tile, 0)
+        out = nl.ndarray((4, 48), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(out, view_of(tile, x))
+        return out
+
+    for view_of in (gather, rows, select_rows):
+        with pytest.raises(nkisim.Error, match=f"is {type(offsets).__name__}; a tensor in SBUF is required"):
+            nkisim.run(kernel, X, view_of, target="trn3")
