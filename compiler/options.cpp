@@ -73,9 +73,9 @@ std::string_view Switch::automatic(bool legacy, isa::Generation generation) cons
 
 std::span<const Switch> switches() {
   static const std::vector<Switch> kSwitches = {
-#define NKISIM_SWITCH(type, name, count, choices, of_trace, nki, neuronxcc, stage, what) \
-  {#name,     split(#choices),      of_trace, nki,                                       \
-   neuronxcc, Switch::Stage::stage, what,     &CompilerOptions::name},
+#define NKISIM_SWITCH(type, name, count, choices, of_trace, nki, neuronxcc, stage, what, brief) \
+  {#name, split(#choices),       of_trace, nki, neuronxcc, Switch::Stage::stage, what,          \
+   brief, &CompilerOptions::name},
 #include "compiler/options.def"
 #undef NKISIM_SWITCH
   };

@@ -60,7 +60,8 @@ struct Switch {
   std::string_view of_trace;              // the default for a trace that is placed already
   std::string_view nki, neuronxcc;        // what `auto` is for each; empty: there is none
   Stage stage;
-  std::string_view what;  // it does, in Markdown
+  std::string_view what;   // it does, in Markdown
+  std::string_view brief;  // the same in one line, for --help-compiler
   std::string_view CompilerOptions::*value;
 
   /// What `auto` is for a program of the new API or of neuronxcc.nki on a generation.

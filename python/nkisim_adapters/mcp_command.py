@@ -6,12 +6,12 @@ speaks on standard input and output. References are trusted and are those of the
 of them and gives kernels as text, which are judged as `nkisim evaluate` judges any candidate (docs/security.md).
 """
 
-import argparse
 import pathlib
 import sys
 
 from nkisim_evaluate import BadReference, Settings
 from nkisim_evaluate.command import size
+from nkisim_work.options import Parser
 
 from .mcp_server import make
 
@@ -29,13 +29,14 @@ def references_of(names):
 
 def main(words):
     """Runs `nkisim mcp`; the exit code."""
-    parser = argparse.ArgumentParser(prog="nkisim mcp", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reference", action="append", required=True, metavar="REF.py",
-                        help="what kernels are judged by (docs/evaluate.md); may be given several times")
-    parser.add_argument("--target", help="trn1, inf2, trn2 or trn3")
-    parser.add_argument("--timeout", type=float, default=60, metavar="SECONDS", help="per kernel (60)")
-    parser.add_argument("--memory", type=size, default=4 << 30, metavar="SIZE", help="per process (4G)")
+    parser = Parser("mcp", "--reference REF.py [options]",
+                    "Evaluate, explain and compare as tools of an agent, by the Model Context Protocol.",
+                    "nkisim mcp --reference softmax.py --reference matmul.py --target trn2",
+                    __doc__.split("\n\n")[-1])
+    parser.option("reference", action="append", required=True)
+    parser.option("target")
+    parser.option("timeout")
+    parser.option("memory", type=size)
     args = parser.parse_args(words)
     try:
         references = references_of(args.reference)

@@ -1,7 +1,7 @@
 """`nkisim advise`: what to change in a kernel, each change simulated."""
 
-import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,36 +11,36 @@ from nkisim_profile.files import replace
 from nkisim_profile.report import render
 from nkisim_profile.session import BadSession, Session
 from nkisim_work import machine, program
+from nkisim_work.options import Parser
 
 from . import search, text
 from .program import BadProgram
 
-EPILOG = """examples:
-  nkisim advise k.py:matmul --arg a=bf16[1024,1024]:normal --arg b=bf16[1024,1024]:normal
-  nkisim advise recorded.nisa --json      # of nkisim kernel --save-recorded
-  nkisim advise traces/softmax.jsonl --set dma.bytes_per_ns=54
-
-A program as recorded can be changed in all ways; a placed trace in its engines and queues alone. Options that
-are not named here are those of nkisim kernel. docs/advise.md says what is tried."""
+EXAMPLES = """
+nkisim advise k.py:matmul --arg a=bf16[1024,1024]:normal --arg b=bf16[1024,1024]:normal
+nkisim advise recorded.nisa --json      # of nkisim kernel --save-recorded
+nkisim advise traces/softmax.jsonl --set dma.bytes_per_ns=54"""
+NOTES = """
+A program as recorded can be changed in all ways, a placed trace in its engines and queues alone. Options that are
+not named here are those of nkisim kernel. docs/advise.md says what is tried."""
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser(prog="nkisim advise", description=__doc__, epilog=EPILOG,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("advise", "KERNEL.py:FUNCTION|TRACE [--arg NAME=SPEC] [options]",
+                    "Says what to change in a kernel; each change is simulated.", EXAMPLES, NOTES)
     parser.add_argument("program", metavar="KERNEL.py:FUNCTION|TRACE")
-    parser.add_argument("--target", help="a generation instead of the trace's")
-    parser.add_argument("--config", help="timing config, a name or a file")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="a number of the config")
-    parser.add_argument("--budget", type=float, default=search.BUDGET, metavar="TIMES",
-                        help="at most as many times as the program's own run takes (%(default)s)")
-    parser.add_argument("--top", type=int, default=10, help="findings to show (%(default)s)")
-    parser.add_argument("--html", metavar="FILE", help="the report of the run as it is, with the advice in it")
-    parser.add_argument("--json", action="store_true", help="as JSON on standard output")
+    parser.option("target")
+    parser.option("config")
+    parser.option("set")
+    parser.option("effort", dest="budget")
+    parser.option("top")
+    parser.option("html")
+    parser.add_argument("--json", action="store_true")
     args, rest = parser.parse_known_args(words)
     if rest and ".py:" not in args.program:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if args.budget <= 0 or args.top < 1:
-        parser.error("--budget and --top are positive")
+        parser.error("--effort and --top are positive")
     return args, rest
 
 
@@ -66,11 +66,17 @@ def run(args, rest):
         if args.html:
             replace(args.html, _page(session, advice).encode(errors="replace"))
     _say("")
-    if args.json:
-        print(json.dumps({"ok": True, "exit_code": 0, **advice.as_json()}, indent=1))
-    else:
-        print("\n".join(text.lines(advice)))
+    _print(json.dumps({"ok": True, "exit_code": 0, **advice.as_json()}, indent=1) if args.json else
+           "\n".join(text.lines(advice)))
     return 0
+
+
+def _print(result):
+    """Prints it; a reader such as `head` may close the pipe before its end."""
+    try:
+        print(result, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter reports it at its exit
 
 
 def _page(session, advice):

@@ -1,6 +1,5 @@
 """The language server: diagnostics, hovers, inlay hints and code actions of kernels (docs/editor.md)."""
 
-import argparse
 import asyncio
 import contextlib
 import importlib.metadata
@@ -15,6 +14,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from nkisim.tools.install import install
 from nkisim.values.links import page_of
+from nkisim_work.options import Parser
 
 from . import static, words
 
@@ -332,10 +332,10 @@ def make(trusted=False):
 
 def main(given):
     """Runs `nkisim lsp` on standard input and output."""
-    parser = argparse.ArgumentParser(prog="nkisim lsp", description="A language server for NKI kernels: errors with "
-                                     "their rules, costs and simulated times while a kernel is typed.")
-    parser.add_argument("--trust", action="store_true", help="execute the files that are opened, for editors that do "
-                        "not say whether a workspace is trusted (docs/security.md)")
+    parser = Parser("lsp", "[options]", "A language server for NKI kernels: errors, costs and times while one types.",
+                    "nkisim lsp      # on standard input and output (docs/editor.md)",
+                    "--trust is for editors that do not say whether a workspace is trusted.")
+    parser.option("trust")
     server = make(parser.parse_args(given).trust)
     try:
         server.start_io()

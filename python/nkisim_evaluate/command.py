@@ -13,21 +13,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from nkisim_work import Doing
+from nkisim_work.options import Parser
 
 from .api import evaluate
 from .evaluator import Evaluator, Settings, as_candidate, parse_bytes
 from .reference import BadReference
 
-EPILOG = """examples:
-  nkisim evaluate --reference ref.py --candidates kernels/ --target trn2 --jsonl results.jsonl
-  nkisim evaluate --reference ref.py --candidates a.py b.py --baseline a.py
-  nkisim evaluate --reference ref.py --candidates kernels/ --shard 3/16 --cache /shared/known --jsonl 3.jsonl
-  producer | nkisim evaluate --reference ref.py --candidates - > results.jsonl
-
-With - each line of standard input is a JSON object with "source" or "path" and optionally "id",
-"kernel", "grid" and "params"; each gives one line. docs/evaluate.md has the fields of a record and
-what is flagged. Exit codes: 0 all candidates are ok, 1 some are not, 2 usage, 3 bad reference,
-130 interrupted."""
+EXAMPLES = """
+nkisim evaluate --reference ref.py --candidates kernels/ --target trn2 --jsonl results.jsonl
+nkisim evaluate --reference ref.py --candidates a.py b.py --baseline a.py
+producer | nkisim evaluate --reference ref.py --candidates - > results.jsonl"""
+NOTES = """
+With - each line of standard input is a JSON object with "source" or "path" and optionally "id", "kernel", "grid"
+and "params"; each gives one line. --shard 3/16: the 16 shards of the same candidates, on any machines, are all of
+them, each once. docs/evaluate.md has the fields of a record and what is flagged.
+Exit codes: 0 all candidates are ok, 1 some are not, 2 usage, 3 bad reference, 130 interrupted."""
 _LINE_BYTES = 64 << 20
 
 
@@ -53,26 +53,23 @@ def setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def common(parser: argparse.ArgumentParser) -> None:
+def common(parser: Parser) -> None:
     """Options that `tune` has as well."""
-    add = parser.add_argument
-    add("--reference", required=True, metavar="REF.py",
-        help="inputs(seed) and reference(*inputs), or an AccelOpt task")
-    add("--target", help="trn1, inf2, trn2 or trn3")
-    add("--config", help="machine description: a built-in name or a JSON file")
-    add("--set", action="append", default=[], type=setting, metavar="PATH=VALUE",
-        help="override one number of the config")
-    add("--grid", type=int, help="launch grid: 2 for both cores of an LNC pair")
-    add("--jobs", "-j", type=int, default=os.cpu_count() or 1, help="candidates at a time")
-    add("--scheduler", metavar="ADDRESS", help="evaluate on the workers of this Dask scheduler")
-    add("--timeout", type=float, default=60, metavar="SECONDS", help="per candidate (60)")
-    add("--memory", type=size, default=4 << 30, metavar="SIZE", help="per process (4G)")
-    add("--seeds", type=lambda t: [int(s) for s in t.split(",")], metavar="A,B,...",
-        help="instead of the reference's own")
-    add("--no-values", action="store_true", help="record and time only")
-    add("--allow-flags", action="store_true", help="flagged candidates keep their status")
-    add("--cache", metavar="FOLDER", help="results that are known already; many processes and machines may share it")
-    add("--json", action="store_true", help="JSON on standard output")
+    add = parser.option
+    add("reference", required=True)
+    add("target")
+    add("config")
+    add("set", type=setting)
+    add("grid")
+    add("jobs", default=os.cpu_count() or 1)
+    add("scheduler")
+    add("timeout")
+    add("memory", type=size)
+    add("seeds", type=lambda t: [int(s) for s in t.split(",")])
+    add("no-values")
+    add("allow-flags")
+    add("cache")
+    parser.add_argument("--json", action="store_true")
 
 
 def settings(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
@@ -83,21 +80,17 @@ def settings(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="nkisim evaluate", epilog=EPILOG,
-                                     description="Judges candidate kernels: values, time, rules.",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("evaluate", "--reference REF.py --candidates FILE ... [options]",
+                    "Judges candidate kernels: values, time, rules.", EXAMPLES, NOTES)
     common(parser)
-    add = parser.add_argument
-    add("--candidates", nargs="+", required=True, metavar="DIR|FILE|-",
-        help="Python files, folders of them, or - for JSON lines on standard input")
-    add("--kernel", help="the function's name, where it is not the file's only kernel")
-    add("--baseline", metavar="FILE|US", help="a kernel, or a latency in us: speed-ups are over it")
-    add("--stop-slower", type=float, metavar="FACTOR",
-        help="no values for what takes longer than this many times the baseline")
-    add("--advise", action="store_true", help="say of each right candidate what would make it faster (docs/advise.md)")
-    add("--shard", type=shard, metavar="K/N", help="only every N-th candidate, beginning with the K-th: the N "
-        "shards of the same candidates, on any machines, are all of them, each once")
-    add("--jsonl", metavar="FILE", help="append the records here, a line each")
+    add = parser.option
+    add("candidates", nargs="+", required=True)
+    add("function", dest="kernel")
+    add("baseline")
+    add("stop-slower")
+    add("advise")
+    add("shard", type=shard)
+    add("jsonl")
     args = parser.parse_args(words)
     if args.jobs < 1:
         parser.error("--jobs needs 1 or more")

@@ -16,19 +16,21 @@ from nkisim_profile.files import replace
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
 from nkisim_work import program
+from nkisim_work.options import Parser
 
 from .command import common, settings
 from .evaluator import Settings
 from .reference import BadReference
 from .tuning import SAMPLERS, Tuner, Tuning
 
-EPILOG = """examples:
-  nkisim tune matmul.py:make --param tile=128,256,512 --param bufs=1:4 --reference ref.py
-  nkisim tune a.py:kernel b.py:kernel --param bufs=1,2 --reference ref.py --trials 20
-  nkisim tune matmul.py:make --param tile=128:512:128 --reference ref.py --out best/ --plot t.png
-
-The first value of each parameter is the default that the best is held against. Every combination is
-written to the journal when it is known; the same command goes on where it was interrupted.
+EXAMPLES = """
+nkisim tune matmul.py:make --param tile=128,256,512 --param bufs=1:4 --reference ref.py
+nkisim tune a.py:kernel b.py:kernel --param bufs=1,2 --reference ref.py --trials 20
+nkisim tune matmul.py:make --param tile=128:512:128 --reference ref.py --out best/ --plot t.png"""
+NOTES = """
+FILE.py:FUNCTION is a kernel, or a factory that makes one; several have one interface. The first value of each
+parameter is the default that the best is compared with. Every combination is written to the journal when it is known;
+the same command goes on where it was interrupted.
 Exit codes: 0 ok, 1 no combination is right, 2 usage, 3 bad input, 130 interrupted."""
 _MOST_VALUES = 10_000
 
@@ -59,22 +61,14 @@ def parameter(text: str) -> tuple[str, list[Any]]:
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="nkisim tune", epilog=EPILOG,
-                                     description="Searches a kernel's parameters for the fastest.",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("kernel", nargs="+", metavar="FILE.py:FUNCTION",
-        help="a kernel, or a factory that makes one; several of one interface")
-    add("--param", action="append", default=[], type=parameter, metavar="NAME=VALUES")
-    add("--sampler", choices=SAMPLERS,
-        help="default: grid where --trials allows all combinations, else tpe (model-based)")
-    add("--trials", type=int, help="how many combinations at most")
-    add("--patience", type=int, help="stop after so many without a better one")
-    add("--seed", type=int, default=0)
-    add("--journal", metavar="FILE", help="default: NAME.tune.jsonl in the current folder")
-    add("--csv", metavar="FILE", help="write parameters, latency, SBUF and status here")
-    add("--plot", metavar="FILE", help="latency against each parameter, and against SBUF")
-    add("--out", metavar="FOLDER", help="traces and reports of the best and of the default")
+    parser = Parser("tune", "FILE.py:FUNCTION ... --param NAME=VALUES --reference REF.py [options]",
+                    "Searches a kernel's parameters for the fastest.", EXAMPLES, NOTES)
+    parser.add_argument("kernel", nargs="+", metavar="FILE.py:FUNCTION")
+    add = parser.option
+    add("param", type=parameter)
+    add("sampler", choices=SAMPLERS)
+    for name in ("trials", "patience", "seed", "journal", "csv", "plot", "out"):
+        add(name)
     common(parser)
     args = parser.parse_args(words)
     for name in [n for n, _ in args.param]:

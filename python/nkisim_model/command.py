@@ -12,18 +12,21 @@ from pathlib import Path
 
 from nkisim.values.errors import Error
 from nkisim_work import Doing
+from nkisim_work.options import Parser
 
 from . import page, report
 from .architecture import ModelError, read
 from .library import load
 from .sweep import SWEPT, Sweep
 
-EPILOG = """examples:
-  nkisim model llama-3-8b/config.json --library nki-library --tp 8
-  nkisim model config.json --library nki-library --sweep tp=8,16,32 batch=1,4 --plot tokens.png
-  nkisim model config.json --library nki-library --tp 8 --kernel mlp=my.py:mlp
-  nkisim model config.json --library nki-library --tp 8 --compare tp=16
-
+EXAMPLES = """
+nkisim model llama-3-8b/config.json --library nki-library --tp 8
+nkisim model config.json --library nki-library --sweep tp=8,16,32 batch=1,4 --plot tokens.png
+nkisim model config.json --library nki-library --tp 8 --part mlp=my.py:mlp"""
+NOTES = """
+CONFIG is a Hugging Face config.json, or the folder that has one. The layers are nki-library's decode kernels, or your
+own; embedding, residual sums, head and sampling are nkisim's. trn2 and trn3 have these kernels. docs/models.md says
+what is modelled.
 Exit codes: 0 ok, 2 usage, 3 bad input, 130 interrupted."""
 
 
@@ -72,44 +75,27 @@ def function(path, name):
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser(prog="nkisim model", description=__doc__, epilog=EPILOG,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("config", metavar="CONFIG", help="a Hugging Face config.json, or the folder that has one")
-    add("--library", metavar="DIR", help="a checkout of aws-neuron/nki-library")
-    add("--target", default="trn2", help="trn2 or trn3 (default trn2)")
-    add("--tp", type=int, default=8, help="ranks that share the weights (default 8)")
-    add("--dp", type=int, default=1, help="copies of the model, each of tp ranks with a batch of its own (default 1)")
-    add("--ep", type=int, default=1, metavar="N",
-        help="groups of ranks with experts of their own (default 1: every rank has part of each expert)")
-    add("--instances", type=int, default=1, metavar="N",
-        help="spread the ranks of a copy over N instances, which EFA joins (default 1)")
-    add("--ultraserver", action="store_true", help="instances are joined by links, four a server (trn2)")
-    add("--batch", type=int, default=1, help="sequences (default 1)")
-    add("--context", type=int, default=2048, help="tokens in the cache (default 2048)")
-    add("--prompt", type=int, metavar="N", help="also the time to the first token after a prompt of N tokens")
-    add("--dtype", default="bfloat16", help="bfloat16 or float16")
-    add("--layers", type=int, metavar="N", help="another number of layers than the model's")
-    add("--boundaries", type=int, default=0, metavar="N",
-        help="kernels of a layer that a graph starts one after another (default 0: the step is one kernel)")
-    add("--host", type=float, default=0.0, metavar="US",
-        help="the host's time per token, in microseconds (default 0; the line `served` has what is usual)")
-    add("--exact", action="store_true", help="simulate every layer")
-    add("--machine", metavar="FILE.json", help="a machine description instead of the target's")
-    add("--kernel", action="append", default=[], type=kernel, metavar="PART=FILE.py:FUNCTION",
-        help="your function as attention or mlp; the prediction without it is shown beside it")
-    add("--sweep", nargs="+", default=[], type=axis, metavar="NAME=A,B,...",
-        help="all combinations of tp, batch and context")
-    add("--compare", nargs="+", default=[], type=changed, metavar="NAME=VALUE",
-        help="beside it the same with another tp, batch, context or PART=FILE.py:FUNCTION, and why they differ")
-    add("--jobs", type=int, metavar="N", help="processes of a sweep (default: the machine's cores)")
-    add("--dask", metavar="ADDRESS", help="a sweep on the workers of this Dask scheduler")
-    add("--plot", metavar="FILE", help="time per token as a stack of parts: .png, .svg or .pdf")
-    add("--html", metavar="FILE", help="one page: time by part, a layer's timeline, roofline, sweep")
-    add("--json", action="store_true", help="print JSON instead of text")
+    parser = Parser("model", "CONFIG [options]", "Predicts the time per token of a whole model, by part.", EXAMPLES,
+                    NOTES)
+    parser.add_argument("config", metavar="CONFIG")
+    add = parser.option
+    add("library")
+    add("target", default="trn2")
+    for name in ("tp", "dp", "ep", "instances", "ultraserver", "batch", "context", "prompt", "dtype", "layers",
+                 "boundaries", "host", "exact"):
+        add(name)
+    add("config", dest="machine")
+    add("part", type=kernel, dest="kernel")
+    add("sweep", nargs="+", default=[], type=axis)
+    add("compare", nargs="+", default=[], type=changed)
+    add("jobs")
+    add("scheduler", dest="dask")
+    add("plot")
+    add("html")
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args(words)
     if args.dask and not args.sweep:
-        parser.error("--dask is for --sweep")
+        parser.error("--scheduler is for --sweep")
     if args.compare and args.sweep:
         parser.error("--compare and --sweep exclude each other")
     return args

@@ -51,7 +51,7 @@ def run_json(command, words):
     """The same with the error, if any, as JSON on standard output as the native commands do."""
     said = _Copy()
     with contextlib.redirect_stderr(said):
-        code = run(command, words if command in JSON_RESULT else
+        code = run(command, words if command in JSON_RESULT or "--help-all" in words else
                    [w for w in words if w != "--json"])
     if code in CODES:
         lines = "".join(said.kept).strip().splitlines() or ["failed"]
@@ -59,7 +59,7 @@ def run_json(command, words):
         message = text.split(": ", 1)[1] if text.startswith("nkisim ") else text
         print(json.dumps({"ok": False, "exit_code": code, "error": {
             "code": CODES[code], "message": message, "text": text}}, indent=1))
-    elif command not in JSON_RESULT:
+    elif command not in JSON_RESULT and "--help-all" not in words:
         print(json.dumps({"ok": code == 0, "exit_code": code}))
     return code
 

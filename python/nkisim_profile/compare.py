@@ -8,17 +8,19 @@ import sys
 import tempfile
 
 from nkisim_work import Ended, Worker, message, timed
+from nkisim_work.options import Parser
 
 from .session import ENGINES, FS_PER_NS, BadSession, Session, reading
 from .sweep import job
 from .versions import likely_faster, spread_of
 
-EPILOG = """examples:
-  nkisim compare a.npz b.npz              # sessions of nkisim run --session
-  nkisim compare before.nisa after.nisa   # traces are simulated first
-  nkisim compare k.nisa --targets trn1,trn2
-  nkisim compare k.nisa --configs trn2,mine.json
-  nkisim compare k.nisa --set dma.bytes_per_ns=27.2,54.4 --json"""
+EXAMPLES = """
+nkisim compare a.npz b.npz              # sessions of nkisim run --session, or traces
+nkisim compare k.nisa --targets trn1,trn2
+nkisim compare k.nisa hw.json           # a run with a profile of the device"""
+NOTES = """A trace is simulated first. --targets, --configs and --set compare A with itself. With a device profile the
+options are those of `nkisim diff-profile --help-all`. --markdown writes the summary of a pull request, with a
+picture."""
 
 #: How many changes are named that cost most.
 WORST = 3
@@ -280,18 +282,17 @@ def settings(args):
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser(
-        prog="nkisim compare", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("a", metavar="A", help="a session, or a trace")
-    parser.add_argument("b", metavar="B", nargs="?", help="another one; not with the options below")
-    parser.add_argument("--targets", type=pair, metavar="A,B", help="A on two generations")
-    parser.add_argument("--configs", type=pair, metavar="A,B", help="A with two configs")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=A,B",
-                        help="A with two values of a number of the config")
+    parser = Parser("compare", "A [B] [options]",
+                    "Shows what changed between two runs, configs or generations, or between a run and the device.",
+                    EXAMPLES, NOTES)
+    parser.add_argument("a", metavar="A")
+    parser.add_argument("b", metavar="B", nargs="?")
+    parser.option("targets", type=pair)
+    parser.option("configs", type=pair)
+    parser.option("set")
+    parser.option("markdown")
+    parser.option("top")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--markdown", action="store_true", help="for the summary of a pull request, with a picture")
-    parser.add_argument("--top", type=int, default=12, help="rows per table")
     args = parser.parse_args(words)
     varied = bool(args.targets or args.configs or args.set)
     if varied == (args.b is not None):

@@ -1,6 +1,5 @@
 """`nkisim view SESSION`: a session in the formats of AWS's profiler."""
 
-import argparse
 import csv
 import json
 import pathlib
@@ -8,6 +7,8 @@ import re
 import sys
 
 import numpy as np
+
+from nkisim_work.options import Parser
 
 from . import timeline, world
 from .files import replace, replacing
@@ -169,6 +170,13 @@ def summary_text(session):
     return "\n".join(lines) + "\n"
 
 
+EXAMPLES = """
+nkisim run k.jsonl --session k.npz && nkisim view k.npz
+nkisim view k.npz -o k.html
+nkisim view k.npz --output-format parquet -o tables"""
+NOTES = """Several sessions are the ranks of one run: perfetto, chrome or html. -o is a folder for csv and parquet. With
+--json the result is summary-json, or what was written. `nkisim report SESSION -o FILE` is an older spelling of
+`nkisim view SESSION -o FILE.html`."""
 FORMATS = ("summary-text", "summary-json", "json", "parquet", "csv", "perfetto", "chrome")
 TIMELINES = {"perfetto": "profile.pftrace", "chrome": "profile.trace.json"}  # default names
 
@@ -209,19 +217,31 @@ def write_text(text, output):
     return replace(output, text.encode())
 
 
+def page(args):
+    """`nkisim view -o FILE.html`: the exit code."""
+    from .report import main as report
+
+    if not args.output_file:
+        raise BadSession("--output-format html needs -o FILE")
+    words = [*args.session, "-o", args.output_file, "--title", args.title]
+    code = report(words)
+    if args.json and code == 0:
+        print(json.dumps({"ok": True, "format": "html", "output": args.output_file}))
+    return code
+
+
 def main(words):
-    parser = argparse.ArgumentParser(
-        prog="nkisim view", description=__doc__,
-        epilog="example: nkisim run k.jsonl --session k.npz && "
-               "nkisim view k.npz --output-format parquet -o tables")
-    parser.add_argument("session", nargs="+",
-                        help="several are the ranks of one run: perfetto or chrome")
-    parser.add_argument("--output-format", "-f", choices=FORMATS, default=None,
-                        help="default: summary-text")
-    parser.add_argument("--output-file", "-o", help="file, or folder for parquet and csv")
-    parser.add_argument("--json", action="store_true",
-                        help="summary-json, or what was written, on standard output")
+    parser = Parser("view", "SESSION ... [-f FORMAT] [-o FILE] [options]",
+                    "Shows a saved session as AWS's summary, or writes it as tables, a timeline or an HTML page.",
+                    EXAMPLES, NOTES)
+    parser.add_argument("session", nargs="+")
+    parser.option("output-format", choices=(*FORMATS, "html"))
+    parser.option("output", dest="output_file")
+    parser.option("title", default="")
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args(words)
+    if args.output_format == "html" or args.output_format is None and (args.output_file or "").endswith(".html"):
+        return page(args)
     try:
         chosen = args.output_format or ("summary-json" if args.json else "summary-text")
         if len(args.session) > 1:

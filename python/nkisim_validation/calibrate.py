@@ -4,7 +4,6 @@ One set of numbers is fitted to all measurements; there is no number per kernel.
 measurements can be held back: their error before and after says whether the fit holds elsewhere.
 """
 
-import argparse
 import datetime
 import json
 import math
@@ -13,25 +12,28 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from nkisim_work.options import Parser
+
 from . import measurements
 from .program import Failed, Program, Progress
 from .replay import Replays
 
-EPILOG = """MEASUREMENTS is JSON; paths in it are relative to the file:
+EXAMPLES = """
+nkisim calibrate --measurements mine.json --param dma.bytes_per_ns=20:30 -o my_trn2.json
+nkisim calibrate --measurements mine.json --param engines.vector.wake=10:60 --hold-out 0.3 -o my.json
+nkisim run k.nisa --config my_trn2.json"""
+NOTES = """
+One set of numbers is fitted to all measurements; there is no number per kernel. With --hold-out, the error of
+the rest before and after says whether the fit holds elsewhere; --seed chooses it.
+
+MEASUREMENTS is JSON; paths in it are relative to the file:
 
   {"measurements": [
      {"trace": "add.nisa", "metric": "total_time", "value": 28.36, "unit": "us", "overhead": 15.35},
      {"profile": "attention.json.gz"}]}
 
-docs/evidence.md describes it. Traces run on the config's target.
-
-example:
-  nkisim calibrate --measurements mine.json --config trn2 --param dma.bytes_per_ns=20:30 \\
-    --param engines.vector.wake=10:60 --hold-out 0.3 -o my_trn2.json
-  nkisim run k.nisa --config my_trn2.json
-
-exit codes: 0 ok, 1 nothing fits better than the config as it is, 2 usage, 3 bad input
-"""
+docs/evidence.md describes it. Traces run on the config's target (default: trn2).
+Exit codes: 0 ok, 1 nothing fits better than the config as it is, 2 usage, 3 bad input."""
 STEPS = (0.1, 0.02)   # of a parameter's range: differences for the slopes, coarse and then fine
 LOSS_SCALE = 0.1      # errors beyond 10 % count linearly, so that one misfit does not decide
 
@@ -157,20 +159,19 @@ def _put(at, keys, leaf):
 
 
 def parse(words):
-    parser = argparse.ArgumentParser(prog="nkisim calibrate", description=__doc__, epilog=EPILOG,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measurements", required=True, metavar="FILE")
-    parser.add_argument("--config", default="trn2", help="where to start: a built-in name or a JSON "
-                                                         "file (default trn2)")
-    parser.add_argument("--param", action="append", required=True, metavar="PATH=LOW:HIGH",
-                        help="a number of the config and its bounds; may be repeated")
-    parser.add_argument("--hold-out", type=float, default=0.0, metavar="FRACTION",
-                        help="part of the programs that the fit does not see (0 to 1, default 0)")
-    parser.add_argument("--seed", type=int, default=0, help="which programs are held back")
-    parser.add_argument("-o", "--output", required=True, metavar="CONFIG", help="the new config")
-    parser.add_argument("--json", action="store_true", help="the result for scripts")
-    parser.add_argument("--jobs", type=int, metavar="N", help="simulations at a time")
-    parser.add_argument("--nkisim", help="the program to calibrate; default: this one")
+    parser = Parser("calibrate", "--measurements FILE --param PATH=LOW:HIGH -o CONFIG [options]",
+                    "Fits numbers of a config to measurements, within bounds, and writes a config that has them.",
+                    EXAMPLES, NOTES)
+    add = parser.option
+    add("measurements", required=True)
+    add("config", default="trn2")
+    add("param", required=True)
+    add("hold-out")
+    add("seed")
+    add("output", required=True)
+    add("jobs")
+    add("nkisim")
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args(words)
     if not 0 <= args.hold_out < 1:
         parser.error("--hold-out takes a fraction from 0 to below 1")

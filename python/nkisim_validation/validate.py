@@ -4,7 +4,6 @@ The table holds what AWS and kernels' authors have published about runs on the c
 is its last result. Without limits the exit code is 0 whatever the errors are.
 """
 
-import argparse
 import itertools
 import json
 import math
@@ -13,19 +12,20 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+from nkisim_work.options import Parser
+
 from . import collectives, families, profiles, sets, spread
 from .program import Failed, Program, Progress, on_threads
 
-EXAMPLES = """examples:
-  nkisim validate                                  the table and its summary
-  nkisim validate --only mamba                     measurements whose id contains "mamba"
-  nkisim validate --config my_trn2.json            a config of your own, measurements of its target
-  nkisim validate --replay --leave-one-out         the device profiles, each also held out
-  nkisim validate --collectives                    operations between ranks
-  nkisim validate --max-mean 8 --max-worst 20      exit code 1 if kernel latencies are further off
-
-exit codes: 0 ok, 1 a limit is exceeded, 2 usage, 3 bad input
-"""
+EXAMPLES = """
+nkisim validate                                  # the table and its summary
+nkisim validate --config my_trn2.json            # measurements of the config's target
+nkisim validate --max-mean 8 --max-worst 20      # exit code 1 if kernel latencies are further off"""
+NOTES = """
+The table holds what AWS and kernels' authors have published about runs on the chip; docs/evidence.md is its last
+result. --json FILE writes the table there as well. --leave-one-out needs scipy, --collectives needs numpy, --write
+needs a source tree and takes the whole table; with --replay it writes what the page says of replays.
+Exit codes: 0 ok (whatever the errors are, without limits), 1 a limit is exceeded, 2 usage, 3 bad input."""
 
 
 def folder():
@@ -148,32 +148,18 @@ def limited(args):
 
 
 def parse(words):
-    parser = argparse.ArgumentParser(prog="nkisim validate", description=__doc__, epilog=EXAMPLES,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", metavar="TEXT", help="part of a measurement's id")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE",
-                        help="the table for scripts; without FILE instead of the text")
-    parser.add_argument("--config", help="machine description: a built-in name or a JSON file; only "
-                                         "measurements of its target are compared")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
-                        help="change one value of the config; may be repeated")
-    parser.add_argument("--max-mean", type=float, default=math.inf, metavar="PERCENT",
-                        help="exit code 1 if the mean latency error is larger")
-    parser.add_argument("--max-worst", type=float, default=math.inf, metavar="PERCENT",
-                        help="exit code 1 if any latency error is larger")
-    parser.add_argument("--replay", action="store_true",
-                        help="replay the device profiles: times, engines and DMA packets")
-    parser.add_argument("--leave-one-out", action="store_true",
-                        help="with --replay: also predict each profile, and each family of them, "
-                             "with numbers found without it (minutes; needs scipy)")
-    parser.add_argument("--collectives", action="store_true",
-                        help="times of collective operations, those of 64 ranks also with numbers "
-                             "found without them; needs numpy")
-    parser.add_argument("--jobs", type=int, metavar="N", help="simulations at a time")
-    parser.add_argument("--write", action="store_true",
-                        help="write docs/evidence.md and its plots (source tree, whole table); with "
-                             "--replay, what that page says of replays")
-    parser.add_argument("--nkisim", help="the program to validate; default: this one")
+    parser = Parser("validate", "[options]",
+                    "Simulates the programs of the validation table, and compares them with the measurements.",
+                    EXAMPLES, NOTES)
+    add = parser.option
+    add("only", default="")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE")
+    add("config")
+    add("set")
+    add("max-mean", default=math.inf)
+    add("max-worst", default=math.inf)
+    for name in ("replay", "leave-one-out", "collectives", "jobs", "write", "nkisim"):
+        add(name)
     args = parser.parse_args(words)
     if args.leave_one_out and not args.replay:
         parser.error("--leave-one-out goes with --replay")

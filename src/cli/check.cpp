@@ -7,6 +7,7 @@
 #include "src/cli/compile_options.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/limits.hpp"
+#include "src/cli/options.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/python_command.hpp"
 #include "src/cli/rule_options.hpp"
@@ -23,17 +24,7 @@ namespace po = boost::program_options;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("target,t", po::value<std::string>(),
-                      "check against this target instead of the trace's")(
-      "allow-over-capacity", "do not fail when SBUF or PSUM is exceeded")(
-      "strict", "also what the compiler of an SDK release refuses by its documents (docs/gate.md)")(
-      "sdk", po::value<std::string>()->default_value("2.33"), "that release, 2.28 to 2.33")(
-      "races", "also execute it and look for accesses that nothing orders (docs/hazards.md)")(
-      "inputs", po::value<std::string>(), "NPZ with input tensors, by name, for --races")(
-      "migrate", po::value<std::string>(),
-      "of a Python file: what its kernels must change for this SDK release, by line");
-  add_rule_options(named);
-  add_limit_options(named);
+  add_options(named, "check");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
@@ -142,7 +133,7 @@ int run(const Args& args) {
   Limits limits(most, [] { return Interrupts::signal() != 0; });
   Progress progress("checking");
   ReadOptions read{.target = args.count("target") != 0 ? args["target"].as<std::string>() : "",
-                   .allow_over_capacity = args.count("allow-over-capacity") != 0,
+                   .allow_over_capacity = args.count("over-capacity") != 0,
                    .progress = [&](std::uint64_t done, std::uint64_t total) {
                      go_on(limits);
                      progress.update(done, total);
@@ -191,10 +182,10 @@ const Command& check_command() {
       "check",
       "check a trace without running it",
       "nkisim check TRACE [options]\n       nkisim check --migrate RELEASE KERNELS.py",
-      "  nkisim check traces/softmax.jsonl\n  nkisim check k.nisa --target trn3\n"
       "  nkisim check k.nisa --strict --sdk 2.29\n"
       "  nkisim check --migrate 2.33 kernels.py\n"
       "  nkisim check traces/semaphores.jsonl --races\n",
+      "",
       of_check::options,
       of_check::run};
   return kCommand;

@@ -9,6 +9,7 @@
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/config/config.hpp"
 
 namespace nkisim::cli {
@@ -19,24 +20,23 @@ namespace po = boost::program_options;
 using models::CollectiveKind;
 using models::to_ns;
 
-constexpr int kMostRanks = 4096;
+constexpr int kMostRanks = 4096, kDefaultRanks = 64;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("target,t", po::value<std::string>()->default_value("trn2"),
-                      "generation, or a config file")("ranks", po::value<int>()->default_value(64),
-                                                      "of the world")(
-      "lnc", po::value<int>(), "physical cores of a rank; default: 2 on trn2 and trn3, else 1")(
-      "group", po::value<std::string>(), "ranks that take part, 0,1,2,3; default: all")(
-      "sbuf", "sources and destinations in SBUF instead of HBM")(
-      "repeat", po::value<int>()->default_value(1),
-      "operations, all triggered at once: times are the mean of one")(
-      "in-graph",
-      "as an operation of a compiled graph, whose buffers are known to be free: no handshake")(
-      "skew", po::value<double>()->default_value(0), "ns by which the last rank comes late")(
-      "set", po::value<std::vector<std::string>>(), "path=value: override one number");
+  add_options(named, "collective");
   hidden.add_options()("words", po::value<std::vector<std::string>>());
   positional.add("words", -1);
+}
+
+// --config, else --target, which may be a file as well.
+std::string machine_of(const Args& args) {
+  if (given(args, "config")) return text(args, "config");
+  return given(args, "target") ? text(args, "target") : "trn2";
+}
+
+int ranks_of(const Args& args) {
+  return given(args, "ranks") ? args["ranks"].as<int>() : kDefaultRanks;
 }
 
 CollectiveKind kind_of(const std::string& text) {
@@ -96,8 +96,7 @@ std::vector<int> group_of(const Args& args, int ranks) {
 }
 
 models::CollectiveRequest request_of(const Args& args, const std::vector<std::string>& words) {
-  models::CollectiveRequest r{.kind = kind_of(words[0]),
-                              .ranks = group_of(args, args["ranks"].as<int>())};
+  models::CollectiveRequest r{.kind = kind_of(words[0]), .ranks = group_of(args, ranks_of(args))};
   const auto n = static_cast<std::int64_t>(r.ranks.size());
   r.bytes = size_of(words[1]);
   if (r.kind == CollectiveKind::kAllGather) r.bytes /= n;
@@ -185,9 +184,9 @@ void print(const nlohmann::ordered_json& r) {
 int run(const Args& args) {
   const std::vector<std::string> words = texts(args, "words");
   if (words.size() != 2) usage(isa::Rule::option_value, "collective takes an operation and a size");
-  models::Config config = load_config(args["target"].as<std::string>(), texts(args, "set"));
+  models::Config config = load_config(machine_of(args), texts(args, "set"));
   if (given(args, "in-graph")) config.collectives.handshake = 0;
-  const int ranks = args["ranks"].as<int>();
+  const int ranks = ranks_of(args);
   const int lnc =
       given(args, "lnc") ? args["lnc"].as<int>() : std::min(2, config.topology.cores_per_stack);
   if (ranks < 1 || ranks > kMostRanks) usage(isa::Rule::option_value, "--ranks takes 1 to 4096");
@@ -221,8 +220,8 @@ const Command& collective_command() {
       "nkisim collective OPERATION SIZE [options]",
       "  nkisim collective all_reduce 8K --ranks 4\n"
       "  nkisim collective all_gather 64M --ranks 64 --json\n"
-      "  nkisim collective permute 1M --ranks 8 --lnc 1 --group 0,2\n"
-      "\nSIZE is the larger of a rank's input and output: the output of an all_gather. permute "
+      "  nkisim collective permute 1M --ranks 8 --lnc 1 --group 0,2\n",
+      "SIZE is the larger of a rank's input and output: the output of an all_gather. permute "
       "sends\neach rank's bytes to the next.\n",
       of_collective::options,
       of_collective::run};

@@ -26,7 +26,8 @@ struct Command {
   std::string name;
   std::string summary;   // one line for `nkisim --help`
   std::string synopsis;  // "nkisim run TRACE [options]"
-  std::string examples;  // shown below the options
+  std::string examples;  // at most three, for --help
+  std::string notes;     // what else --help-all says
   void (*options)(boost::program_options::options_description& named,
                   boost::program_options::positional_options_description& positional,
                   boost::program_options::options_description& hidden);

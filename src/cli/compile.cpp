@@ -15,15 +15,8 @@ namespace po = boost::program_options;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("output,o", po::value<std::string>(),
-                      "where to write: .jsonl is text, .nisa is binary, a further .gz compresses; "
-                      "- is text on standard output");
-  named.add_options()("explain", "print what each pass did");
-  named.add_options()("target,t", po::value<std::string>(),
-                      "trn1, inf2, trn2 or trn3 instead of the trace's target");
-  add_config_options(named);
+  add_options(named, "compile");
   add_compiler_options(named);
-  named.add_options()("markdown", "print the table of the switches instead");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
@@ -100,7 +93,7 @@ int run(const Args& args) {
     return kOk;
   }
   std::ostream& said = on_stdout ? std::cerr : std::cout;
-  if (given(args, "explain")) said << explanation(compiled) << switches(compiled);
+  if (given(args, "passes")) said << explanation(compiled) << switches(compiled);
   if (!on_stdout)
     said << output << ": " << after << " instructions, " << before << " as recorded\n";
   return kOk;
@@ -115,8 +108,8 @@ const Command& compile_command() {
       "order, shorten and place a recorded program",
       "nkisim compile TRACE -o FILE [options]",
       "  nkisim kernel k.py:f --arg 'x=f32[128,512]' --save-recorded k.nisa\n"
-      "  nkisim compile k.nisa -o placed.nisa --explain\n"
-      "  nkisim compile k.nisa -o in_order.nisa --schedule program --dma-queues one\n\n"
+      "  nkisim compile k.nisa -o placed.nisa --passes\n"
+      "  nkisim compile k.nisa -o in_order.nisa --schedule program --dma-queues one\n",
       "Tensors without an address (\"addresses\": \"open\" or \"virtual\") get one; a trace that "
       "is\n"
       "placed already is changed only as the switches say. docs/compiler.md has the passes.\n",

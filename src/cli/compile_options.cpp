@@ -14,21 +14,6 @@ namespace {
 namespace po = boost::program_options;
 using compiler::Switch;
 
-std::string joined(const std::vector<std::string_view>& words) {
-  std::string out;
-  for (const std::string_view word : words) out.append(out.empty() ? "" : ", ").append(word);
-  return out;
-}
-
-std::string help_for(const Switch& s) {
-  std::string text(s.what);
-  std::erase(text, '`');
-  if (s.flag()) return text;
-  return joined(s.choices) + "; the first unless the trace is placed already (then " +
-         std::string(s.of_trace) + ") or " + s.variable() + " says another. " +
-         std::string(s.choices.front()) + ": " + text;
-}
-
 std::optional<std::string> chosen(const Args& args, const Switch& s) {
   if (s.stage == Switch::Stage::kRecording || !given(args, s.option().c_str())) return std::nullopt;
   return s.flag() ? "yes" : text(args, s.option());
@@ -40,18 +25,11 @@ void add_compiler_options(po::options_description& named) {
   for (const Switch& s : compiler::switches()) {
     if (s.stage == Switch::Stage::kRecording) continue;
     if (s.flag()) {
-      named.add_options()(s.option().c_str(), help_for(s).c_str());
+      named.add_options()(s.option().c_str(), "");
     } else {
-      named.add_options()(s.option().c_str(), po::value<std::string>(), help_for(s).c_str());
+      named.add_options()(s.option().c_str(), po::value<std::string>(), "");
     }
   }
-}
-
-void add_config_options(po::options_description& named) {
-  named.add_options()("config", po::value<std::string>(),
-                      "machine description: a built-in name or a JSON file")(
-      "set", po::value<std::vector<std::string>>(),
-      "path=value: override one number of the config");
 }
 
 models::Config config_for(const Args& args, const isa::Program& program) {

@@ -13,8 +13,6 @@ namespace nkisim::cli {
 /// --schedule, --dma-queues, ...: one for each line of compiler/options.def that a trace can
 /// follow.
 void add_compiler_options(boost::program_options::options_description& named);
-/// --config and --set.
-void add_config_options(boost::program_options::options_description& named);
 
 /// The config that --config and --set name for the program's target, or a usage Error.
 [[nodiscard]] models::Config config_for(const Args& args, const isa::Program& program);

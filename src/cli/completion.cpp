@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/cli/python_command.hpp"
 #include "src/report/report.hpp"
 
@@ -18,14 +19,9 @@ void options(po::options_description&, po::positional_options_description& posit
   positional.add("shell", 1);
 }
 
-std::string long_options(const Command& c) {
-  po::options_description named, hidden;
-  po::positional_options_description positional;
-  c.options(named, positional, hidden);
-  add_common_options(named);
+std::string long_options(const std::string& command) {
   std::string text;
-  for (const auto& option : named.options())
-    text += (text.empty() ? "--" : " --") + option->long_name();
+  for (const std::string& name : option_names(command)) text += (text.empty() ? "" : " ") + name;
   return text;
 }
 
@@ -36,8 +32,11 @@ void print_bash(std::ostream& out) {
   out << "_nkisim() {\n  local cur=${COMP_WORDS[COMP_CWORD]} options=--help\n"
          "  if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W \""
       << names << "\" -- \"$cur\")); return; fi\n  case ${COMP_WORDS[1]} in\n";
-  for (const Command& c : commands())
-    out << "    " << c.name << ") options=\"" << long_options(c) << "\" ;;\n";
+  const auto branch = [&out](const std::string& name) {
+    out << "    " << name << ") options=\"" << long_options(name) << "\" ;;\n";
+  };
+  for (const Command& c : commands()) branch(c.name);
+  for (const PythonCommand& c : python_commands()) branch(c.name);
   out << "  esac\n  if [[ ${COMP_WORDS[1]} == explain && $cur != -* ]]; then\n    "
          "COMPREPLY=($(compgen -W "
          "\"";
@@ -53,6 +52,10 @@ void print_bash(std::ostream& out) {
 int run(const Args& args) {
   const std::string shell = required(args, "shell");
   std::ostringstream script;
+  if (shell == "python") {
+    std::cout << options_as_python();
+    return kOk;
+  }
   if (shell != "bash" && shell != "zsh")
     usage(isa::Rule::option_value, "completion knows bash and zsh, not '" + shell + "'");
   // zsh loads a file of its function path as a function when it is first asked, so that the first
@@ -77,6 +80,7 @@ const Command& completion_command() {
                                    "print a shell completion script",
                                    "nkisim completion bash|zsh",
                                    "  source <(nkisim completion bash)\n",
+                                   "",
                                    of_completion::options,
                                    of_completion::run};
   return kCommand;

@@ -5,6 +5,7 @@
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 
 namespace nkisim::cli {
 namespace {
@@ -15,8 +16,7 @@ using nlohmann::json;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("set", po::value<std::vector<std::string>>(),
-                      "path=value: override one number");
+  add_options(named, "config");
   hidden.add_options()("words", po::value<std::vector<std::string>>());
   positional.add("words", -1);
 }
@@ -101,6 +101,7 @@ const Command& config_command() {
       "show, compare and validate machine descriptions",
       "nkisim config [list | show NAME | diff A B | validate FILE | schema] [options]",
       "  nkisim config show trn2 --set dma.bytes_per_ns=23\n  nkisim config diff trn1 trn2\n",
+      "",
       of_config::options,
       of_config::run};
   return kCommand;

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
@@ -12,10 +13,7 @@ namespace po = boost::program_options;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()(
-      "output,o", po::value<std::string>(),
-      "where to write: .jsonl is text, .nisa is binary, a further .gz compresses; - is text on "
-      "standard output");
+  add_options(named, "convert");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1).add("output", 1);
 }
@@ -47,6 +45,7 @@ const Command& convert_command() {
       "convert a trace between text and binary",
       "nkisim convert TRACE -o FILE",
       "  nkisim convert k.nisa -o k.jsonl\n  nkisim convert k.jsonl -o k.nisa.gz\n",
+      "",
       of_convert::options,
       of_convert::run};
   return kCommand;

@@ -8,6 +8,7 @@
 
 #include "src/cli/command.hpp"
 #include "src/cli/hw_input.hpp"
+#include "src/cli/options.hpp"
 #include "src/config/config.hpp"
 #include "src/device_profile/device_profile.hpp"
 #include "src/files/files.hpp"
@@ -25,14 +26,7 @@ constexpr double kPercent = 100;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("config", po::value<std::string>(),
-                      "chip to simulate: a name or a file; default: the trace's target")(
-      "set", po::value<std::vector<std::string>>()->composing()->default_value({}, ""),
-      "change one value of the config, path=value; may be repeated")(
-      "throttle-from-profile",
-      "take the phase of the PE throttle's windows from the profile (default: the config's)")(
-      "top", po::value<std::size_t>()->default_value(0), "list the N worst instructions")(
-      "all", "list every instruction in the order of its measured start");
+  add_options(named, "diff-profile");
   hidden.add_options()("sim", po::value<std::string>())("hw", po::value<std::string>());
   positional.add("sim", 1).add("hw", 1);
 }
@@ -53,7 +47,7 @@ bool is_trace(const std::string& path) {
 
 TimedRun simulated_run(const Args& args, const HwProfile& hw) {
   const std::string path = required(args, "sim");
-  auto overrides = args["set"].as<std::vector<std::string>>();
+  auto overrides = texts(args, "set");
   if (std::filesystem::is_directory(path) || !is_trace(path)) {
     if (!overrides.empty() || args.count("config") != 0) {
       usage(isa::Rule::options_exclude,
@@ -232,10 +226,11 @@ const Command& diff_profile_command() {
   static const Command kCommand = {
       "diff-profile",
       "compare a simulated run with a device profile",
-      "nkisim diff-profile SIM HW.json[.gz] [options]",
-      "  nkisim import-profile hw.json -o k.nisa && nkisim diff-profile k.nisa hw.json\n"
-      "  nkisim diff-profile k.nisa hw.json --set dma.bytes_per_ns=25 --top 20\n"
-      "  nkisim diff-profile simulated_profile.json hw.json --json\n",
+      "nkisim compare RUN HW.json[.gz] [options]",
+      "  nkisim import-profile hw.json -o k.nisa && nkisim compare k.nisa hw.json\n"
+      "  nkisim compare k.nisa hw.json --set dma.bytes_per_ns=25 --top 20\n"
+      "  nkisim compare simulated_profile.json hw.json --json\n",
+      "`nkisim diff-profile` is an older spelling.\n",
       of_diff_profile::options,
       of_diff_profile::run};
   return kCommand;

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
@@ -14,9 +15,7 @@ namespace po = boost::program_options;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("target,t", po::value<std::string>(),
-                      "read for this target instead of the trace's")(
-      "parts", "one line per ISA-level part instead of per nki.isa call");
+  add_options(named, "disasm");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
@@ -67,6 +66,7 @@ const Command& disasm_command() {
       "print a trace in the profiler's operand syntax",
       "nkisim disasm TRACE [options]",
       "  nkisim disasm traces/softmax.jsonl\n  nkisim disasm traces/matmul_psum.jsonl --parts\n",
+      "",
       of_disasm::options,
       of_disasm::run};
   return kCommand;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/cli/python_command.hpp"
 #include "src/report/report.hpp"
 
@@ -18,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("markdown", "the whole table as Markdown (docs/glossary.md)");
+  add_options(named, "explain");
   hidden.add_options()("words", po::value<std::vector<std::string>>());
   positional.add("words", -1);
 }
@@ -156,16 +157,15 @@ int run(const Args& args) {
 }  // namespace
 
 const Command& explain_command() {
-  static const Command kCommand = {
-      "explain",
-      "what a metric of the summary, an error or a name of NKI's means",
-      "nkisim explain [METRIC | KIND | RULE | MESSAGE | NAME]",
-      "  nkisim explain                          # lists both\n"
-      "  nkisim explain mfu_estimated_percent\n"
-      "  nkisim explain nl.tiles                 # its releases\n"
-      "  nkisim explain 'data is in HBM; SBUF or PSUM is required'\n",
-      of_explain::options,
-      of_explain::run};
+  static const Command kCommand = {"explain",
+                                   "what a metric, an error or a name of NKI means",
+                                   "nkisim explain [METRIC | KIND | RULE | MESSAGE | NAME]",
+                                   "  nkisim explain mfu_estimated_percent\n"
+                                   "  nkisim explain nl.tiles                 # its releases\n"
+                                   "  nkisim explain 'data is in HBM; SBUF or PSUM is required'\n",
+                                   "",
+                                   of_explain::options,
+                                   of_explain::run};
   return kCommand;
 }
 

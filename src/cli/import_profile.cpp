@@ -4,6 +4,7 @@
 
 #include "src/cli/command.hpp"
 #include "src/cli/hw_input.hpp"
+#include "src/cli/options.hpp"
 #include "src/device_profile/device_profile.hpp"
 #include "src/log/log.hpp"
 #include "src/trace/trace.hpp"
@@ -16,14 +17,7 @@ namespace po = boost::program_options;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("output,o", po::value<std::string>(),
-                      "where to write: .jsonl is text, .nisa is binary, a further .gz compresses")(
-      "target,t", po::value<std::string>()->default_value(""),
-      "trn1, inf2, trn2 or trn3; default: by the profile's instance type")(
-      "keep-preamble", "also the runtime's set-up and clean-up around the kernel")(
-      "model-packets", "let the model cut transfers into packets instead of keeping the profile's")(
-      "throttle-from-profile",
-      "print the --set that gives `run` and `diff-profile` this run's PE throttle phase");
+  add_options(named, "import-profile");
   hidden.add_options()("profile", po::value<std::string>());
   positional.add("profile", 1).add("output", 1);
 }
@@ -56,7 +50,7 @@ nlohmann::ordered_json to_json(const ImportResult& result, const std::string& ou
 int run(const Args& args) {
   const std::string input = required(args, "profile");
   const std::string output = required(args, "output");
-  const ImportOptions options{.target = args["target"].as<std::string>(),
+  const ImportOptions options{.target = text(args, "target"),
                               .keep_preamble = args.count("keep-preamble") != 0,
                               .packets = args.count("model-packets") == 0};
   const ImportResult result = import_profile(read_profile_input(input), options);
@@ -88,7 +82,8 @@ const Command& import_profile_command() {
       "nkisim import-profile HW.json[.gz] -o TRACE [options]",
       "  neuron-profile view -n k.neff -s k.ntff --output-format json --output-file hw.json\n"
       "  nkisim import-profile hw.json -o k.nisa\n"
-      "  nkisim diff-profile k.nisa hw.json\n",
+      "  nkisim compare k.nisa hw.json\n",
+      "--throttle-from-profile prints the --set that gives `run` and `compare` this run's phase.\n",
       of_import_profile::options,
       of_import_profile::run};
   return kCommand;

@@ -3,6 +3,7 @@
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/report/report.hpp"
 
 namespace nkisim::cli {
@@ -13,9 +14,7 @@ namespace po = boost::program_options;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("target,t", po::value<std::string>(), "show what this target allows")(
-      "markdown", "the table as Markdown (docs/instructions.md)")(
-      "coverage", "state of every function of the public nki.isa API per target");
+  add_options(named, "isa");
   hidden.add_options()("words", po::value<std::vector<std::string>>());
   positional.add("words", -1);
 }
@@ -91,6 +90,7 @@ const Command& isa_command() {
       "list and describe instructions",
       "nkisim isa [list | show NAME] [options]",
       "  nkisim isa list\n  nkisim isa show nc_matmul --target trn3\n  nkisim isa --coverage\n",
+      "",
       of_isa::options,
       of_isa::run};
   return kCommand;

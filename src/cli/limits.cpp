@@ -11,8 +11,6 @@
 namespace nkisim::cli {
 namespace {
 
-namespace po = boost::program_options;
-
 constexpr double kMaxSeconds = 1e9, kGraceFactor = 1.25, kGraceSeconds = 5;
 
 // Nothing else may be done in a signal handler.
@@ -30,20 +28,6 @@ void set_timer(double seconds) {
 }
 
 }  // namespace
-
-void add_limit_options(po::options_description& named) {
-  auto add = named.add_options();
-  add("max-time", po::value<std::string>(),
-      "stop after this much time of the host (seconds, or 5m, 1h); reports are then partial");
-  add("max-instructions", po::value<std::string>(),
-      "stop once about this many instructions are done (looked at every 256)");
-  add("max-memory", po::value<std::string>(),
-      "stop when the program uses more than this many bytes (or 500M, 4G); tensors that do not "
-      "fit are an error before the run. Default for tensors: half of the host's memory");
-  add("root", po::value<std::vector<std::string>>(),
-      "a folder from which data files and kernel sources that the trace names may be read, beside "
-      "the trace's own; may be repeated");
-}
 
 Job::Most most_of(const Args& args) {
   return {text(args, "max-time"), text(args, "max-instructions"), text(args, "max-memory")};

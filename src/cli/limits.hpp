@@ -6,7 +6,6 @@
 
 namespace nkisim::cli {
 
-void add_limit_options(boost::program_options::options_description& named);
 [[nodiscard]] Job::Most most_of(const Args& args);
 
 /// Compiling has nobody who asks whether the time is over: while it exists, the program ends by

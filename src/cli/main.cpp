@@ -12,7 +12,9 @@
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/help.hpp"
 #include "src/cli/interrupt.hpp"
+#include "src/cli/options.hpp"
 #include "src/cli/plain_text.hpp"
 #include "src/cli/python_command.hpp"
 #include "src/job/job.hpp"
@@ -24,31 +26,12 @@ namespace {
 
 namespace po = boost::program_options;
 
-void print_overview(std::ostream& out) {
-  out << "nkisim " << NKISIM_VERSION
-      << ": simulates AWS NeuronCore (Trainium 1, 2, 3) kernels, values and time\n\n"
-         "usage: nkisim COMMAND [options]\n\n";
-  auto line = [&out](const std::string& name, const std::string& summary) {
-    out << "  " << name << std::string(name.size() < 16 ? 16 - name.size() : 1, ' ') << summary
-        << '\n';
-  };
-  for (const Command& c : commands()) line(c.name, c.summary);
-  for (const PythonCommand& c : python_commands()) line(c.name, c.summary);
-  out << "\n`nkisim COMMAND --help` describes a command, with examples.\n"
-         "exit codes: 0 ok, 1 results differ or over budget, 2 usage, 3 bad input, 4 internal\n"
-         "error, 130 interrupted (Ctrl-C)\n";
-}
-
-void print_help(const Command& c, const po::options_description& named) {
-  std::cout << "usage: " << c.synopsis << "\n\n" << c.summary << "\n\n" << named;
-  if (!c.examples.empty()) std::cout << "\nexamples:\n" << c.examples;
-}
-
 // Whoever prints JSON or nothing else has one place to look at: what a command warns of is a line
 // of the log, on standard error; --quiet leaves it there, as it leaves errors.
 void start_log(const Args& args) { log::start(std::cerr, text(args, "log-level")); }
 
-int run(const Command& c, const std::vector<std::string>& words) {
+int run(const Command& c, const std::vector<std::string>& given_words) {
+  const std::vector<std::string> words = without_aliases(given_words, c.name);
   po::options_description named("options"), hidden, all;
   po::positional_options_description positional;
   add_common_options(named);
@@ -61,12 +44,15 @@ int run(const Command& c, const std::vector<std::string>& words) {
   } catch (const po::error& e) {
     usage(isa::Rule::command_line, std::string(e.what()) + "; see `nkisim " + c.name + " --help`");
   }
-  if (args.count("help") != 0) {
-    print_help(c, named);
-    return kOk;
-  }
+  if (printed_help(c, args)) return kOk;
   start_log(args);
   return c.run(args);
+}
+
+// Whether the second file of `nkisim compare` is a device profile: `diff-profile` compares with it.
+bool names_profile(const std::vector<std::string>& words) {
+  if (words.size() < 2 || words[0].starts_with('-')) return false;
+  return words[1].ends_with(".json") || words[1].ends_with(".json.gz");
 }
 
 int dispatch(int argc, char* argv[]) {
@@ -83,6 +69,7 @@ int dispatch(int argc, char* argv[]) {
   for (const Command& c : commands()) {
     if (c.name == name) return run(c, words);
   }
+  if (name == "compare" && names_profile(words)) return run(diff_profile_command(), words);
   for (const PythonCommand& c : python_commands()) {
     if (c.name == name) return run_python(c, words);
   }
@@ -132,12 +119,8 @@ int report_interruption(int code, bool json) {
 }  // namespace
 
 void add_common_options(po::options_description& named) {
-  named.add_options()("help,h", "show this help")("json",
-                                                  "result and errors as JSON on standard output");
-  named.add_options()("log-level", po::value<std::string>(),
-                      "what is said on standard error: trace, debug, info, warning, error or off; "
-                      "also by room, and into a file: compiler=debug,dma=info:run.log "
-                      "(default: NKISIM_LOG, else warning; docs/profile.md)");
+  named.add_options()("help,h", "")("help-all", "")("help-compiler", "")("json", "")(
+      "log-level", po::value<std::string>(), "");
 }
 
 bool wants_json(const Args& args) { return args.count("json") != 0; }

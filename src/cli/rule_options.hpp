@@ -6,8 +6,6 @@
 
 namespace nkisim::cli {
 
-/// Adds --suppress, --error and --unread.
-void add_rule_options(boost::program_options::options_description& named);
 /// What they say; rules may be given as lists with commas.
 [[nodiscard]] isa::RuleWishes rule_wishes(const Args& args);
 

@@ -8,6 +8,7 @@
 #include "src/cli/compile_options.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/limits.hpp"
+#include "src/cli/options.hpp"
 #include "src/cli/progress.hpp"
 #include "src/cli/rule_options.hpp"
 #include "src/cli/run_reports.hpp"
@@ -21,50 +22,10 @@ namespace of_run {
 
 namespace po = boost::program_options;
 
-void add_world_options(po::options_description& named) {
-  auto add = named.add_options();
-  add("ranks", po::value<int>(),
-      "run this many ranks (default: as the trace says); {rank} in the names of --inputs, "
-      "--expect, "
-      "--outputs and report files stands for the rank");
-  add("ring-order", po::value<std::string>()->default_value("group"),
-      "how implicit permutes go round a group: group, reverse or shuffle:SEED");
-  add("any-world",
-      "take what the device refuses: any number of ranks, groups of one, inputs and "
-      "outputs as operands of collectives");
-  add("no-fold", "simulate every rank, also those that cannot differ");
-}
-
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  auto add = named.add_options();
-  add("target,t", po::value<std::string>(),
-      "trn1, inf2, trn2 or trn3 instead of the trace's target");
-  add("targets", po::value<std::string>(), "several targets, comma-separated: one row each");
-  add_config_options(named);
-  add("inputs", po::value<std::string>(), "NPZ with input tensors, by name");
-  add("functional", "values only, in program order, without time");
-  add("timing-only", "time only, without values");
-  add("confidence", po::value<std::string>(),
-      "quick, or full: trust and --json also say which of the compiler's switches would change a "
-      "recorded program's latency by more than 5 % (about 20 runs; default: NKISIM_CONFIDENCE)");
-  add("recorded", po::value<std::string>(),
-      "NPZ beside the trace: take nothing but a program as a kernel was recorded, with inputs "
-      "arg0, "
-      "arg1, ... of that archive; --json says what it is (docs/evaluate.md)");
-  add("allow-races", "a race is a warning instead of an error (docs/hazards.md)");
-  add("allow-unwritten", "what nobody wrote reads as zeros, and nothing is undefined");
+  add_options(named, "run");
   add_compiler_options(named);
-  add("stochastic-rounding", po::value<std::uint32_t>(),
-      "seed: round narrowing stores of the engines stochastically instead of to nearest even");
-  add("allow-over-capacity",
-      "do not fail when a placed trace exceeds SBUF or PSUM (--over-capacity does the same)");
-  add_rule_options(named);
-  add_result_options(named);
-  add_report_options(named);
-  add_world_options(named);
-  add_limit_options(named);
-  add("quiet,q", "print nothing but errors, warnings and differences");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
@@ -85,7 +46,7 @@ Job job_of(const Args& args, const std::string& target) {
           .config = text(args, "config"),
           .set = texts(args, "set"),
           .switches = chosen_switches(args),
-          .over_capacity = given(args, "allow-over-capacity") || given(args, "over-capacity"),
+          .over_capacity = given(args, "over-capacity"),
           .ring_order = text(args, "ring-order"),
           .any_world = given(args, "any-world"),
           .fold = !given(args, "no-fold"),
@@ -223,12 +184,10 @@ const Command& run_command() {
       "run",
       "simulate a trace: values, latency, profile",
       "nkisim run TRACE [options]",
-      "  nkisim run traces/flash_attention.jsonl --target trn2 \\\n"
-      "    --expect traces/flash_attention.npz --rtol 2e-2 --atol 2e-2\n"
-      "  nkisim run k.nisa --summary-json k.json --perfetto k.pftrace\n"
-      "  nkisim run k.nisa --set dma.bytes_per_ns=54.4 --timing-only\n"
-      "  nkisim run k.nisa --budget 'total_time<=250us' --budget 'mfu_estimated_percent>=40%'\n"
-      "  nkisim run k.nisa --targets trn1,trn2,trn3\n\n"
+      "  nkisim run traces/softmax.jsonl --expect traces/softmax.npz\n"
+      "  nkisim run k.nisa --explain --html k.html\n"
+      "  nkisim run k.nisa --set dma.bytes_per_ns=54.4 --timing-only\n",
+      "{rank} in the names of --inputs, --expect, --outputs and reports stands for the rank.\n"
       "Ctrl-C ends a run early: every report is written of what ran until then, says that it is\n"
       "partial, and the exit code is 130 (SIGTERM: 143). A second Ctrl-C ends at once. A run that\n"
       "reaches --max-time, --max-instructions or --max-memory ends the same way, with code 3.\n",

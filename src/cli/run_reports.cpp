@@ -8,25 +8,6 @@
 #include "src/cli/python_command.hpp"
 
 namespace nkisim::cli {
-namespace {
-
-namespace po = boost::program_options;
-
-}  // namespace
-
-void add_report_options(po::options_description& named) {
-  auto add = named.add_options();
-  add("explain", "print where all the time went, the critical path and what would help most");
-  add("accounting-json", po::value<std::string>(),
-      "write the full time accounting, per instruction, opcode and source line, here");
-  add("session", po::value<std::string>(),
-      "save all events here (.npz) for `nkisim view`, `nkisim report` and neuron-profile");
-  add("html", po::value<std::string>(), "write a report to open in a browser here");
-  add("perfetto", po::value<std::string>(), "write a Perfetto trace here");
-  add("chrome", po::value<std::string>(),
-      "write the timeline as Chrome trace events (JSON) here; .gz compresses");
-  add("perfetto-flows", "with arrows from producers to the instructions that waited for them");
-}
 
 ReportFiles report_files(const Args& args) {
   return {.accounting_json = text(args, "accounting-json"),

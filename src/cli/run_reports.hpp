@@ -9,7 +9,6 @@
 
 namespace nkisim::cli {
 
-void add_report_options(boost::program_options::options_description& named);
 [[nodiscard]] ReportFiles report_files(const Args& args);
 
 /// Writes the page of a session: `session` if that is a file, else one that `write` makes for it.

@@ -13,7 +13,6 @@
 namespace nkisim::cli {
 namespace {
 
-namespace po = boost::program_options;
 using Json = nlohmann::ordered_json;
 
 std::string short_number(double x) {
@@ -157,24 +156,6 @@ void print_json(const Args& args, const Outcome& out, const Ran& ran) {
 }
 
 }  // namespace
-
-void add_result_options(po::options_description& named) {
-  auto add = named.add_options();
-  add("outputs", po::value<std::string>(), "write the output tensors to this NPZ");
-  add("expect", po::value<std::string>(),
-      "compare the outputs with this NPZ; exit 1 if they differ or one has no array in it");
-  add("expect-subset", "outputs that --expect has no array for are only named");
-  add("rtol", po::value<double>()->default_value(1e-5), "relative tolerance of --expect");
-  add("atol", po::value<double>()->default_value(1e-8), "absolute tolerance of --expect");
-  add("rel-l2", po::value<double>(),
-      "instead of both: the relative L2 error that each output may have");
-  add("budget", po::value<std::vector<std::string>>(),
-      "a limit such as 'total_time<=250us'; exit 1 if it is broken; may be repeated");
-  add("junit", po::value<std::string>(),
-      "write the comparison and the budgets as JUnit XML test cases here");
-  add("summary-json", po::value<std::string>(), "write neuron-profile's summary here");
-  add("summary-text", "print every metric of neuron-profile's summary instead of the short one");
-}
 
 Tolerance tolerance(const Args& args) {
   for (const char* name : {"rtol", "atol", "rel-l2"}) {

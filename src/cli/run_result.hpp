@@ -9,7 +9,6 @@
 
 namespace nkisim::cli {
 
-void add_result_options(boost::program_options::options_description& named);
 /// --rtol and --atol, or --rel-l2. One that lets everything pass is a usage Error.
 [[nodiscard]] Tolerance tolerance(const Args& args);
 /// Writes --junit.

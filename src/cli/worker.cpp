@@ -6,6 +6,7 @@
 #include "isa/host/host.hpp"
 #include "isa/machine/large_pages.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/job/job.hpp"
 
 namespace nkisim::cli {
@@ -19,8 +20,7 @@ constexpr int kDeepest = 8;
 
 void options(po::options_description& named, po::positional_options_description& /*positional*/,
              po::options_description& /*hidden*/) {
-  named.add_options()("keep", po::value<std::size_t>()->default_value(4),
-                      "programs that are kept read and compiled for the jobs that follow");
+  add_options(named, "worker");
 }
 
 // What a run has freed the next one takes again: asking the host for it costs more than most runs.
@@ -83,7 +83,7 @@ const Command& worker_command() {
       "worker",
       "run jobs from standard input, a line of JSON each",
       "nkisim worker [options]",
-      "  echo '{\"nkisim_job\": 1, \"trace\": \"traces/softmax.jsonl\"}' | nkisim worker\n\n"
+      "  echo '{\"nkisim_job\": 1, \"trace\": \"traces/softmax.jsonl\"}' | nkisim worker\n",
       "Each line is a job and is answered by a line, its outcome; what is no job is answered by "
       "an\n"
       "error. docs/jobs.md has the fields of both.\n",

@@ -16,6 +16,8 @@ import shlex
 import sys
 import webbrowser
 
+from nkisim_work.options import Parser
+
 from ..values.errors import Error
 from .kernel_cli import main as kernel_main
 from .kernel_report import INTERRUPTED, OK, USAGE, error_json, write_text
@@ -68,19 +70,17 @@ def next_commands(path):
             ("the same kernel on Trainium 1", [*run, "--target", "trn1"])]
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     def error(self, message):
         raise Error(f"{message}; see `nkisim demo --help`", rule="command_line", code="usage")
 
 
 def _parser():
-    parser = _Parser(prog="nkisim demo", description=__doc__,
-                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", default=".", help="where to write the kernel")
-    parser.add_argument("--open", action=argparse.BooleanOptionalAction, default=None,
-                        help="show the report in the browser (default: if this is a terminal)")
-    parser.add_argument("--json", action="store_true",
-                        help="result and errors as JSON on standard output")
+    parser = _Parser("demo", "[FOLDER] [options]", "Writes a kernel with its reference, runs it, and opens its report.",
+                     "nkisim demo\nnkisim demo first --no-open", __doc__)
+    parser.add_argument("folder", nargs="?", default=".")
+    parser.option("open", action=argparse.BooleanOptionalAction, default=None)
+    parser.add_argument("--json", action="store_true")
     return parser
 
 

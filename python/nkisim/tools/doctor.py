@@ -4,7 +4,6 @@ lacks (cores, memory, sandbox, AWS's own packages) with what follows from it.
 Exit codes: 0 everything that is needed is there, 3 something is not (said in a line with "!").
 """
 
-import argparse
 import filecmp
 import importlib.machinery
 import importlib.metadata
@@ -17,6 +16,7 @@ import subprocess
 import sys
 
 import nkisim_work
+from nkisim_work.options import Parser
 
 from .. import _core
 from . import install as installing
@@ -152,10 +152,9 @@ def _lines(found):
 
 def main(words=None):
     """Runs `nkisim doctor`; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="nkisim doctor", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true",
-                        help="result and errors as JSON on standard output")
+    parser = Parser("doctor", "[options]", "Lists what is installed, which `nki` an import finds, and what is missing.",
+                    "nkisim doctor\nnkisim doctor --json", __doc__)
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args(words)
     found = examine()
     wrong = problems(found)

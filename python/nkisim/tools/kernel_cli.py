@@ -10,7 +10,6 @@ Exit codes: 0 ok, 1 results differ or over budget, 2 usage, 3 the kernel or its 
 4 internal error, 130 interrupted (Ctrl-C): the reports are then of what ran until then.
 """
 
-import argparse
 import ast
 import importlib.util
 import inspect
@@ -23,6 +22,7 @@ import traceback
 import numpy as np
 
 from nkisim_work import Doing
+from nkisim_work.options import Parser
 
 from .. import _core
 from ..run.compiling import SWITCHES, Choices
@@ -43,7 +43,13 @@ def _usage(message):
     raise Error(message, rule="option_value", code="usage")
 
 
-class _Parser(argparse.ArgumentParser):
+EXAMPLES = """
+nkisim kernel k.py:matmul --arg x=f32[128,512] --arg w=bf16[512,512]:normal
+nkisim kernel k.py:matmul --expect reference --target trn2     # arguments from the comment above the kernel
+nkisim kernel k.py:matmul --explain --html k.html"""
+
+
+class _Parser(Parser):
     """Its complaints are errors like any other."""
 
     def error(self, message):
@@ -103,62 +109,24 @@ def _load(path):
 
 
 def _parser():
-    parser = _Parser(prog="nkisim kernel", description=__doc__,
-                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernel", help="FILE.py:FUNCTION")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
-    parser.add_argument("--target", default=None)
-    parser.add_argument("--lnc", type=int, default=None, help="logical cores (1 or 2)")
-    parser.add_argument("--config", default=None, help="timing config, a name or a file")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
-    parser.add_argument("--expect", default=None,
-                        help="function in FILE.py that gives the expected outputs from the inputs")
-    parser.add_argument("--rtol", type=float, default=1e-2)
-    parser.add_argument("--atol", type=float, default=1e-3)
-    parser.add_argument("--seed", type=int, default=None, help="of the arguments' values (0)")
-    parser.add_argument("-o", "--save", default=None, metavar="TRACE",
-                        help="write the program as a trace for nkisim run (.nisa or .jsonl)")
-    parser.add_argument("--save-recorded", default=None, metavar="TRACE",
-                        help="write the program as recorded, for nkisim compile and run")
-    parser.add_argument("--summary-json", default=None, metavar="FILE",
-                        help="write neuron-profile's summary here")
-    parser.add_argument("--perfetto", default=None, metavar="FILE",
-                        help="write a timeline for ui.perfetto.dev here")
-    parser.add_argument("--chrome", default=None, metavar="FILE",
-                        help="write the timeline as Chrome trace events (JSON) here")
-    parser.add_argument("--session", default=None, metavar="FILE",
-                        help="save all events here (.npz) for nkisim view, report and compare")
-    parser.add_argument("--html", default=None, metavar="FILE",
-                        help="write a report to open in a browser here")
-    parser.add_argument("--accounting-json", default=None, metavar="FILE",
-                        help="write the full time accounting here")
-    parser.add_argument("--explain", action="store_true",
-                        help="print where all the time went and what would help most")
-    parser.add_argument("--budget", action="append", default=[], metavar="LIMIT",
-                        help="a limit such as 'total_time<=250us'; exit 1 if it is broken")
-    parser.add_argument("--junit", default=None, metavar="FILE",
-                        help="write the comparison and the budgets as JUnit XML here")
-    parser.add_argument("--json", action="store_true",
-                        help="result and errors as JSON on standard output")
-    parser.add_argument("--strict", action="store_true",
-                        help="warn of what the compiler of an SDK release refuses (docs/gate.md)")
-    parser.add_argument("--sdk", default=None, choices=SDKS, help=f"that release; default: {SDKS[-1]}")
-    parser.add_argument("--suppress", action="append", default=[], metavar="RULE",
-                        help="do not warn of this rule (nkisim explain)")
-    parser.add_argument("--error", action="append", default=[], metavar="RULE",
-                        help="a warning of this rule is an error, exit code 3")
-    parser.add_argument("--unread", action="store_true",
-                        help="also warn of results and parts of inputs that nothing reads")
+    parser = _Parser("kernel", "FILE.py:FUNCTION [--arg NAME=SPEC] [options]",
+                     "Runs a kernel on generated arguments: values, latency, profile.", EXAMPLES, __doc__,
+                     switches=True)
+    parser.add_argument("kernel", metavar="FILE.py:FUNCTION")
+    add = parser.option
+    for name in ("arg", "target", "lnc", "config", "set", "expect", "rtol", "atol"):
+        add(name)
+    add("seed", default=None)
+    add("output", dest="save")
+    for name in ("save-recorded", "summary-json", "perfetto", "chrome", "session", "html", "accounting-json", "explain",
+                 "budget", "junit", "strict", "suppress", "error", "unread", "timing-only"):
+        add(name)
+    add("sdk", default=None, choices=SDKS)
     for name, choices in SWITCHES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None,
-                            help=f"the compiler's switch (NKISIM_{name.upper()})")
-    parser.add_argument("--confidence", choices=("quick", "full"), default=None,
-                        help="full: also which of the compiler's switches would change the latency by "
-                        "more than 5 %% (about 20 timed runs)")
-    parser.add_argument("--timing-only", action="store_true",
-                        help="without values, which is faster; not where they decide the course")
-    parser.add_argument("--over-capacity", action="store_true",
-                        help="run even if SBUF or PSUM is too small")
+        parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=None)
+    add("confidence", choices=("quick", "full"))
+    parser.add_argument("--over-capacity", action="store_true")
+    parser.add_argument("--json", action="store_true")
     return parser
 
 

@@ -10,7 +10,6 @@ NAME may be softmax, add or matmul, which are those kernels; any other name begi
 Nothing is overwritten.
 """
 
-import argparse
 import json
 import keyword
 import os
@@ -18,6 +17,7 @@ import shlex
 import sys
 
 from nkisim_work import Doing
+from nkisim_work.options import Parser
 
 from ..values.errors import Error
 from .demo import KERNEL as _SOFTMAX
@@ -104,7 +104,7 @@ jobs:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: { python-version: "3.12" }
-      # Put the wheel of nkisim where this job finds it (docs/python.md, "Installing").
+      # Put the wheel of nkisim where this job finds it (docs/install.md).
       - run: pip install pytest nkisim-*.whl
       - run: .ci/run
       - uses: actions/upload-artifact@v4
@@ -119,16 +119,17 @@ KERNELS = {"softmax": (_SOFTMAX.replace("@nki.jit", _CALL), ((512, 2048),)),
 TARGETS = ("trn1", "trn2", "trn3")
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     def error(self, message):
         raise Error(f"{message}; see `nkisim new --help`", rule="command_line", code="usage")
 
 
 def _parser():
-    parser = _Parser(prog="nkisim new", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="of the kernel: softmax, add, matmul or any other")
-    parser.add_argument("--in", dest="folder", default=None, help="where to write (default: a folder of that name)")
-    parser.add_argument("--json", action="store_true", help="result and errors as JSON on standard output")
+    parser = _Parser("new", "NAME [options]", "Writes a kernel to start from, with its reference, test and CI file.",
+                     "nkisim new softmax\nnkisim new mine --in kernels/mine", __doc__)
+    parser.add_argument("name", metavar="NAME")
+    parser.option("in", dest="folder")
+    parser.add_argument("--json", action="store_true")
     return parser
 
 

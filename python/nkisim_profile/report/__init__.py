@@ -1,6 +1,5 @@
 """`nkisim report SESSION -o FILE`: one HTML file that opens without a network."""
 
-import argparse
 import html
 import importlib.util
 import pathlib
@@ -8,6 +7,8 @@ import re
 import sys
 
 import numpy as np
+
+from nkisim_work.options import Parser
 
 from .. import world as ranks
 from ..files import replace
@@ -135,12 +136,12 @@ def render(session, advice=None, title=""):
 
 
 def main(words):
-    parser = argparse.ArgumentParser(
-        prog="nkisim report", description=__doc__,
-        epilog="example: nkisim run k.jsonl --session k.npz && nkisim report k.npz -o k.html")
-    parser.add_argument("session", nargs="+", help="several are the ranks of one run")
-    parser.add_argument("--output", "-o", required=True)
-    parser.add_argument("--title", default="", help="the page's heading (of one session; its trace's name)")
+    parser = Parser("report", "SESSION ... -o FILE [options]", "Writes one HTML file that opens without a network.",
+                    "nkisim run k.jsonl --session k.npz && nkisim report k.npz -o k.html",
+                    "Several sessions are the ranks of one run. `nkisim view SESSION -o FILE.html` does the same.")
+    parser.add_argument("session", nargs="+")
+    parser.option("output", required=True)
+    parser.option("title", default="")
     args = parser.parse_args(words)
     try:
         if len(args.session) > 1:

@@ -6,20 +6,20 @@ import os
 import pathlib
 import sys
 
+from nkisim_work.options import Parser
+
 from ..session import BadSession
 from . import output
 from .journal import Journal
 from .running import on_scheduler, on_this_machine
 from .source import Source
 
-EPILOG = """examples:
-  nkisim sweep k.nisa --set dma.bytes_per_ns=13.6,27.2,54.4 --set dma.engines=8,16 --jobs 4
-  nkisim sweep k.py:matmul --arg a=bf16[512,512] --arg b=bf16[512,512] --target trn1,trn2,trn3
-  nkisim sweep k.nisa --set pe.clock=1.4,2.4 --csv k.csv --plot k.png
-  nkisim sweep k.nisa --set dma.bytes_per_ns=13.6,27.2 --scheduler tcp://host:8786
-
-Every point is written to the journal when it is done; the same command goes on where it was
-interrupted. Exit codes: 0 ok, 2 usage, 3 bad input or a point failed, 130 interrupted."""
+EXAMPLES = """
+nkisim sweep k.nisa --set dma.bytes_per_ns=13.6,27.2,54.4 --set dma.engines=8,16 --jobs 4
+nkisim sweep k.py:matmul --arg a=bf16[512,512] --arg b=bf16[512,512] --targets trn1,trn2,trn3
+nkisim sweep k.nisa --set pe.clock=1.4,2.4 --csv k.csv --plot k.png"""
+NOTES = """Every point is written to the journal when it is done; the same command goes on where it was interrupted.
+Exit codes: 0 ok, 2 usage, 3 bad input or a point failed, 130 interrupted."""
 
 
 def axis(text):
@@ -36,22 +36,18 @@ def names(text):
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser(prog="nkisim sweep", description=__doc__, epilog=EPILOG,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("program", metavar="TRACE|FILE.py:FUNCTION")
-    add("--set", action="append", default=[], type=axis, metavar="PATH=A,B,...", dest="axes",
-        help="a number of the config and its values; several make all combinations")
-    add("--target", "--targets", type=names, metavar="A,B,...", help="generations to sweep over")
-    add("--config", "--configs", type=names, metavar="A,B,...", help="machine descriptions")
-    add("--arg", action="append", default=[], help="an argument of the kernel, as `nkisim kernel`")
-    add("--jobs", "-j", type=int, default=os.cpu_count() or 1, help="simulations at a time")
-    add("--scheduler", metavar="ADDRESS", help="simulate on the workers of this Dask scheduler")
-    add("--journal", metavar="FILE", help="default: NAME.sweep.jsonl in the current folder")
-    add("--metric", default="total_time", help="the metric of the table and the plot")
-    add("--csv", metavar="FILE", help="write settings and all metrics here")
-    add("--plot", metavar="FILE", help="write a plot here: .png, .svg or .pdf")
-    add("--json", action="store_true", help="print JSON instead of the table")
+    parser = Parser("sweep", "TRACE|FILE.py:FUNCTION [options]",
+                    "Simulates every combination of settings, and tabulates or plots a metric.", EXAMPLES, NOTES)
+    parser.add_argument("program", metavar="TRACE|FILE.py:FUNCTION")
+    add = parser.option
+    add("set", type=axis, dest="axes")
+    add("targets", type=names, dest="target")
+    add("configs", type=names, dest="config")
+    add("arg")
+    add("jobs", default=os.cpu_count() or 1)
+    for name in ("scheduler", "journal", "metric", "csv", "plot"):
+        add(name)
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args(words)
     if args.jobs < 1:
         parser.error("--jobs needs 1 or more")

@@ -1,10 +1,13 @@
 """Which other queues and engines are tried for the instructions of a line."""
 
+import os
+import subprocess
+
 import pytest
 
 from nkisim_advise import engines
 from nkisim_advise.program import engines_of
-from running import cli
+from running import PROGRAM, ROOT, cli
 
 
 def said(found):
@@ -21,7 +24,7 @@ def test_one_dma_cannot_start_from_two_queues():
 @pytest.mark.process
 @pytest.mark.parametrize("words, code", [(("--budget", "0"), 2), (("--budget", "-1"), 2), (("--top", "0"), 2)], ids=str)
 def test_nothing_is_done_within_no_budget(words, code):
-    assert "--budget and --top are positive" in cli("advise", "none.jsonl", *words, code=code).stderr
+    assert "--effort and --top are positive" in cli("advise", "none.jsonl", *words, code=code).stderr
 
 
 class Lines:
@@ -29,6 +32,17 @@ class Lines:
 
     def __init__(self, *engines):
         self.insts = [{"i": "tensor_copy", "engine": engine} for engine in engines]
+
+
+@pytest.mark.process
+def test_a_reader_that_leaves_early_is_no_error():
+    """As `nkisim advise ... | head -n 4`: here the reader has left before the first line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = subprocess.run([PROGRAM, "advise", ROOT / "traces" / "softmax.jsonl", "--effort", "2"], stdout=writer,
+                         stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.process

@@ -1,0 +1,71 @@
+"""scripts/prose counts words and sentences as a reader does."""
+
+import importlib.machinery
+import importlib.util
+import re
+
+import pytest
+
+from running import ROOT
+
+LOADER = importlib.machinery.SourceFileLoader("prose", str(ROOT / "scripts" / "prose"))
+PROSE = importlib.util.module_from_spec(importlib.util.spec_from_loader("prose", LOADER))
+LOADER.exec_module(PROSE)
+
+PAGE = """# A title is no sentence
+
+One two three. Four `five with six` seven
+eight! Not [a link](of/many/words.md) here.
+
+    code is not counted at all
+
+| a | table |
+|---|---|
+
+* An item of five words.
+* Another one
+  goes on here.
+
+```text
+nor is this
+```
+"""
+
+
+def test_sentences_are_those_of_paragraphs_and_items():
+    assert [count for count, _ in PROSE.sentences(PAGE)] == [3, 4, 4, 5, 5]
+
+
+def test_sections_that_a_program_writes_are_not_hand_written():
+    page = "before\n<!-- steps: from validation/advice --write -->\na b c\n<!-- end steps -->\nafter\n"
+    assert PROSE._SECTION.sub("", page).split() == ["before", "after"]
+
+
+@pytest.mark.parametrize("text, count", [("// What it is.\n// Of two.\nint x;\n// Whether.\n", 2), ("// A queue.\n", 0),
+                                         ("# Those that wait.\n", 1), ("// Whatever.\n", 0)])
+def test_a_headless_comment_starts_without_a_subject(tmp_path, monkeypatch, text, count):
+    monkeypatch.setattr(PROSE, "ROOT", tmp_path)
+    (tmp_path / "a.cpp").write_text(text)
+    assert PROSE.headless("a.cpp") == count
+
+
+@pytest.mark.process
+def test_ceilings_hold_and_only_fall(tmp_path, monkeypatch, capsys):
+    assert PROSE.main(["--check"]) == 0
+    figures, _ = PROSE.measure()
+    name = "words, docs"
+    monkeypatch.setattr(PROSE, "CEILINGS", tmp_path / "prose.json")
+    (tmp_path / "prose.json").write_text(f'{{"{name}": {figures[name] - 1}}}')
+    assert PROSE.main(["--check"]) == 1
+    assert f"prose: {name}: {figures[name]}, at most {figures[name] - 1}" in capsys.readouterr().out
+    PROSE.main(["--lower"])
+    assert PROSE.json.loads((tmp_path / "prose.json").read_text())[name] == figures[name] - 1
+
+
+def test_each_page_says_whom_it_is_for_and_is_in_one_book():
+    nav = (ROOT / "mkdocs.yml").read_text().split("nav:\n")[1]
+    named = re.findall(r": ([\w-]+\.md)$", nav, re.M)
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert len(named) == len(set(named)) and set(named) == pages | {"api.md"}
+    for name in pages - {"README.md"} - {page.removeprefix("docs/") for page in PROSE.GENERATED}:
+        assert re.match(r"# .*\n\n\*For .*\.\*\n\n", (ROOT / "docs" / name).read_text()), name
