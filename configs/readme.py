@@ -11,7 +11,8 @@ import sys
 HERE = pathlib.Path(__file__).parent
 KINDS = {"time": "ns", "number": "number", "whole": "whole number", "flag": "true, false", "times": "list of ns",
          "wiring": "torus, chain, switch", "mode": "software, hardware, static"}
-LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
+LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "multipleOf": "a multiple of",
+          "enum": "one of"}
 HEAD = """# Configs
 
 One file per target. `inherits` names the config a file builds on; it then holds only what differs.
@@ -59,7 +60,7 @@ def row(path, leaf):
 def render():
     parts = [HEAD, key_table()]
     for file in sorted(HERE.glob("*.json")):
-        if file.name == "schema.json":
+        if file.name in ("schema.json", "instances.json"):
             continue
         config = json.loads(file.read_text())
         base = f", inherits {config['inherits']}" if "inherits" in config else ""

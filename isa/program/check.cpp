@@ -388,7 +388,8 @@ void check_bank(std::string_view operand, std::int64_t first, std::int64_t last,
        "at PSUM bytes " + std::to_string(first) + ".." + std::to_string(last) +
            ", in more than one bank",
        "a place within one bank of " + std::to_string(bank) + " bytes per partition on " +
-           std::string(machine.target));
+           std::string(machine.target) + changed_note(machine, "psum_banks") +
+           changed_note(machine, "psum_partition_bytes"));
 }
 
 void check_start_partition(std::string_view operand, const TensorRef& ref) {

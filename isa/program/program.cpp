@@ -123,7 +123,9 @@ void Program::check_capacity(const Tensor& tensor) const {
       Rule::tensor_outside_memory, "tensor " + tensor.name,
       "at bytes " + std::to_string(tensor.address) + ".." + std::to_string(end) + " of a partition",
       std::string("a place within the ") + std::to_string(capacity) + " bytes per partition of " +
-          (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") + " on " + std::string(machine_.target));
+          (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") + " on " + std::string(machine_.target) +
+          changed_note(machine_, tensor.space == Space::kSbuf ? "sbuf_partition_bytes"
+                                                              : "psum_partition_bytes"));
 }
 
 std::uint32_t Program::add_tensor(Tensor tensor) {

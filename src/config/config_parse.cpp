@@ -163,13 +163,45 @@ std::vector<models::Spread> spreads(ConfigReader in) {
 
 }  // namespace
 
+namespace {
+
+// The machine of a config's target, with the sizes that the config has.
+isa::Machine machine(const Config& c) {
+  isa::Machine m = *isa::find_machine(c.target);
+  m.pe_rows = c.pe_rows;
+  m.pe_columns = c.pe_columns;
+  m.cores_per_chip = c.topology.cores_per_chip;
+  if (c.sbuf_partition_bytes != 0) m.sbuf_partition_bytes = c.sbuf_partition_bytes;
+  if (c.psum_partition_bytes != 0) m.psum_partition_bytes = c.psum_partition_bytes;
+  if (c.psum_banks != 0) m.psum_banks = c.psum_banks;
+  if (c.hbm.chip_bytes != 0) m.hbm_chip_bytes = c.hbm.chip_bytes;
+  return m;
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& config_sizes() {
+  static const std::vector<std::string_view> kSizes = {"target",
+                                                       "pe_rows",
+                                                       "pe_columns",
+                                                       "sbuf_partition_bytes",
+                                                       "psum_partition_bytes",
+                                                       "psum_banks",
+                                                       "semaphores",
+                                                       "hbm.chip_bytes",
+                                                       "topology.cores_per_chip"};
+  return kSizes;
+}
+
 Config parse_config(const nlohmann::json& config) {
   ConfigReader in(config, "");
   Config c;
   in.ignore("$schema");
   c.name = in.text("name");
   c.target = in.text("target");
-  if (!isa::find_machine(c.target)) in.fail("target", "trn1, inf2, trn2 or trn3 is required");
+  if (isa::find_target(c.target) != c.target) {
+    in.fail("target", "trn1, inf2, trn2 or trn3 is required");
+  }
   c.instance_type = in.text("instance_type");
   read_values(in, static_cast<models::DeviceRates&>(c));
   ConfigReader engines = in.object("engines");
@@ -192,6 +224,7 @@ Config parse_config(const nlohmann::json& config) {
   if (in.has("calibrated")) c.calibrated = calibrated(in.object("calibrated"));
   if (in.has("spread")) c.spreads = spreads(in.object("spread"));
   in.finish();
+  c.machine = machine(c);
   return c;
 }
 
