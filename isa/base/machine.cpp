@@ -68,12 +68,15 @@ std::string_view find_target(std::string_view name) {
 
 const std::string& known_targets() {
   static const std::string kKnown = [] {
-    std::string targets, others;
+    std::vector<std::string_view> targets;
     for (const TargetName& known : target_names()) {
-      std::string& list = known.name == known.target ? targets : others;
-      list.append(list.empty() ? "" : ", ").append(known.name);
+      if (known.name == known.target) targets.push_back(known.name);
     }
-    return targets + " (or " + others + ")";
+    std::string list;
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      list.append(i == 0 ? "" : i + 1 == targets.size() ? " or " : ", ").append(targets[i]);
+    }
+    return list;
   }();
   return kKnown;
 }

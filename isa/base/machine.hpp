@@ -65,7 +65,7 @@ struct TargetName {
 [[nodiscard]] const std::vector<TargetName>& target_names();
 /// "trn1", "inf2", "trn2" or "trn3" for any name of targets.def; empty for others.
 [[nodiscard]] std::string_view find_target(std::string_view name);
-/// "trn1, inf2, trn2, trn3", and the other names behind them.
+/// "trn1, inf2, trn2 or trn3": the targets themselves.
 [[nodiscard]] const std::string& known_targets();
 
 /// Limits of a target by any of its names; empty for any other name.
