@@ -29,14 +29,18 @@ struct Machine {
   std::string_view target = "trn2";       // trn1, inf2, trn2, trn3
   std::int64_t sbuf_partition_bytes = 0;  // 192, 224 or 256 KiB
   std::int64_t psum_partition_bytes = 16384;
-  int psum_banks = 8;                // of 2 KiB per partition
-  int pe_rows = 128;                 // of the PE array
-  int pe_columns = 128;              // of the PE array
-  int matmul_moving_max = 512;       // FP32 destination; v4: 4096
-  int matmul_moving_max_bf16 = 512;  // BF16 destination; v4: 8192
-  int cores_per_chip = 8;            // physical
-  std::int64_t hbm_chip_bytes = 0;   // 32, 96 or 144 GiB
-  int chips_per_instance = 16;       // of the largest instance type
+  int psum_banks = 8;                         // of 2 KiB per partition
+  int pe_rows = 128;                          // of the PE array
+  int pe_columns = 128;                       // of the PE array
+  int matmul_moving_max = 512;                // FP32 destination; v4: 4096
+  int matmul_moving_max_bf16 = 512;           // BF16 destination; v4: 8192
+  int engine_mask = (1 << kEngineCount) - 1;  // bit i: the core has Engine i
+  int cores_per_chip = 8;                     // physical
+  std::int64_t hbm_chip_bytes = 0;            // 32, 96 or 144 GiB
+  int chips_per_instance = 16;                // of the largest instance type
+  [[nodiscard]] bool has(Engine engine) const {
+    return engine == Engine::kAny || (engine_mask >> static_cast<int>(engine) & 1) != 0;
+  }
   [[nodiscard]] std::int64_t psum_bank_bytes() const { return psum_partition_bytes / psum_banks; }
 };
 

@@ -286,6 +286,12 @@ void check_generation(const OpSpec& op, const Machine& m) {
 
 void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
   if (op.engines.empty()) return;
+  if (!m.has(inst.engine)) {
+    const std::string engine(name(inst.engine));
+    fail(Rule::not_on_target, std::string(op.name) + " runs on " + engine +
+                                  ", which the core lacks (engines." + engine +
+                                  ".available of the config)");
+  }
   std::string allowed;
   for (const EngineRule& rule : op.engines) {
     if (rule.engine == inst.engine && m.generation >= rule.since) return;

@@ -28,9 +28,9 @@ void apply_override(nlohmann::json& config, std::string_view path, std::string_v
 /// The same, with the file's name in front of the pointer.
 [[nodiscard]] models::Config parse_config(const nlohmann::json& config, const std::string& file);
 
-/// Paths of the values that say what a program may hold, not only how long it takes: those that a
-/// program is recorded, read and compiled for.
-[[nodiscard]] const std::vector<std::string_view>& config_sizes();
+/// Those of "path=value" that say what a program may hold, not only how long it takes: a program is
+/// recorded and read for them.
+[[nodiscard]] std::vector<std::string> size_overrides(const std::vector<std::string>& overrides);
 
 /// configs/schema.json.
 [[nodiscard]] std::string config_schema();

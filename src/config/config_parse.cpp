@@ -165,9 +165,28 @@ std::vector<models::Spread> spreads(ConfigReader in) {
 
 namespace {
 
+// Paths of what a Machine has of a config.
+constexpr std::array<std::string_view, 13> kSizes = {"pe_rows",
+                                                     "pe_columns",
+                                                     "sbuf_partition_bytes",
+                                                     "psum_partition_bytes",
+                                                     "psum_banks",
+                                                     "hbm.chip_bytes",
+                                                     "topology.cores_per_chip",
+                                                     "engines.tensor.available",
+                                                     "engines.vector.available",
+                                                     "engines.scalar.available",
+                                                     "engines.gpsimd.available",
+                                                     "engines.sync.available",
+                                                     "target"};
+
 // The machine of a config's target, with the sizes that the config has.
 isa::Machine machine(const Config& c) {
   isa::Machine m = *isa::find_machine(c.target);
+  m.engine_mask = 0;
+  for (std::size_t e = 0; e < c.engines.size(); ++e) {
+    m.engine_mask |= (c.engines[e].available ? 1 : 0) << e;
+  }
   m.pe_rows = c.pe_rows;
   m.pe_columns = c.pe_columns;
   m.cores_per_chip = c.topology.cores_per_chip;
@@ -180,17 +199,13 @@ isa::Machine machine(const Config& c) {
 
 }  // namespace
 
-const std::vector<std::string_view>& config_sizes() {
-  static const std::vector<std::string_view> kSizes = {"target",
-                                                       "pe_rows",
-                                                       "pe_columns",
-                                                       "sbuf_partition_bytes",
-                                                       "psum_partition_bytes",
-                                                       "psum_banks",
-                                                       "semaphores",
-                                                       "hbm.chip_bytes",
-                                                       "topology.cores_per_chip"};
-  return kSizes;
+std::vector<std::string> size_overrides(const std::vector<std::string>& overrides) {
+  std::vector<std::string> list;
+  for (const std::string& one : overrides) {
+    const std::string_view path = std::string_view(one).substr(0, one.find('='));
+    if (std::find(kSizes.begin(), kSizes.end(), path) != kSizes.end()) list.push_back(one);
+  }
+  return list;
 }
 
 Config parse_config(const nlohmann::json& config) {

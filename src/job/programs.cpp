@@ -28,11 +28,7 @@ std::string identity(const std::string& path) {
 // The settings that say what a program is read for.
 std::string sizes_key(const Job& job) {
   std::string key = job.config.empty() ? std::string() : identity(job.config);
-  for (const std::string& one : job.set) {
-    for (const std::string_view size : config_sizes()) {
-      if (one.compare(0, size.size(), size) == 0) key += '\n' + one;
-    }
-  }
+  for (const std::string& one : size_overrides(job.set)) key += '\n' + one;
   return key;
 }
 
@@ -55,10 +51,11 @@ std::string machine_key(const Job& job) {
 TraceFile read_for(const std::string& path, ReadOptions options, const std::string& config,
                    const std::vector<std::string>& overrides) {
   std::exception_ptr bad;  // a config's error is none of the trace's first line
-  if (!config.empty() || !overrides.empty()) {
+  const std::vector<std::string> changes = size_overrides(overrides);
+  if (!config.empty() || !changes.empty()) {
     options.machine = [&](std::string_view target) {
       try {
-        return load_config(config.empty() ? std::string(target) : config, overrides).machine;
+        return load_config(config.empty() ? std::string(target) : config, changes).machine;
       } catch (const isa::Error&) {
         bad = std::current_exception();
         return *isa::find_machine(target);

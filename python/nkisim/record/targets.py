@@ -5,10 +5,15 @@ import os
 from .. import _core
 from ..values.errors import Error
 
+def find_target(name):
+    """The target's canonical name; empty if there is none of that name (isa/base/targets.def)."""
+    return _core.find_target(name)
+
+
 def resolve_target(name):
     """The target's canonical name, from any spelling of an instance type or generation."""
     key = str(getattr(name, "name", name)).lower()
-    target = _core.find_target(key)
+    target = find_target(key)
     if not target:
         raise Error(rule="unknown_target", operand="target", found=repr(name),
                     required=f"one of {', '.join(_core.targets())}", code="usage")

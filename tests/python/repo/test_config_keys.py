@@ -43,7 +43,7 @@ def test_no_value_crashes(section, worker, trn2):
     for path in paths:
         for value in doubled.settings(trn2[path]):
             setting = f"{path}={json.dumps(value)}"
-            for trace, want in (("matmul_psum", "time"), ("gather_loop", "all")):
+            for trace, want in (("matmul_psum", "time"), ("flash_attention", "time"), ("gather_loop", "all")):
                 outcome = worker.run({"trace": str(ROOT / "traces" / f"{trace}.jsonl"), "want": want,
                                       "set": [setting]}, seconds=120)  # raises if the program ends
                 if "error" in outcome:

@@ -80,10 +80,10 @@ def test_tile_size_follows_the_machine():
 
     try:
         nkisim.run(look, np.ones((128, 64), np.float32),
-                   overrides={"sbuf_partition_bytes": 98304, "psum_banks": 16})
+                   overrides={"sbuf_partition_bytes": 98304, "psum_banks": 4})
     except nkisim.Error:
         pass  # it returns nothing
-    assert seen[0] == (98304, 16, 16384 // 16 // 4)
+    assert seen[0] == (98304, 4, 16384 // 4 // 4)
 
 
 def test_a_tile_that_no_longer_fits_names_the_key():
@@ -134,3 +134,13 @@ def test_instances_are_of_known_targets():
         assert row["cores_per_chip"] == cores
         assert row["chips"] * memory == row["device_memory_gib"] << 30
         assert row["ranks"] * row["default_lnc"] == row["chips"] * cores
+
+
+@pytest.mark.process
+def test_a_core_without_an_engine_refuses_what_only_that_one_does():
+    x = np.ones((128, 64), np.float32)
+    without = nkisim.run(wide, x, overrides={"engines.vector.available": False})  # another engine adds
+    assert np.array_equal(np.asarray(without.outputs), x + 1)
+    said = cli("run", TRACES / "matmul_psum.jsonl", "--timing-only", "--set", "engines.tensor.available=false",
+               code=3).stderr
+    assert "engines.tensor.available" in said and "nc_matmul" in said
