@@ -44,6 +44,26 @@ def wide(x):
     return out
 
 
+@nki.jit
+def four_tiles(x):
+    """Each quarter of x plus the quarter at its other end: four tiles of 48 KiB per partition live at once."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    width = x.shape[1] // 4
+    tiles = []
+    for i in range(4):
+        t = nl.ndarray((128, width), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=t, src=x[:, i * width:(i + 1) * width])
+        nisa.tensor_scalar(t, t, nl.multiply, 2.0)
+        tiles.append(t)
+    for i in range(4):
+        for half in range(2):
+            part = slice(half * width // 2, (half + 1) * width // 2)
+            total = nl.ndarray((128, width // 2), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.tensor_tensor(total, tiles[i][:, part], tiles[3 - i][:, part], nl.add)
+            nisa.dma_copy(dst=out[:, i * width + half * width // 2:i * width + (half + 1) * width // 2], src=total)
+    return out
+
+
 def operands():
     draw = np.random.default_rng(7)
     return (draw.standard_normal((128, 128)).astype(ml_dtypes.bfloat16),
@@ -84,6 +104,15 @@ def test_tile_size_follows_the_machine():
     except nkisim.Error:
         pass  # it returns nothing
     assert seen[0] == (98304, 4, 16384 // 4 // 4)
+
+
+def test_what_does_not_fit_half_of_sbuf_is_one_error_with_the_key():
+    x = np.random.default_rng(3).standard_normal((128, 4 * 12288)).astype(np.float32)
+    quarters = 2 * x.reshape(128, 4, 12288)
+    right = (quarters + quarters[:, ::-1]).reshape(x.shape)
+    assert np.array_equal(np.asarray(nkisim.run(four_tiles, x).outputs), right)
+    with pytest.raises(nkisim.Error, match="sbuf_partition_bytes of the config; trn2 has 229376"):
+        nkisim.run(four_tiles, x, overrides={"sbuf_partition_bytes": 114688})
 
 
 def test_a_tile_that_no_longer_fits_names_the_key():
