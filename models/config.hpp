@@ -90,6 +90,7 @@ struct Spread {
 struct Config : DeviceRates {
   std::string name;
   std::string target;
+  isa::Machine machine;  // the target's, with the sizes that this config changes
   std::array<EngineConfig, isa::kEngineCount> engines{};
   std::vector<CostRule> rules;
   std::vector<CostExtra> extras;

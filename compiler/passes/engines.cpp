@@ -247,6 +247,7 @@ bool may_copy_elsewhere(const isa::Inst& inst) {
 Done engines(Unit& unit) {
   Done done{0, "engines=" + std::string(name(unit.choices.engines))};
   if (unit.choices.engines != Engines::k_scalar || !unit.may_drop()) return done;
+  if (!unit.program.machine().has(isa::Engine::kScalar)) return done;
   isa::Program::Version own = unit.program.version();
   Mover mover(unit.program, unit.config());
   done.changed = mover.run();

@@ -80,7 +80,8 @@ class Scheduler {
 
 // tensor_copy exists on ScalarE from trn2 on.
 bool scalar_copies(const isa::Program& program) {
-  return program.machine().generation >= isa::Generation::kV3;
+  return program.machine().generation >= isa::Generation::kV3 &&
+         program.machine().has(isa::Engine::kScalar);
 }
 
 void give(isa::Program& program, const std::vector<std::uint32_t>& copies, isa::Engine engine) {

@@ -43,7 +43,8 @@ void refuse_too_large(Unit& unit) {
     isa::Error e(isa::Rule::tile_too_large,
                  t.name + " has " + std::to_string(t.extent_bytes()) +
                      " bytes per partition; at most " + std::to_string(most) + ", all of " +
-                     (sbuf ? "SBUF" : "PSUM") + ", is required of one tile");
+                     (sbuf ? "SBUF" : "PSUM") + ", is required of one tile" +
+                     changed_note(machine, sbuf ? "sbuf_partition_bytes" : "psum_partition_bytes"));
     e.at("ndarray", {.kernel_file = t.file, .kernel_line = t.line});
     program.locate(e);
     throw e;

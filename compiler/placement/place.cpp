@@ -54,6 +54,12 @@ class MemoryPlacer {
     return sbuf_ ? 0 : program_.machine().psum_bank_bytes();
   }
   [[nodiscard]] std::string label() const { return sbuf_ ? "SBUF" : "PSUM"; }
+  // The capacity, and which key of a config changed it.
+  [[nodiscard]] std::string capacity() const {
+    return std::to_string(capacity_) +
+           changed_note(program_.machine(),
+                        sbuf_ ? "sbuf_partition_bytes" : "psum_partition_bytes");
+  }
 
   Placing pack_narrow(const std::vector<std::int32_t>& groups) {
     std::vector<NarrowItem> narrow;
@@ -92,7 +98,7 @@ class MemoryPlacer {
         items_.begin(), items_.end(),
         [&](const Item& a, const Item& b) { return ends.at(a.id) < ends.at(b.id); });
     fail_at(worst.id, name_of(worst) + " ends at byte " + std::to_string(placed.peak) +
-                          " of a partition; " + label() + " has " + std::to_string(capacity_));
+                          " of a partition; " + label() + " has " + capacity());
   }
 
   [[noreturn]] void fail_for(const Shortage& shortage) const {
@@ -105,7 +111,7 @@ class MemoryPlacer {
     std::string text = label() + " is full: " + name_of(shortage.item) + " needs " +
                        std::to_string(shortage.item.bytes) + " bytes per partition while " +
                        std::to_string(live.size() - 1) + " other tensors are live (" +
-                       std::to_string(total) + " bytes together, " + std::to_string(capacity_) +
+                       std::to_string(total) + " bytes together, " + capacity() +
                        " exist). The largest live tensors:";
     for (std::size_t k = 0; k < std::min(live.size(), kListed); ++k) {
       text += "\n    " + padded(std::to_string(live[k].bytes), 8, false) + " bytes  " +

@@ -319,11 +319,11 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   const bool two_passes = fp32 && !inst.flag(kStationaryOneZero) && !moves_bits(inst, machine);
   if (two_passes) {
     pass.features |= kFeatFp32LowPass;
-    add_pass(pass, out);
+    add_pass(pass, machine, out);
     pass.features &= ~static_cast<std::uint32_t>(kFeatFp32LowPass);
     pass.accumulate = true;  // the HIGH pass adds to the LOW one
   }
-  add_pass(pass, out);
+  add_pass(pass, machine, out);
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
             .tile = array_tile(inst, kTilePosition, kTileSize, machine),
             .multiply = Opcode::kMATMUL_MX,
             .accumulate = inst.flag(kAccumulate)};
-  add_pass(pass, out);
+  add_pass(pass, machine, out);
   out.parts[0].sbuf_read_bytes += inst.tensor(kStationaryScale).bytes();
   out.parts[1].sbuf_read_bytes += inst.tensor(kMovingScale).bytes();
 }

@@ -119,11 +119,11 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   // Trn1 multiplies by an identity, a moving operand of 0 and 1: two passes, as by nc_matmul.
   if (wide && machine.generation < Generation::kV3) {
     pass.features |= kFeatOneZero | kFeatFp32LowPass;
-    add_pass(pass, out);
+    add_pass(pass, machine, out);
     pass.features &= ~static_cast<std::uint32_t>(kFeatFp32LowPass);
     pass.accumulate = true;
   }
-  add_pass(pass, out);
+  add_pass(pass, machine, out);
 }
 
 }  // namespace

@@ -286,6 +286,12 @@ void check_generation(const OpSpec& op, const Machine& m) {
 
 void check_engine(const Inst& inst, const OpSpec& op, const Machine& m) {
   if (op.engines.empty()) return;
+  if (!m.has(inst.engine)) {
+    const std::string engine(name(inst.engine));
+    fail(Rule::not_on_target, std::string(op.name) + " runs on " + engine +
+                                  ", which the core lacks (engines." + engine +
+                                  ".available of the config)");
+  }
   std::string allowed;
   for (const EngineRule& rule : op.engines) {
     if (rule.engine == inst.engine && m.generation >= rule.since) return;
@@ -388,7 +394,8 @@ void check_bank(std::string_view operand, std::int64_t first, std::int64_t last,
        "at PSUM bytes " + std::to_string(first) + ".." + std::to_string(last) +
            ", in more than one bank",
        "a place within one bank of " + std::to_string(bank) + " bytes per partition on " +
-           std::string(machine.target));
+           std::string(machine.target) + changed_note(machine, "psum_banks") +
+           changed_note(machine, "psum_partition_bytes"));
 }
 
 void check_start_partition(std::string_view operand, const TensorRef& ref) {

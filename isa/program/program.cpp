@@ -123,7 +123,9 @@ void Program::check_capacity(const Tensor& tensor) const {
       Rule::tensor_outside_memory, "tensor " + tensor.name,
       "at bytes " + std::to_string(tensor.address) + ".." + std::to_string(end) + " of a partition",
       std::string("a place within the ") + std::to_string(capacity) + " bytes per partition of " +
-          (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") + " on " + std::string(machine_.target));
+          (tensor.space == Space::kSbuf ? "SBUF" : "PSUM") + " on " + std::string(machine_.target) +
+          changed_note(machine_, tensor.space == Space::kSbuf ? "sbuf_partition_bytes"
+                                                              : "psum_partition_bytes"));
 }
 
 std::uint32_t Program::add_tensor(Tensor tensor) {
@@ -256,6 +258,18 @@ std::span<const Arg> Program::keep(std::span<const Arg> args) {
   return kept;
 }
 
+// The op's own choice; on a core that lacks it, the first other one that can. None writes
+// descriptors but GpSimd.
+Engine Program::default_engine(const OpSpec& op, const Inst& inst) const {
+  const Engine own =
+      op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
+  if (machine_.has(own) || (op.dma && own == Engine::kGpSimd)) return own;
+  for (const EngineRule& rule : op.engines) {
+    if (machine_.has(rule.engine) && machine_.generation >= rule.since) return rule.engine;
+  }
+  return own;
+}
+
 const Inst& Program::append(Inst inst, std::span<const Arg> args) {
   const OpSpec& op = spec(inst.op);
   inst.args = keep(args);
@@ -264,8 +278,7 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
     const bool choose = inst.engine == Engine::kAny && !op.engines.empty();
     if (choose) {
       check_arg_kinds(inst);  // pick_engine reads the arguments
-      inst.engine =
-          op.pick_engine != nullptr ? op.pick_engine(inst, machine_) : op.engines.front().engine;
+      inst.engine = default_engine(op, inst);
       inst.engine_open = true;
     }
     choose ? check_besides_kinds(inst, *this) : check_inst(inst, *this);

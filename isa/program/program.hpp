@@ -160,6 +160,7 @@ class Program {
   };
   void track_blocks(const OpSpec& op, const Inst& inst);
   void check_loop_registers(const OpSpec& op, const Inst& inst) const;
+  [[nodiscard]] Engine default_engine(const OpSpec& op, const Inst& inst) const;
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
   bool accumulates_onto_any_ = false;

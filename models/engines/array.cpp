@@ -20,22 +20,23 @@ Span cells_of(int start, int size, int tile, int cells) {
 Array::Array(const Config& config)
     : config_(config.array),
       throttle_(config.throttle),
-      rows_(config.pe_rows / config.array.tile),
-      columns_(config.pe_columns / config.array.tile),
+      tile_(std::min({config.array.tile, config.pe_rows, config.pe_columns})),
+      rows_(config.pe_rows / tile_),
+      columns_(config.pe_columns / tile_),
       cells_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_)),
       counted_to_(static_cast<std::size_t>(rows_), 0) {}
 
 bool Array::covers_all(const isa::Part& part) const {
   const auto all = [this](int start, int size, int cells) {
-    return size <= 0 || (start == 0 && size >= cells * config_.tile);
+    return size <= 0 || (start == 0 && size >= cells * tile_);
   };
   return all(part.row_start, part.rows, rows_) && all(part.column_start, part.columns, columns_);
 }
 
 template <typename Fn>
 void Array::for_cells(const isa::Part& part, Fn&& fn) const {
-  const Span r = cells_of(part.row_start, part.rows, config_.tile, rows_);
-  const Span c = cells_of(part.column_start, part.columns, config_.tile, columns_);
+  const Span r = cells_of(part.row_start, part.rows, tile_, rows_);
+  const Span c = cells_of(part.column_start, part.columns, tile_, columns_);
   for (int i = r.first; i < r.last; ++i) {
     for (int j = c.first; j < c.last; ++j) {
       fn(static_cast<std::size_t>(i * columns_ + j));
@@ -72,11 +73,11 @@ Fs Array::earliest(const isa::Part& part, Fs at) const {
   return std::max(at, (is_load(part) ? buffer_free(cell) : cell.streaming_to) - lead);
 }
 
-// For the limit a multiply counts with the rows that it uses, multiplies on the same rows and other
-// columns at the same time once.
+// For the limit a multiply counts with the rows that it uses, of those that operands can fill;
+// multiplies on the same rows and other columns at the same time once.
 Fs Array::stream(const isa::Part& part, Fs from, Fs full_rate_fs) {
-  const Span span = cells_of(part.row_start, part.rows, config_.tile, rows_);
-  const int lines = rows_ * config_.tile;
+  const Span span = cells_of(part.row_start, part.rows, tile_, rows_);
+  const int lines = std::min(rows_ * tile_, isa::kPartitions);
   const double rows = part.rows > 0 ? std::min(part.rows, lines) : lines;
   active_.clear();
   for (int i = span.first; i < span.last; ++i) {

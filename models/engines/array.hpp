@@ -49,7 +49,7 @@ class Array {
   }
   const ArrayConfig& config_;
   Throttle throttle_;
-  int rows_, columns_;
+  int tile_, rows_, columns_;  // lines of a cell; cells
   std::vector<Cell> cells_;
   std::vector<Fs> counted_to_;  // per row of cells: streaming counted for the limit so far
   std::vector<Activity> active_;

@@ -12,6 +12,7 @@
 #include "isa/host/host.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
+#include "python/binding/machine.hpp"
 #include "src/report/report.hpp"
 #include "src/run/run.hpp"
 #include "src/trace/trace.hpp"
@@ -113,9 +114,11 @@ int code_of(const std::optional<Code>& known) {
   return known ? static_cast<int>(*known) : -1;
 }
 
-py::object describe_machine(const std::string& target) {
-  const auto found = find_machine(target);
-  if (!found) return py::none();
+py::object describe_machine(const std::string& target, const std::string& config,
+                            const std::vector<std::string>& overrides) {
+  if (!find_machine(target)) return py::none();
+  const isa::Machine sizes = machine_sizes(target, config, overrides);
+  const isa::Machine* const found = &sizes;
   py::dict d;
   d["generation"] = static_cast<int>(found->generation) + 2;
   d["sbuf_partition_bytes"] = found->sbuf_partition_bytes;
@@ -124,7 +127,18 @@ py::object describe_machine(const std::string& target) {
   d["matmul_moving_max"] = found->matmul_moving_max;
   d["cores_per_chip"] = found->cores_per_chip;
   d["hbm_chip_bytes"] = found->hbm_chip_bytes;
+  d["pe_rows"] = found->pe_rows;
+  d["pe_columns"] = found->pe_columns;
   return d;
+}
+
+// Every name of a target, with the target.
+std::map<std::string, std::string> list_targets() {
+  std::map<std::string, std::string> names;
+  for (const isa::TargetName& known : isa::target_names()) {
+    names.emplace(known.name, known.target);
+  }
+  return names;
 }
 
 // What this process may have of the machine, and what the system does not give: (what, what
@@ -170,7 +184,10 @@ void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("param_kinds", &describe_kinds);
   m.def("alu", [](const std::string& s) { return code_of(parse_alu(s)); });
   m.def("act", [](const std::string& s) { return code_of(parse_act(s)); });
-  m.def("machine", &describe_machine);
+  m.def("machine", &describe_machine, py::arg("target"), py::arg("config") = "",
+        py::arg("overrides") = std::vector<std::string>{});
+  m.def("targets", &list_targets);
+  m.def("find_target", [](const std::string& name) { return std::string(find_target(name)); });
   m.def("host", &describe_host);
   m.def("check_budgets", &check_budgets, py::arg("texts"), py::arg("summary"),
         py::arg("totals") = "{}");

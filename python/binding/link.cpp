@@ -24,7 +24,8 @@ std::unique_ptr<Recorder> from_bytes(const py::bytes& trace, std::optional<std::
                                      bool onto_any, bool kernel, bool legacy, bool over_capacity,
                                      std::vector<std::pair<std::string, std::size_t>> passes) {
   auto r = std::make_unique<Recorder>(nkisim::read_trace_text(
-      std::string_view(trace), "", {.target = {}, .allow_over_capacity = true, .progress = {}}));
+      std::string_view(trace), "",
+      {.target = {}, .machine = {}, .allow_over_capacity = true, .progress = {}}));
   Program::Version bare = r->program.version();
   for (Inst& inst : bare.insts) inst.loc.trace_line = 0;
   r->program.exchange(bare);

@@ -24,4 +24,19 @@ std::shared_ptr<const models::Config> machine_description(
   return read.emplace(name_or_path, std::move(made)).first->second;
 }
 
+isa::Machine machine_sizes(const std::string& target, const std::string& config,
+                           const std::vector<std::string>& overrides) {
+  const auto of_target = isa::find_machine(target);
+  if (!of_target) isa::fail(isa::Rule::trace_target, "target", target, isa::known_targets());
+  const std::vector<std::string> changes = nkisim::size_overrides(overrides);
+  if (config.empty() && changes.empty()) return *of_target;
+  try {
+    const isa::Machine found =
+        machine_description(config.empty() ? target : config, changes)->machine;
+    return found.target == of_target->target ? found : *of_target;
+  } catch (const isa::Error&) {
+    return *of_target;
+  }
+}
+
 }  // namespace nkisim::python

@@ -15,4 +15,9 @@ namespace nkisim::python {
 [[nodiscard]] std::shared_ptr<const models::Config> machine_description(
     const std::string& name_or_path, const std::vector<std::string>& overrides);
 
+/// What a program for `target` may hold: a config's machine, if it is of that target. Raises for an
+/// unknown target; a config that cannot be read, or is of another target, is refused by the run.
+[[nodiscard]] isa::Machine machine_sizes(const std::string& target, const std::string& config,
+                                         const std::vector<std::string>& overrides);
+
 }  // namespace nkisim::python

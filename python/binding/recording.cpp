@@ -6,6 +6,7 @@
 #include "python/binding/bind.hpp"
 #include "python/binding/front.hpp"
 #include "python/binding/instruction.hpp"
+#include "python/binding/machine.hpp"
 
 namespace nkisim::python {
 namespace {
@@ -121,11 +122,12 @@ std::vector<std::tuple<std::int64_t, std::int64_t, bool>> lifetimes(const Record
 void bind_recording(py::class_<Recorder>& program) {
   bind_fast(program);
   program
-      .def(py::init([](const std::string& target) {
-        const auto machine = find_machine(target);
-        if (!machine) fail(isa::Rule::trace_target, "target", target, "trn1, inf2, trn2 or trn3");
-        return std::make_unique<Recorder>(*machine);
-      }))
+      .def(py::init([](const std::string& target, const std::string& config,
+                       const std::vector<std::string>& overrides) {
+             return std::make_unique<Recorder>(machine_sizes(target, config, overrides));
+           }),
+           py::arg("target"), py::arg("config") = "",
+           py::arg("overrides") = std::vector<std::string>{})
       .def("instruction_location", &instruction_location)
       .def("tensor_location",
            [](Recorder& r, std::uint32_t id) {

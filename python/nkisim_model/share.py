@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from nkisim.record.targets import chip_of, hbm_bytes
+from nkisim.record.targets import chip_of, find_target, hbm_bytes
 
 from .architecture import Architecture, ModelError
 
@@ -99,6 +99,7 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
     instances, ultraserver: where the ranks of a copy are."""
     if not 1 <= dp * max(1, tp) <= MOST_RANKS:
         raise ModelError(f"{dp} copies of {tp} ranks", f"at least 1 copy, and at most {MOST_RANKS} ranks")
+    target = find_target(target) or target
     if target not in CHIPS_OF:
         raise ModelError(f"target {target!r}", "trn2 or trn3, which nki-library's decode kernels need")
     _check_place(target, tp * lnc, instances, ultraserver)

@@ -11,6 +11,7 @@
 #include "src/cli/progress.hpp"
 #include "src/cli/python_command.hpp"
 #include "src/cli/rule_options.hpp"
+#include "src/job/job.hpp"
 #include "src/log/log.hpp"
 #include "src/report/report.hpp"
 #include "src/run/run.hpp"
@@ -133,12 +134,14 @@ int run(const Args& args) {
   Limits limits(most, [] { return Interrupts::signal() != 0; });
   Progress progress("checking");
   ReadOptions read{.target = args.count("target") != 0 ? args["target"].as<std::string>() : "",
+                   .machine = {},
                    .allow_over_capacity = args.count("over-capacity") != 0,
                    .progress = [&](std::uint64_t done, std::uint64_t total) {
                      go_on(limits);
                      progress.update(done, total);
                    }};
-  TraceFile trace = read_trace(required(args, "trace"), read);
+  TraceFile trace =
+      read_for(required(args, "trace"), read, text(args, "config"), texts(args, "set"));
   progress.clear();
   if (given(args, "races")) return report_races(args, trace, races(args, trace, limits));
   nlohmann::ordered_json remarks = nlohmann::ordered_json::array();

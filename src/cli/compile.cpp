@@ -5,6 +5,7 @@
 
 #include "src/cli/compile_options.hpp"
 #include "src/cli/progress.hpp"
+#include "src/job/job.hpp"
 #include "src/trace/trace.hpp"
 
 namespace nkisim::cli {
@@ -23,11 +24,13 @@ void options(po::options_description& named, po::positional_options_description&
 
 TraceFile read(const Args& args) {
   Progress progress("reading");
-  return read_trace(
+  return read_for(
       required(args, "trace"),
       {.target = text(args, "target"),
+       .machine = {},
        .allow_over_capacity = given(args, "over-capacity"),
-       .progress = [&](std::uint64_t done, std::uint64_t all) { progress.update(done, all); }});
+       .progress = [&](std::uint64_t done, std::uint64_t all) { progress.update(done, all); }},
+      text(args, "config"), texts(args, "set"));
 }
 
 std::string explanation(const compiler::Compiled& compiled) {

@@ -29,7 +29,7 @@ json resolved(const Args& args, const std::string& name) {
       usage(isa::Rule::option_value, "--set takes path=value, not '" + item + "'");
     apply_override(config, item.substr(0, eq), item.substr(eq + 1));
   }
-  static_cast<void>(parse_config(config));
+  static_cast<void>(parse_config(config, name));
   return config;
 }
 
@@ -56,6 +56,30 @@ int diff(const Args& args, const std::string& a, const std::string& b) {
   return changes.empty() ? kOk : kDiffers;
 }
 
+// What a config says that no program can use.
+std::vector<std::string> notes(const models::Config& config) {
+  std::vector<std::string> list;
+  for (const auto& [key, lines] :
+       {std::pair{"pe_rows", config.pe_rows}, std::pair{"pe_columns", config.pe_columns}}) {
+    if (lines > isa::kPartitions) {
+      list.push_back(std::string(key) + " = " + std::to_string(lines) +
+                     " takes the time of 128: operands have at most 128 partitions");
+    }
+  }
+  return list;
+}
+
+int validate(const Args& args, const std::string& name) {
+  const auto found = notes(parse_config(resolved(args, name)));
+  if (wants_json(args)) {
+    print_json({{"config", name}, {"notes", found}});
+    return kOk;
+  }
+  std::cout << name << ": ok\n";
+  for (const std::string& note : found) std::cout << name << ": " << note << '\n';
+  return kOk;
+}
+
 int run(const Args& args) {
   const auto words = texts(args, "words");
   const std::string action = words.empty() ? "list" : words[0];
@@ -74,11 +98,7 @@ int run(const Args& args) {
     std::cout << resolved(args, words[1]).dump(1) << '\n';
   } else if (action == "validate") {
     need(1, "one config name or file");
-    static_cast<void>(resolved(args, words[1]));
-    if (wants_json(args))
-      print_json({{"config", words[1]}});
-    else
-      std::cout << words[1] << ": ok\n";
+    return validate(args, words[1]);
   } else if (action == "schema") {
     need(0, "no name");
     std::cout << config_schema();

@@ -12,6 +12,7 @@
 #include "src/config/config.hpp"
 #include "src/device_profile/device_profile.hpp"
 #include "src/files/files.hpp"
+#include "src/job/job.hpp"
 #include "src/log/log.hpp"
 #include "src/trace/trace.hpp"
 
@@ -55,7 +56,7 @@ TimedRun simulated_run(const Args& args, const HwProfile& hw) {
     }
     return timed_run(read_profile_input(path));
   }
-  const TraceFile trace = read_trace(path);
+  const TraceFile trace = read_for(path, {}, text(args, "config"), texts(args, "set"));
   if (args.count("throttle-from-profile") != 0) {
     const auto phase = throttle_phase(hw);
     if (!phase)

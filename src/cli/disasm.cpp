@@ -36,8 +36,8 @@ nlohmann::ordered_json rows(const TraceFile& trace, bool parts) {
 }
 
 int run(const Args& args) {
-  const TraceFile trace =
-      read_trace(required(args, "trace"), {.target = text(args, "target"), .progress = {}});
+  const TraceFile trace = read_trace(
+      required(args, "trace"), {.target = text(args, "target"), .machine = {}, .progress = {}});
   const isa::Program& p = *trace.program;
   if (wants_json(args)) {
     print_json({{"instructions", rows(trace, args.count("parts") != 0)}});

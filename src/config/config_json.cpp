@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "isa/base/error.hpp"
+#include "isa/base/machine.hpp"
+#include "isa/base/nearest.hpp"
 #include "src/config/embedded_configs.hpp"
 #include "src/files/files.hpp"
 
@@ -59,10 +61,24 @@ json load_one(const std::string& name_or_path, const std::filesystem::path& rela
   if (path.is_relative() && !relative_to.empty()) path = relative_to / path;
   std::error_code ec;
   if (!std::filesystem::is_regular_file(path, ec)) {
+    const std::string_view target = isa::find_target(name_or_path);
+    if (!target.empty()) return load_one(std::string(target), {});
     isa::fail(isa::Rule::config_file,
               "config " + name_or_path + ": neither a file nor one of " + known_names());
   }
   return read_file(path.string());
+}
+
+// Runs `fn`; a message that begins "config: " gets the file's name.
+template <typename Fn>
+auto of_file(const std::string& file, Fn&& fn) {
+  try {
+    return fn();
+  } catch (const isa::Error& e) {
+    constexpr std::string_view kHead = "config: ";
+    if (e.message().compare(0, kHead.size(), kHead) != 0) throw;
+    isa::fail(e.rule(), "config " + file + ": " + e.message().substr(kHead.size()));
+  }
 }
 
 bool is_leaf(const json& j) { return !j.is_object() || j.contains("value"); }
@@ -119,6 +135,7 @@ void merge(json& base, const json& child) {
 
 bool is_embedded(const std::string& name) {
   const auto all = embedded_configs();
+  if (!isa::find_target(name).empty()) return true;
   return std::any_of(all.begin(), all.end(),
                      [&](const EmbeddedConfig& c) { return c.name == name; });
 }
@@ -141,7 +158,10 @@ json load_inherited(const std::string& name_or_path, const std::filesystem::path
   }
   json base = load_inherited(inherited, path.parent_path(), reach, depth + 1);
   own.erase("inherits");
-  merge(base, own);
+  of_file(name_or_path, [&] {
+    merge(base, own);
+    return 0;
+  });
   return base;
 }
 
@@ -153,6 +173,20 @@ json* find_member(json& at, const std::string& key) {
   if (!at.is_array()) return nullptr;
   const auto it = find_id(at, key);
   return it == at.end() ? nullptr : &*it;
+}
+
+// "; did you mean x?" of what `find_member` would find.
+std::string suggest_member(const json& at, const std::string& key) {
+  std::vector<std::string_view> names;
+  for (const auto& item : at.items()) {
+    if (at.is_object()) {
+      names.emplace_back(item.key());
+    } else if (item.value().is_object() && item.value().contains("id") &&
+               item.value()["id"].is_string()) {
+      names.emplace_back(item.value()["id"].get_ref<const std::string&>());
+    }
+  }
+  return isa::suggest(key, names);
 }
 
 json parse_value(std::string_view text) {
@@ -201,10 +235,12 @@ void apply_override(json& config, std::string_view path, std::string_view value)
   std::istringstream parts{std::string(path)};
   std::string key;
   while (std::getline(parts, key, '.')) {
-    at = find_member(*at, key);
-    if (at == nullptr)
-      isa::fail(isa::Rule::config_override,
-                "config: no " + std::string(path) + " (at \"" + key + "\")");
+    json* const within = at;
+    at = find_member(*within, key);
+    if (at == nullptr) {
+      isa::fail(isa::Rule::config_override, "config: no " + std::string(path) + " (at \"" + key +
+                                                "\")" + suggest_member(*within, key));
+    }
   }
   const json new_value = parse_value(value);
   if (at->is_object() && at->contains("value")) {
@@ -225,14 +261,21 @@ void apply_override(json& config, std::string_view path, std::string_view value)
 models::Config load_config(const std::string& name_or_path,
                            const std::vector<std::string>& overrides) {
   json config = load_config_json(name_or_path);
-  for (const std::string& o : overrides) {
-    const std::size_t equals = o.find('=');
-    if (equals == std::string::npos)
-      isa::fail(isa::Rule::config_override, "override", "\"" + o + "\"", "path=value");
-    apply_override(config, std::string_view(o).substr(0, equals),
-                   std::string_view(o).substr(equals + 1));
-  }
-  return parse_config(config);
+  of_file(name_or_path, [&] {
+    for (const std::string& o : overrides) {
+      const std::size_t equals = o.find('=');
+      if (equals == std::string::npos)
+        isa::fail(isa::Rule::config_override, "override", "\"" + o + "\"", "path=value");
+      apply_override(config, std::string_view(o).substr(0, equals),
+                     std::string_view(o).substr(equals + 1));
+    }
+    return 0;
+  });
+  return parse_config(config, name_or_path);
+}
+
+models::Config parse_config(const nlohmann::json& config, const std::string& file) {
+  return of_file(file, [&] { return parse_config(config); });
 }
 
 }  // namespace nkisim

@@ -13,9 +13,9 @@ namespace nkisim {
 /// Names of the configs in the program: "inf2", "trn1", "trn2", "trn3".
 [[nodiscard]] std::vector<std::string> config_names();
 
-/// A built-in config by name, or a file by path, with "inherits" resolved; a file without
-/// "topology" or "collectives" gets its target's. Throws isa::Error (kBadInput) if there is no such
-/// config or it is not JSON.
+/// A built-in config by name (or by any name of its target), or a file by path, with "inherits"
+/// resolved; a file without "topology" or "collectives" gets its target's. Throws isa::Error
+/// (kBadInput) if there is no such config or it is not JSON.
 [[nodiscard]] nlohmann::json load_config_json(const std::string& name_or_path);
 
 /// Sets one value: apply_override(json, "dma.bytes_per_ns", "23"). Rules are addressed by id:
@@ -25,6 +25,12 @@ void apply_override(nlohmann::json& config, std::string_view path, std::string_v
 /// The structs of a resolved config. Unknown and missing keys and wrong types throw isa::Error with
 /// the JSON pointer.
 [[nodiscard]] models::Config parse_config(const nlohmann::json& config);
+/// The same, with the file's name in front of the pointer.
+[[nodiscard]] models::Config parse_config(const nlohmann::json& config, const std::string& file);
+
+/// Those of "path=value" that say what a program may hold, not only how long it takes: a program is
+/// recorded and read for them.
+[[nodiscard]] std::vector<std::string> size_overrides(const std::vector<std::string>& overrides);
 
 /// configs/schema.json.
 [[nodiscard]] std::string config_schema();

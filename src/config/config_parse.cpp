@@ -163,13 +163,60 @@ std::vector<models::Spread> spreads(ConfigReader in) {
 
 }  // namespace
 
+namespace {
+
+// Paths of what a Machine has of a config.
+constexpr std::array<std::string_view, 13> kSizes = {"pe_rows",
+                                                     "pe_columns",
+                                                     "sbuf_partition_bytes",
+                                                     "psum_partition_bytes",
+                                                     "psum_banks",
+                                                     "hbm.chip_bytes",
+                                                     "topology.cores_per_chip",
+                                                     "engines.tensor.available",
+                                                     "engines.vector.available",
+                                                     "engines.scalar.available",
+                                                     "engines.gpsimd.available",
+                                                     "engines.sync.available",
+                                                     "target"};
+
+// The machine of a config's target, with the sizes that the config has.
+isa::Machine machine(const Config& c) {
+  isa::Machine m = *isa::find_machine(c.target);
+  m.engine_mask = 0;
+  for (std::size_t e = 0; e < c.engines.size(); ++e) {
+    m.engine_mask |= (c.engines[e].available ? 1 : 0) << e;
+  }
+  m.pe_rows = c.pe_rows;
+  m.pe_columns = c.pe_columns;
+  m.cores_per_chip = c.topology.cores_per_chip;
+  if (c.sbuf_partition_bytes != 0) m.sbuf_partition_bytes = c.sbuf_partition_bytes;
+  if (c.psum_partition_bytes != 0) m.psum_partition_bytes = c.psum_partition_bytes;
+  if (c.psum_banks != 0) m.psum_banks = c.psum_banks;
+  if (c.hbm.chip_bytes != 0) m.hbm_chip_bytes = c.hbm.chip_bytes;
+  return m;
+}
+
+}  // namespace
+
+std::vector<std::string> size_overrides(const std::vector<std::string>& overrides) {
+  std::vector<std::string> list;
+  for (const std::string& one : overrides) {
+    const std::string_view path = std::string_view(one).substr(0, one.find('='));
+    if (std::find(kSizes.begin(), kSizes.end(), path) != kSizes.end()) list.push_back(one);
+  }
+  return list;
+}
+
 Config parse_config(const nlohmann::json& config) {
   ConfigReader in(config, "");
   Config c;
   in.ignore("$schema");
   c.name = in.text("name");
   c.target = in.text("target");
-  if (!isa::find_machine(c.target)) in.fail("target", "trn1, inf2, trn2 or trn3 is required");
+  if (isa::find_target(c.target) != c.target) {
+    in.fail("target", "trn1, inf2, trn2 or trn3 is required");
+  }
   c.instance_type = in.text("instance_type");
   read_values(in, static_cast<models::DeviceRates&>(c));
   ConfigReader engines = in.object("engines");
@@ -192,6 +239,7 @@ Config parse_config(const nlohmann::json& config) {
   if (in.has("calibrated")) c.calibrated = calibrated(in.object("calibrated"));
   if (in.has("spread")) c.spreads = spreads(in.object("spread"));
   in.finish();
+  c.machine = machine(c);
   return c;
 }
 

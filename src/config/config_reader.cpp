@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "isa/base/error.hpp"
+#include "isa/base/nearest.hpp"
 
 namespace nkisim {
 ConfigReader::ConfigReader(const nlohmann::json& object, std::string pointer)
@@ -175,7 +176,9 @@ std::vector<std::string> ConfigReader::keys() const {
 
 void ConfigReader::finish() const {
   for (const auto& item : object_.items()) {
-    if (used_.count(item.key()) == 0) fail(isa::Rule::config_key, item.key(), "is not a known key");
+    if (used_.count(item.key()) != 0) continue;
+    const std::vector<std::string_view> known(used_.begin(), used_.end());
+    fail(isa::Rule::config_key, item.key(), "is not a known key" + isa::suggest(item.key(), known));
   }
 }
 

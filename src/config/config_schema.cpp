@@ -61,6 +61,11 @@ class SchemaWriter {
       bounds[bound.above ? "exclusiveMinimum" : "minimum"] = whole(bound.least);
     }
     if (std::isfinite(bound.most)) bounds["maximum"] = whole(bound.most);
+    if (bound.multiple != 0) bounds["multipleOf"] = bound.multiple;
+    if (bound.power) {
+      bounds = {{"enum", Schema::array()}};
+      for (double v = bound.least; v <= bound.most; v *= 2) bounds["enum"].push_back(whole(v));
+    }
     if (!bounds.empty()) schema["properties"] = {{"value", bounds}};
     section_["properties"][key] = schema;
   }
@@ -221,10 +226,14 @@ Schema root(const Schema& device) {
   for (const auto& e : names_of<isa::Engine>(isa::kEngineCount)) {
     engines[e.get<std::string>()] = reference("engine");
   }
+  Schema targets = Schema::array();
+  for (const isa::TargetName& known : isa::target_names()) {
+    if (known.name == known.target) targets.push_back(known.name);
+  }
   Schema all = {{"$schema", {{"type", "string"}}},
                 {"inherits", {{"type", "string"}}},
                 {"name", {{"type", "string"}}},
-                {"target", one_of({"trn1", "inf2", "trn2", "trn3"})},
+                {"target", one_of(targets)},
                 {"instance_type", {{"type", "string"}}}};
   all.update(device);
   all["engines"] = object_of(engines);
@@ -282,11 +291,13 @@ std::string config_schema() {
       {"title", "nkisim config"},
       {"description",
        "Rates and latencies of one target. A file that inherits holds only differences, "
-       "so nothing but the name is required here; a resolved config must be complete. "
+       "so nothing but its name and target, or what it inherits, is required here; a resolved "
+       "config must be complete. "
        "Written by `nkisim config schema`."},
       {"type", "object"},
       {"additionalProperties", false},
-      {"required", {"name", "target"}},
+      {"anyOf", Schema::array({{{"required", Schema::array({"name", "target"})}},
+                               {{"required", Schema::array({"inherits"})}}})},
       {"properties", root(device)},
       {"$defs", defs}};
   std::ostringstream out;

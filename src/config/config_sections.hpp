@@ -18,9 +18,13 @@ struct ValueBound {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool above = false;  // `least` itself is not
+  bool power = false;  // of two
+  std::int64_t multiple = 0;
   std::string_view unit = {};
 
   [[nodiscard]] bool holds(double value) const {
+    if (multiple != 0 && std::fmod(value, static_cast<double>(multiple)) != 0) return false;
+    if (power && std::exp2(std::round(std::log2(value))) != value) return false;
     return (above ? value > least : value >= least) && value <= most;
   }
   /// "1 to 16 is required".
@@ -32,6 +36,13 @@ inline constexpr ValueBound any = {};
 inline constexpr ValueBound share = {.least = 0, .most = 1, .above = true};
 constexpr ValueBound at_least(double least) { return {.least = least}; }
 constexpr ValueBound between(double least, double most) { return {.least = least, .most = most}; }
+constexpr ValueBound only(double value) { return {.least = value, .most = value}; }
+constexpr ValueBound power_of_two(double least, double most) {
+  return {.least = least, .most = most, .power = true};
+}
+constexpr ValueBound multiple(std::int64_t of, double least, double most) {
+  return {.least = least, .most = most, .multiple = of};
+}
 constexpr ValueBound above(double least, std::string_view unit) {
   return {.least = least, .above = true, .unit = unit};
 }

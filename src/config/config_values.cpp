@@ -15,6 +15,13 @@ std::string short_number(double number) {
 }  // namespace
 
 std::string ValueBound::required() const {
+  const auto whole = [](double v) { return std::to_string(static_cast<std::int64_t>(v)); };
+  if (least == most) return whole(least) + " is required; no model follows another value";
+  if (power) return "a power of two from " + whole(least) + " to " + whole(most) + " is required";
+  if (multiple != 0) {
+    return "a multiple of " + std::to_string(multiple) + " from " + whole(least) + " to " +
+           whole(most) + " is required";
+  }
   std::string text = (above ? "more than " : "at least ") + short_number(least);
   if (std::isfinite(most)) {
     text = short_number(least) + (above ? ", " : " to ") + short_number(most);

@@ -39,6 +39,7 @@ class ValueReader {
   }
   template <ValueKind kKind, typename Value>
   void added(const char* key, Value& to, ValueBound bound, std::string_view words) {
+    in_.ignore(key);
     if (in_.has(key)) value<kKind>(key, to, bound, words);
   }
   template <ValueKind kKind, typename Values>

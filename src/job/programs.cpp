@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <utility>
 
 #include "checks/groups.hpp"
@@ -24,8 +25,16 @@ std::string identity(const std::string& path) {
   return text;
 }
 
+// The settings that say what a program is read for.
+std::string sizes_key(const Job& job) {
+  std::string key = job.config.empty() ? std::string() : identity(job.config);
+  for (const std::string& one : size_overrides(job.set)) key += '\n' + one;
+  return key;
+}
+
 std::string file_key(const Job& job, const std::string& target) {
-  return identity(job.trace) + '\n' + target + '\n' + (job.over_capacity ? "over" : "") + '\n' +
+  return identity(job.trace) + '\n' + sizes_key(job) + '\n' + target + '\n' +
+         (job.over_capacity ? "over" : "") + '\n' +
          (isa::RulePolicy(job.rules).looks_for_unread() ? "unread" : "") + '\n' + job.recorded;
 }
 
@@ -38,6 +47,25 @@ std::string machine_key(const Job& job) {
 
 }  // namespace of_programs
 }  // namespace
+
+TraceFile read_for(const std::string& path, ReadOptions options, const std::string& config,
+                   const std::vector<std::string>& overrides) {
+  std::exception_ptr bad;  // a config's error is none of the trace's first line
+  const std::vector<std::string> changes = size_overrides(overrides);
+  if (!config.empty() || !changes.empty()) {
+    options.machine = [&](std::string_view target) {
+      try {
+        return load_config(config.empty() ? std::string(target) : config, changes).machine;
+      } catch (const isa::Error&) {
+        bad = std::current_exception();
+        return *isa::find_machine(target);
+      }
+    };
+  }
+  TraceFile trace = read_trace(path, options);
+  if (bad) std::rethrow_exception(bad);
+  return trace;
+}
 
 models::Config config_for(const isa::Program& program, const std::string& name,
                           const std::vector<std::string>& overrides) {
@@ -91,8 +119,12 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
                                const Reading& reading) {
   Kept kept{.file = key, .machine = {}, .loaded = {}};
   Loaded& l = kept.loaded;
-  l.trace = read_trace(
-      job.trace, {.target = target, .allow_over_capacity = job.over_capacity, .progress = reading});
+  l.trace = read_for(job.trace,
+                     {.target = target,
+                      .machine = {},
+                      .allow_over_capacity = job.over_capacity,
+                      .progress = reading},
+                     job.config, job.set);
   if (!job.recorded.empty()) l.facts = recorded(l.trace, job.recorded);
   l.open = l.trace.open;
   const isa::Program& program = *l.trace.program;

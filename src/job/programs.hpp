@@ -28,6 +28,10 @@ struct Loaded {
   std::optional<models::Config> config = {};  // once it was asked for
 };
 
+/// read_trace for the machine of a config (empty: the trace's target) with overrides.
+[[nodiscard]] TraceFile read_for(const std::string& path, ReadOptions options,
+                                 const std::string& config,
+                                 const std::vector<std::string>& overrides);
 /// The config of a name (empty: the program's target) with overrides; a usage Error if it describes
 /// another target.
 [[nodiscard]] models::Config config_for(const isa::Program& program, const std::string& name,

@@ -253,6 +253,7 @@ Json Session::describe_machine() const {
           {"pe_rows", config_.pe_rows},
           {"pe_columns", config_.pe_columns},
           {"psum_bank_bytes", m.psum_bank_bytes()},
+          {"psum_banks", m.psum_banks},
           {"sbuf_partition_bytes", m.sbuf_partition_bytes},
           {"cores", program_->cores()},
           {"cc_cores", cc_cores(config_.topology, program_->cores(), rank_)}};

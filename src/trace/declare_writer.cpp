@@ -102,6 +102,13 @@ std::string format_header(const TraceFile& trace) {
   ObjectWriter w(out);
   w.integer("nisa", kTraceVersion);
   w.text("target", program.machine().target);
+  if (const auto changed = changed_sizes(program.machine()); !changed.empty()) {
+    w.begin("machine");
+    ObjectWriter machine(out);
+    for (const isa::MachineSize& size : changed) machine.integer(size.key, size.value);
+    machine.text("hash", machine_hash(program.machine()));
+    machine.end();
+  }
   if (!trace.name.empty()) w.text("name", trace.name);
   if (!trace.about.empty()) w.text("about", trace.about);
   w.text("stream", kStreamNames.at(trace.executed ? 1 : 0));

@@ -57,17 +57,62 @@ bool bool_member(std::string_view what, Json object, std::string_view key) {
   return value->integer() != 0;
 }
 
-isa::Machine read_machine(Json header, const std::string& override_target) {
+// The sizes that a header's "machine" changes.
+isa::Machine read_sizes(Json header, isa::Machine machine) {
+  const auto given = header.find("machine");
+  if (!given) return machine;
+  if (!given->is(JsonType::kObject)) {
+    fail(Rule::trace_header, "header.machine", given->describe(), "an object of sizes");
+  }
+  std::string hash;
+  for (const Json size : *given) {
+    const std::string key(size.key());
+    if (key == "hash" && size.is(JsonType::kString)) {
+      hash = size.text();
+    } else if (!size.is(JsonType::kInt) || size.integer() < 1 ||
+               !isa::set_size(machine, key, size.integer())) {
+      fail(Rule::trace_header, "header.machine", "\"" + key + "\": " + size.describe(),
+           "a size as a config has it (configs/README.md)");
+    }
+  }
+  if (hash != isa::machine_hash(machine)) {
+    fail(Rule::trace_header, "header.machine", "of hash \"" + hash + "\"",
+         "that of its sizes, \"" + isa::machine_hash(machine) + "\",");
+  }
+  return machine;
+}
+
+// A program for one machine is none for another; names the first size in which they differ.
+void check_same(const isa::Machine& of_trace, const isa::Machine& of_run) {
+  const std::vector<isa::MachineSize> a = sizes(of_trace), b = sizes(of_run);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].value == b[i].value) continue;
+    fail(Rule::trace_target, "the trace's machine",
+         "one with " + std::string(a[i].key) + " = " + std::to_string(a[i].value),
+         "the config's " + std::to_string(b[i].value));
+  }
+}
+
+isa::Machine read_machine(Json header, const ReadOptions& options) {
   const std::string own = text_member("header", header, "target");
   if (own.empty()) fail(Rule::trace_header, "header.target", "missing", "trn1, inf2, trn2 or trn3");
-  const auto declared = isa::find_machine(own);
-  if (!declared)
+  if (isa::find_target(own) != own) {
     fail(Rule::trace_header, "header.target", "\"" + own + "\"", "trn1, inf2, trn2 or trn3");
-  if (override_target.empty()) return *declared;
-  const auto machine = isa::find_machine(override_target);
-  if (!machine)
-    fail(Rule::trace_target, "target", "\"" + override_target + "\"", "trn1, inf2, trn2 or trn3");
-  return *machine;
+  }
+  const isa::Machine declared = read_sizes(header, *isa::find_machine(own));
+  isa::Machine machine = declared;
+  if (!options.target.empty()) {
+    const auto asked = isa::find_machine(options.target);
+    if (!asked) {
+      fail(Rule::trace_target, "target", "\"" + options.target + "\"", isa::known_targets());
+    }
+    machine = asked->target == declared.target ? declared : *asked;
+  }
+  if (!options.machine) return machine;
+  const isa::Machine of_run = options.machine(machine.target);
+  if (of_run.target != machine.target) return machine;  // refused with the config
+  if (header.find("machine")) check_same(machine, of_run);
+  return of_run;
 }
 
 void check_version(Json header) {
@@ -279,9 +324,9 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
   }
   check_version(header);
   check_keys("header", header,
-             {"nisa", "target", "name", "about", "stream", "semaphores", "timing_only", "cores",
-              "ranks", "addresses", "api", "sdk", "semaphore_names", "files", "tensors"});
-  trace.program = std::make_unique<isa::Program>(read_machine(header, options.target), trace_name);
+             {"nisa", "target", "machine", "name", "about", "stream", "semaphores", "timing_only",
+              "cores", "ranks", "addresses", "api", "sdk", "semaphore_names", "files", "tensors"});
+  trace.program = std::make_unique<isa::Program>(read_machine(header, options), trace_name);
   trace.name = text_member("header", header, "name");
   trace.about = text_member("header", header, "about");
   trace.executed = name_member("header", header, "stream", kStreamNames, 0) == 1;

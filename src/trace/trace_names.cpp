@@ -56,21 +56,6 @@ std::optional<std::int64_t> find_choice(const isa::Param& param, std::string_vie
 
 }  // namespace
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string list_names(const std::vector<std::string_view>& names) {
   std::string out;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -78,24 +63,6 @@ std::string list_names(const std::vector<std::string_view>& names) {
     out += names[i];
   }
   return out;
-}
-
-std::string_view nearest(std::string_view wrong, const std::vector<std::string_view>& names) {
-  std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(2, wrong.size() / 3) + 1;
-  for (const std::string_view candidate : names) {
-    const std::size_t distance = edit_distance(wrong.substr(0, 64), candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
-
-std::string suggest(std::string_view wrong, const std::vector<std::string_view>& names) {
-  const std::string_view name = nearest(wrong, names);
-  return name.empty() ? std::string{} : "; did you mean " + std::string(name) + "?";
 }
 
 bool valid_tensor_name(std::string_view name) {

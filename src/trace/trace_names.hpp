@@ -9,9 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "isa/base/nearest.hpp"
 #include "isa/program/program.hpp"
 
 namespace nkisim {
+
+using isa::edit_distance;
+using isa::nearest;
+using isa::suggest;
 
 inline constexpr std::array<std::string_view, 2> kStreamNames = {"program", "executed"};
 inline constexpr std::array<std::string_view, 2> kSemaphoreModes = {"derived", "explicit"};
@@ -43,14 +48,6 @@ template <std::size_t N>
 
 /// "a, b or c".
 [[nodiscard]] std::string list_names(const std::vector<std::string_view>& names);
-/// Letters to change, insert or delete to get from one to the other.
-[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
-/// The name closest to `wrong`, if any is close enough to be meant; otherwise empty.
-[[nodiscard]] std::string_view nearest(std::string_view wrong,
-                                       const std::vector<std::string_view>& names);
-/// "; did you mean x?" or nothing.
-[[nodiscard]] std::string suggest(std::string_view wrong,
-                                  const std::vector<std::string_view>& names);
 /// A tensor may be called anything that cannot be mistaken for a number, a slice or a raw operand.
 [[nodiscard]] bool valid_tensor_name(std::string_view name);
 

@@ -10,7 +10,9 @@
 namespace nkisim {
 
 struct ReadOptions {
-  std::string target = {};           // check against this target instead of the header's
+  std::string target = {};  // check against this target instead of the header's
+  /// The machine of a run on that target (a config's), if it is not as the target has it.
+  std::function<isa::Machine(std::string_view target)> machine = {};
   bool allow_over_capacity = false;  // let tensors exceed SBUF and PSUM
   /// Called now and then with the bytes of the file read so far and its size.
   std::function<void(std::uint64_t, std::uint64_t)> progress = {};

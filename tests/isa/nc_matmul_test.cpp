@@ -327,3 +327,51 @@ TEST_CASE("nc_matmul costs little more than its product", "[.bench]") {
   const double whole = time([&] { ctx.run(s.b.program().insts()[0]); });
   WARN("gemm " << gemm << " us, nc_matmul " << whole << " us");
 }
+
+TEST_CASE("nc_matmul takes a pass for each block that a smaller array holds") {
+  Setup s("trn2", Dtype::kBfloat16, 128, 96, 512);
+  const Inst& inst = s.matmul();
+  Machine machine = s.b.program().machine();
+  machine.pe_rows = 64;
+  machine.pe_columns = 32;
+  Expansion e;
+  expand(inst, machine, e);
+  // 128 / 64 blocks of rows by 96 / 32 of columns, a load and a multiply each.
+  REQUIRE(e.parts.size() == 2 * 2 * 3);
+  std::int64_t flops = 0, loaded = 0, moved = 0, written = 0, read = 0;
+  for (const Part& part : e.parts) {
+    CHECK(part.rows == 64);
+    CHECK(part.columns == 32);
+    flops += part.flops;
+    written += part.psum_write_bytes;
+    read += part.psum_read_bytes;
+    (part.unit == Unit::kTensor ? loaded : moved) += part.sbuf_read_bytes;
+  }
+  CHECK(flops == 2LL * 128 * 96 * 512);
+  CHECK(loaded == 128 * 96 * 2);
+  CHECK(moved == 3LL * 128 * 512 * 2);   // streams once for each block of columns
+  CHECK(written == 2LL * 96 * 512 * 4);  // once for each block of rows
+  CHECK(read == 1LL * 96 * 512 * 4);     // the second adds to the first
+  CHECK(e.parts[0].elements == 32);      // columns of a load
+  CHECK(e.parts[1].elements == 512);
+
+  machine.pe_rows = machine.pe_columns = 256;  // more than operands can fill
+  e.clear();
+  expand(inst, machine, e);
+  REQUIRE(e.parts.size() == 2);
+  CHECK(e.parts[1].rows == 128);
+  CHECK(e.parts[1].columns == 96);
+}
+
+TEST_CASE("tiles of the array lie within a smaller one") {
+  Setup s("trn2", Dtype::kBfloat16, 32, 32, 64);
+  const Inst& inst =
+      s.matmul({{"tile_position", s.b.list({96, 64})}, {"tile_size", s.b.list({32, 32})}});
+  Machine machine = s.b.program().machine();
+  machine.pe_rows = machine.pe_columns = 64;
+  Expansion e;
+  expand(inst, machine, e);
+  REQUIRE(e.parts.size() == 2);
+  CHECK(e.parts[1].row_start == 96 - 64);
+  CHECK(e.parts[1].column_start == 0);
+}

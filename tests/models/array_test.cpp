@@ -218,3 +218,22 @@ TEST_CASE("loading weights is no activity that lifts the limit") {
   const auto m = array.run(multiply(), cost(100, 0), from_ns(610));
   CHECK(m.busy_to - m.busy_from == from_ns(200));
 }
+
+TEST_CASE("an array smaller than a cell is one cell, and a larger one is not throttled more") {
+  Config small = config(false);
+  small.pe_rows = small.pe_columns = 16;
+  Array one(small);
+  const auto l = one.run(load(0, 16), cost(16, 76), 0);
+  const auto m = one.run(multiply(0, 16), cost(512, 157), l.busy_to);
+  CHECK(m.busy_from == from_ns(16 + 3));  // waits for its weights
+
+  Config as_it_is = config(true), large = config(true);
+  large.pe_rows = large.pe_columns = 256;
+  Array a(as_it_is), b(large);
+  Fs at_a = 0, at_b = 0;
+  for (int i = 0; i < 8; ++i) {
+    at_a = a.run(multiply(), cost(512, 0), a.earliest(multiply(), at_a)).busy_to;
+    at_b = b.run(multiply(), cost(512, 0), b.earliest(multiply(), at_b)).busy_to;
+  }
+  CHECK(at_a == at_b);
+}

@@ -68,38 +68,76 @@ void check_indirect_product(const TensorRef& dst, const TensorRef& stationary,
   }
 }
 
-void add_pass(const Pass& pass, Expansion& out) {
+namespace {
+
+// A stretch of a product's rows or columns that the array holds at once: where in the product, how
+// many, and the array's first line for it.
+struct ArrayBlock {
+  std::int64_t from, size, line;
+};
+
+// Calls `fn` with each block of a product's `size` lines. Tiles of the array lie modulo its size;
+// what is larger than it starts at its first line.
+template <typename Fn>
+void for_array_blocks(std::int64_t start, std::int64_t size, std::int64_t lines, Fn&& fn) {
+  const std::int64_t line = start % lines;
+  if (line + size <= lines) return fn(ArrayBlock{0, size, line});
+  for (std::int64_t at = 0; at < size; at += lines) {
+    fn(ArrayBlock{at, std::min(lines, size - at), 0});
+  }
+}
+
+// Bytes of `part` of the `all` lines of an operand.
+std::int64_t share_of(std::int64_t bytes, std::int64_t part, std::int64_t all) {
+  return part == all ? bytes : bytes * part / all;
+}
+
+void add_array_block(const Pass& pass, const ArrayBlock& rows, const ArrayBlock& columns,
+                     Expansion& out) {
   Part load{.opcode = Opcode::kLDWEIGHTS,
             .unit = Unit::kTensor,
             .features = pass.features,
             .dtype = pass.stationary->dtype,
-            .partitions = static_cast<std::int32_t>(pass.stationary->rows()),
-            .elements = pass.columns,
-            .rows = static_cast<std::int32_t>(pass.rows),
-            .columns = static_cast<std::int32_t>(pass.columns),
-            .row_start = static_cast<std::int32_t>(pass.tile.row_start),
-            .column_start = static_cast<std::int32_t>(pass.tile.column_start)};
+            .partitions =
+                static_cast<std::int32_t>(share_of(pass.stationary->rows(), rows.size, pass.rows)),
+            .elements = columns.size,
+            .rows = static_cast<std::int32_t>(rows.size),
+            .columns = static_cast<std::int32_t>(columns.size),
+            .row_start = static_cast<std::int32_t>(rows.line),
+            .column_start = static_cast<std::int32_t>(columns.line)};
   Part multiply = load;
   load.operands = pass.load_operands;
-  load.sbuf_read_bytes = pass.stationary->bytes();
+  load.sbuf_read_bytes = share_of(share_of(pass.stationary->bytes(), rows.size, pass.rows),
+                                  columns.size, pass.columns);
   if (pass.stationary->dynamic != nullptr) load.features |= kFeatDynamic;
 
   multiply.opcode = pass.multiply;
   multiply.unit = Unit::kTensorMatrix;
   multiply.elements = pass.elements;
-  multiply.flops = pass.flops;
+  multiply.flops = share_of(share_of(pass.flops, rows.size, pass.rows), columns.size, pass.columns);
   multiply.operands = pass.multiply_operands;
   multiply.features |= kFeatDstPsum;
   if (pass.moving != nullptr) {
     multiply.dtype = pass.moving->dtype;
-    multiply.sbuf_read_bytes = pass.moving->bytes();
+    multiply.sbuf_read_bytes = share_of(pass.moving->bytes(), rows.size, pass.rows);
     if (pass.moving->dynamic != nullptr) multiply.features |= kFeatDynamic;
   }
-  multiply.psum_write_bytes = pass.dst->bytes();
-  if (pass.accumulate) multiply.psum_read_bytes = pass.dst->bytes();
+  multiply.psum_write_bytes = share_of(pass.dst->bytes(), columns.size, pass.columns);
+  if (pass.accumulate || rows.from > 0) multiply.psum_read_bytes = multiply.psum_write_bytes;
   if (pass.dst->dynamic != nullptr) multiply.features |= kFeatDynamic;
   out.parts.push_back(load);
   out.parts.push_back(multiply);
+}
+
+}  // namespace
+
+void add_pass(const Pass& pass, const Machine& machine, Expansion& out) {
+  for_array_blocks(
+      pass.tile.column_start, pass.columns, machine.pe_columns, [&](const ArrayBlock& columns) {
+        for_array_blocks(
+            pass.tile.row_start, pass.rows, machine.pe_rows,
+            [&](const ArrayBlock& rows) { add_array_block(pass, rows, columns, out); });
+      });
 }
 
 void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {

@@ -37,8 +37,9 @@ struct Pass {
   Opcode multiply = Opcode::kMATMUL;
   bool accumulate = false;
 };
-/// LDWEIGHTS on the load row, then MATMUL on the multiply row; bytes from the operands.
-void add_pass(const Pass& pass, Expansion& out);
+/// LDWEIGHTS on the load row, then MATMUL on the multiply row; bytes from the operands. On an array
+/// smaller than the product, both once for each block of rows and columns that the array holds.
+void add_pass(const Pass& pass, const Machine& machine, Expansion& out);
 
 /// As check_bank, for an output whose address is known only at run time. Call from eval.
 void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx);

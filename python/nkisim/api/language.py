@@ -1,6 +1,7 @@
 """nki.language: tensors, loops, program identity, and functions lowered to instructions."""
 
 import builtins
+import os
 import sys
 
 import numpy as np
@@ -61,9 +62,6 @@ class _TileSize:
     """nl.tile_size: limits of the target."""
 
     pmax = 128
-    psum_fmax = 512
-    psum_bank_fmax = 512
-    psum_bank_fmax_bytes = 2048
     gemm_stationary_fmax = 128
     bn_stats_fmax = 512
     psum_min_align = 4
@@ -73,11 +71,21 @@ class _TileSize:
     def _machine():
         if state.recorder is not None:
             return state.recorder.machine
-        return _core.machine(default_target())
+        return _core.machine(default_target(), os.environ.get("NKISIM_CONFIG", ""))
 
     @property
     def gemm_moving_fmax(self):
         return 512
+
+    @property
+    def psum_bank_fmax_bytes(self):
+        return self._machine()["psum_partition_bytes"] // self._machine()["psum_banks"]
+
+    @property
+    def psum_bank_fmax(self):
+        return self.psum_bank_fmax_bytes // 4
+
+    psum_fmax = psum_bank_fmax
 
     @property
     def psum_num_banks(self):

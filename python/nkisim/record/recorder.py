@@ -78,12 +78,13 @@ class Recorder:
 
     def __init__(self, target="trn2", options=None, dialect=NKI):
         self.target = target
-        self.machine = _core.machine(target)
+        machine = (options.config or "", options.set) if options else ("", [])
+        self.machine = _core.machine(target, *machine)
         if self.machine is None:
             raise Error(rule="unknown_target", operand="target", found=repr(target),
                         required="trn1, inf2, trn2 or trn3", code="usage")
         self.generation = self.machine["generation"]
-        self.program = _core.Program(target)
+        self.program = _core.Program(target, *machine)
         self.program.stochastic_rounding = options and options.stochastic_rounding
         self.program.sdk = sdk()
         self.program.limits_ranks = not dialect.neuronxcc

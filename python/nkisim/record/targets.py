@@ -5,21 +5,19 @@ import os
 from .. import _core
 from ..values.errors import Error
 
-_TARGETS = {
-    "trn1": "trn1", "trn1n": "trn1", "inf2": "inf2", "trn2": "trn2", "trn2n": "trn2",
-    "trn2u": "trn2", "trn3": "trn3", "trn3pre": "trn3", "trn3u": "trn3", "gen2": "trn1",
-    "gen3": "trn2", "gen4": "trn3", "core_v2": "trn1", "core_v3": "trn2", "core_v4": "trn3",
-    "v2": "trn1", "v3": "trn2", "v4": "trn3", "2": "trn1", "3": "trn2", "4": "trn3",
-}
+def find_target(name):
+    """The target's canonical name; empty if there is none of that name (isa/base/targets.def)."""
+    return _core.find_target(name)
 
 
 def resolve_target(name):
     """The target's canonical name, from any spelling of an instance type or generation."""
     key = str(getattr(name, "name", name)).lower()
-    if key not in _TARGETS:
+    target = find_target(key)
+    if not target:
         raise Error(rule="unknown_target", operand="target", found=repr(name),
-                    required=f"one of {', '.join(_TARGETS)}", code="usage")
-    return _TARGETS[key]
+                    required=f"one of {', '.join(_core.targets())}", code="usage")
+    return target
 
 
 def default_target():

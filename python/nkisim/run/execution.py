@@ -91,7 +91,7 @@ def _attempt(recorder, options, result, undefined):
         for line in races(recorder, options, options.timing != "only"):
             warnings.warn(line, stacklevel=5)
         found = recorder.program.run(options.config or options.target,
-                                     [f"{k}={v}" for k, v in options.overrides.items()], result.files,
+                                     options.set, result.files,
                                      undefined, recorder.print, choices(options))
         if options.timing:
             result.executed = found["instructions"]

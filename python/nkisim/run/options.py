@@ -68,6 +68,8 @@ class Options:
             raise Error(rule="option_value", operand="confidence", found=repr(self.confidence),
                         required="quick or full", code="usage")
         self.overrides = dict(overrides or {})
+        #: The same as path=value.
+        self.set = [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.overrides.items()]
         #: Reports to write with the run: see Result.write.
         self.files = {name: os.fspath(path) for name, path in files.items()} if files else {}
         self.files_of: set[int] | None = None  # the ranks that write them; None: all

@@ -272,7 +272,7 @@ class _World:
 
     def _attempt(self, result):
         options = self.options
-        how = options.config or options.target, [f"{k}={v}" for k, v in options.overrides.items()]
+        how = options.config or options.target, options.set
         run = self._run_shards if self._several else self._run_here
         try:
             out, found = run(result, *how, choices(options))

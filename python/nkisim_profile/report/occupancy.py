@@ -55,7 +55,7 @@ def maps(s, pack):
     first, last = lifetimes(s)
     spaces, out = np.array(s.text(t.space), dtype=object), []
     for name, space, size in (("SBUF map", "sbuf", s.machine["sbuf_partition_bytes"]),
-                              ("PSUM map", "psum", 8 * s.machine["psum_bank_bytes"])):
+                              ("PSUM map", "psum", s.machine.get("psum_banks", 8) * s.machine["psum_bank_bytes"])):
         mine = np.flatnonzero((spaces == space) & (last >= 0) & (t.core == 0))
         if len(mine):
             texts = [f"{s.texts[t.name[i]]}: {s.texts[t.dtype[i]]} {s.texts[t.shape[i]]}, "

@@ -1,0 +1,68 @@
+"""Every value of a config, set to 0, 1, its half and its double: a run or one error, and never a crash."""
+
+import importlib.util
+import json
+
+import pytest
+
+from nkisim_work import Worker
+from running import ROOT, cli
+
+pytestmark = pytest.mark.process
+
+_spec = importlib.util.spec_from_file_location("doubled", ROOT / "configs" / "doubled.py")
+doubled = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(doubled)
+CONFIG = json.loads((ROOT / "configs" / "trn2.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with Worker() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def trn2():
+    return dict(doubled.keys(json.loads(cli("config", "show", "trn2").stdout)))
+
+
+def is_about(path, error):
+    """Whether an error names the key, or one that is bound by it; without semaphores values are undefined."""
+    if path == "compiler.infer_dependences":
+        return "undefined" in error["message"]
+    of_chip = path == "topology.cores_per_chip" and "/topology/cores_per_" in error["message"]
+    return of_chip or path.split(".")[-1] in error["message"]
+
+
+@pytest.mark.parametrize("section", sorted({path.split(".")[0] for path, _ in doubled.keys(CONFIG)}))
+def test_no_value_crashes(section, worker, trn2):
+    paths = [path for path in trn2 if path.split(".")[0] == section]
+    assert paths
+    ran = 0
+    for path in paths:
+        for value in doubled.settings(trn2[path]):
+            setting = f"{path}={json.dumps(value)}"
+            for trace, want in (("matmul_psum", "time"), ("flash_attention", "time"), ("gather_loop", "all")):
+                outcome = worker.run({"trace": str(ROOT / "traces" / f"{trace}.jsonl"), "want": want,
+                                      "set": [setting]}, seconds=120)  # raises if the program ends
+                if "error" in outcome:
+                    assert is_about(path, outcome["error"]), setting
+                else:
+                    ran += 1
+                    assert outcome["latency_us"] >= 0
+    assert ran or section in ("gpsimd_cores", "partitions")  # which have one value
+
+
+@pytest.mark.parametrize("path, value", [
+    ("topology.cores_per_chip", 4), ("topology.rows", 1), ("topology.columns", 8), ("topology.wiring", "chain"),
+    ("collectives.ring_bytes", 0), ("topology.cc_cores_per_core", 1), ("topology.streams", 1)])
+def test_collectives_take_other_sizes(path, value):
+    said = cli("collective", "all_reduce", "1M", "--ranks", "16", "--set", f"{path}={value}", code=None)
+    assert said.returncode in (0, 3), said.stderr
+
+
+def test_the_table_of_doubled_values_knows_its_keys(trn2):
+    text = (ROOT / "configs" / "doubled.md").read_text()
+    named = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ") and "path" not in line]
+    assert named and set(named) <= set(trn2)
