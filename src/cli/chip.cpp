@@ -3,6 +3,7 @@
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/options.hpp"
 #include "src/config/config.hpp"
 #include "src/files/files.hpp"
 #include "src/report/report.hpp"
@@ -18,18 +19,19 @@ constexpr int kMostRanks = 64;
 
 void options(po::options_description& named, po::positional_options_description& positional,
              po::options_description& hidden) {
-  named.add_options()("target,t", po::value<std::string>()->default_value("trn2"),
-                      "generation, or a config file")("ranks", po::value<int>()->default_value(1),
-                                                      "of the world: as many chips as they need")(
-      "lnc", po::value<int>()->default_value(1), "physical cores of a rank")(
-      "svg", po::value<std::string>(), "write a drawing to this file ('-': standard output)")(
-      "set", po::value<std::vector<std::string>>(), "path=value: override one number");
+  add_options(named, "chip");
   hidden.add_options()("trace", po::value<std::string>());
   positional.add("trace", 1);
 }
 
+// --config, else --target, which may be a file as well.
+std::string machine_of(const Args& args) {
+  if (given(args, "config")) return text(args, "config");
+  return given(args, "target") ? text(args, "target") : "trn2";
+}
+
 int bounded(const Args& args, const char* option, int most) {
-  const int value = args[option].as<int>();
+  const int value = given(args, option) ? args[option].as<int>() : 1;
   if (value >= 1 && value <= most) return value;
   usage(isa::Rule::option_value, std::string("--") + option + " is from 1 to " +
                                      std::to_string(most) + ", not " + std::to_string(value));
@@ -41,7 +43,7 @@ std::vector<models::Block> blocks_of(const Args& args, const models::Config& con
   if (given(args, "trace")) {  // has its own cores, and the queues that its transfers take
     return models::blocks(*read_trace(text(args, "trace")).program, config, world);
   }
-  isa::Program program(*isa::find_machine(config.target));
+  isa::Program program(config.machine);
   const int last = bounded(args, "lnc", config.topology.cores_per_chip) - 1;
   program.add_tensor({.name = "x",  // so that the program has that many cores
                       .space = isa::Space::kSbuf,
@@ -52,7 +54,7 @@ std::vector<models::Block> blocks_of(const Args& args, const models::Config& con
 }
 
 int run(const Args& args) {
-  const models::Config config = load_config(text(args, "target"), texts(args, "set"));
+  const models::Config config = load_config(machine_of(args), texts(args, "set"));
   const std::vector<models::Block> blocks = blocks_of(args, config);
   const std::string file = text(args, "svg");
   if (!file.empty()) {

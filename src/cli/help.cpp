@@ -25,7 +25,7 @@ constexpr std::array kGroups = {
     HelpGroup{"understand", {"view", "compare", "explain", "disasm", "isa"}},
     HelpGroup{"improve", {"advise", "sweep", "tune"}},
     HelpGroup{"judge", {"check", "evaluate", "validate", "calibrate"}},
-    HelpGroup{"models and ranks", {"model", "collective"}},
+    HelpGroup{"models and ranks", {"model", "collective", "chip"}},
     HelpGroup{"files and tools",
               {"compile", "convert", "import-profile", "config", "doctor", "lsp", "mcp", "worker",
                "completion"}},
