@@ -217,8 +217,8 @@ class Unread {
   void overwrite(const isa::Inst& inst, const isa::TensorRef& ref, const isa::Param& param,
                  std::uint32_t step) {
     const Access access{isa::static_footprint(ref, program_), &ref, step, true};
-    const bool certain = ref.dynamic == nullptr && branches_ == 0 &&
-                         !isa::leaves_parts(program_, inst, param);
+    const bool certain =
+        ref.dynamic == nullptr && branches_ == 0 && !isa::leaves_parts(program_, inst, param);
     shadow_.scan(
         access,
         [&](const Access& earlier) {

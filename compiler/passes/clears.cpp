@@ -51,8 +51,7 @@ class ClearFinder {
     for (const bool writes : {false, true}) {
       isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& p, bool write) {
         if (write != writes || ref.space != isa::Space::kPsum || placed_[ref.tensor]) return;
-        const bool reads =
-            !write || isa::reads_before(inst, p) || ref.dynamic != nullptr;
+        const bool reads = !write || isa::reads_before(inst, p) || ref.dynamic != nullptr;
         if (reads) {
           keep(ref);
         } else {
