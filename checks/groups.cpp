@@ -13,6 +13,7 @@ namespace {
 
 struct Group {
   isa::Footprint bytes;
+  std::uint32_t tensor = 0;
   const isa::Inst* last = nullptr;    // the matmul that wrote it last
   std::size_t at = 0;                 // which instruction that was
   int matmuls = 0;                    // 0: no group, but zeros that groups may begin with
@@ -69,16 +70,22 @@ class Groups {
         const bool cleared = std::any_of(bank.begin(), bank.end(),
                                          [&](const Group& g) { return g.cleared && hit(g); });
         std::erase_if(bank, begun);
-        bank.push_back({.bytes = f, .last = &inst, .at = at_, .matmuls = 1, .cleared = cleared});
+        bank.push_back({.bytes = f,
+                        .tensor = ref.tensor,
+                        .last = &inst,
+                        .at = at_,
+                        .matmuls = 1,
+                        .cleared = cleared});
         return;
       }
       if (own->reader != nullptr) early_read(*own, inst, ref);
       for (const Group& other : bank) {
         const bool summed_onto_zeros = other.cleared && own->cleared;
-        if (&other != &*own && other.matmuls > 1 && other.at > own->at && !summed_onto_zeros &&
-            other.bytes.partition < f.partition_end && f.partition < other.bytes.partition_end) {
-          two_open(other, inst, ref);
-        }
+        const bool same_rows =
+            other.bytes.partition < f.partition_end && f.partition < other.bytes.partition_end;
+        if (&other == &*own || other.matmuls < 2 || summed_onto_zeros || !same_rows) continue;
+        if (other.at > own->at) two_open(other, inst, ref);
+        if (other.tensor == ref.tensor && other.reader == nullptr) waits(other, inst, ref);
       }
       own->last = &inst;
       own->at = at_;
@@ -116,6 +123,18 @@ class Groups {
            "adds to " + program_.tensor(ref).name +
                " while another accumulation group is open in its PSUM bank, of " +
                place_text(program_, *other.last) + "; a bank holds one");
+  }
+
+  // Seen on devices of trn1 and trn2 where the slices are read together after the last sum; one
+  // product a slice, and a tile for each sum, are right there.
+  void waits(const Group& other, const isa::Inst& inst, const isa::TensorRef& ref) {
+    if (program_.machine().generation >= isa::Generation::kV4) return;
+    remark(isa::Rule::sums_in_one_tile, inst, *other.last,
+           "adds to a slice of " + program_.tensor(ref).name +
+               " while nothing has read the sum in another, of " +
+               place_text(program_, *other.last) +
+               "; devices may keep that one's last product alone: a tile for each sum, or a read "
+               "before the next sum, is right");
   }
 
   void remark(isa::Rule rule, const isa::Inst& inst, const isa::Inst& other, std::string text) {

@@ -11,6 +11,7 @@
 #include "checks/value_numbers.hpp"
 #include "checks/words.hpp"
 #include "isa/program/engine_state.hpp"
+#include "isa/program/writes.hpp"
 
 namespace nkisim::checks {
 namespace {
@@ -105,6 +106,7 @@ class Unread {
     bool fill = true;                       // of fills alone, so far
     std::uint32_t read_at = kNever;         // first step that read it
     const isa::TensorRef* place = nullptr;  // of its first output
+    std::string_view output = {};           // its name, where each output counts for itself
   };
 
   // HBM that more than one core touches: which of them comes first, the text does not say.
@@ -144,9 +146,10 @@ class Unread {
     numbers_.step(inst);
     const auto step = static_cast<std::uint32_t>(results_.size());
     results_.push_back({.inst = &inst, .certain = branches_ == 0 && !partial(inst)});
+    const bool meets = isa::spec(inst).combine != nullptr;
     bool reads = false, defined = true;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& param, bool write) {
-      if (write && !reads_too(inst, param)) return;
+      if (write && !isa::reads_before(inst, param)) return;
       const isa::TensorRole role = program_.tensor(ref).role;
       reads = reads || !write;
       if (role != isa::TensorRole::kInternal || !copies(inst)) results_[step].fill = false;
@@ -155,18 +158,35 @@ class Unread {
     });
     results_[step].number = numbers_.number(inst, results_[step].number);
     results_[step].counts =
-        !results_[step].fill && reads && defined && op.combine == nullptr && !keeps(inst);
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+        !results_[step].fill && reads && defined && (meets ? all_ : !keeps(inst));
+    write(inst, step);
+  }
+
+  void write(const isa::Inst& inst, std::uint32_t step) {
+    const bool apart = isa::outputs_count_apart(isa::spec(inst));
+    const Result whole = results_[step];
+    std::uint32_t own = step;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& param, bool write) {
       if (!write) return;
-      if (results_[step].fill) fills_.try_emplace({line_of(inst), ref.tensor}, step);
-      overwrite(inst, ref, step);
+      if (apart && results_[own].outputs > 0) {
+        own = static_cast<std::uint32_t>(results_.size());
+        results_.push_back(whole);
+      }
+      if (apart) results_[own].output = param.name;
+      if (whole.fill) fills_.try_emplace({line_of(inst), ref.tensor}, own);
+      overwrite(inst, ref, param, own);
       wrote_[ref.tensor] = true;
     });
   }
 
-  // A copy of what was filled is a fill: kernels clear outputs so.
+  // A copy of what was filled is a fill: kernels clear outputs so. A product of fills is one, too:
+  // PSUM is cleared so.
   static bool copies(const isa::Inst& inst) {
-    return isa::spec(inst).moves == isa::OpSpec::Moves::kCopies;
+    return isa::spec(inst).moves == isa::OpSpec::Moves::kCopies || multiplies(inst);
+  }
+
+  static bool multiplies(const isa::Inst& inst) {
+    return isa::param_index(isa::spec(inst), "accumulate") >= 0;
   }
 
   // What it leaves in registers of its engine may be read, too. Activations without an operator to
@@ -177,16 +197,6 @@ class Unread {
     const int reduce = isa::param_index(op, "reduce_op");
     const bool plain = op.name.starts_with("activat") && reduce >= 0 && !inst.has(reduce);
     return !plain && isa::reducing(inst) != isa::Reducing::kNot;
-  }
-
-  // Whether what an instruction writes depends on what was there: a matmul that adds, a DMA that
-  // accumulates, parts that it leaves.
-  static bool reads_too(const isa::Inst& inst, const isa::Param& param) {
-    const auto given = [&](std::string_view name) {
-      const int i = isa::param_index(isa::spec(inst), name);
-      return i >= 0 && inst.integer(i) != 0;
-    };
-    return param.kind == isa::ParamKind::kInOut || given("accumulate") || given("dst_rmw_op");
   }
 
   void read(const isa::TensorRef& ref, std::uint32_t step) {
@@ -204,9 +214,11 @@ class Unread {
         [](const Access&) { return false; });
   }
 
-  void overwrite(const isa::Inst& inst, const isa::TensorRef& ref, std::uint32_t step) {
+  void overwrite(const isa::Inst& inst, const isa::TensorRef& ref, const isa::Param& param,
+                 std::uint32_t step) {
     const Access access{isa::static_footprint(ref, program_), &ref, step, true};
-    const bool certain = ref.dynamic == nullptr && branches_ == 0 && !partial(inst);
+    const bool certain =
+        ref.dynamic == nullptr && branches_ == 0 && !isa::leaves_parts(program_, inst, param);
     shadow_.scan(
         access,
         [&](const Access& earlier) {
@@ -247,16 +259,23 @@ class Unread {
   // itself to be measured. A product that is begun anew was meant to add.
   bool same(const Result& a, const Result& b) const {
     const isa::Inst &x = *a.inst, &y = *b.inst;
-    if (isa::param_index(isa::spec(x), "accumulate") >= 0) return false;
+    if (multiplies(x)) return false;
     if (!a.certain || !b.certain) return same_words(x, y);
     return a.number == b.number;
   }
 
-  // Whether an instruction may leave parts of its destination as they are.
-  static bool partial(const isa::Inst& inst) {
-    const isa::OpSpec& op = isa::spec(inst);
-    const int oob = isa::param_index(op, "oob_mode");
-    return (oob >= 0 && inst.integer(oob) != 0) || isa::param_index(op, "predicate") >= 0;
+  // Whether an instruction may leave parts of any destination as they are.
+  [[nodiscard]] bool partial(const isa::Inst& inst) const {
+    bool leaves = false;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef&, const isa::Param& param, bool write) {
+      leaves = leaves || (write && isa::leaves_parts(program_, inst, param));
+    });
+    return leaves;
+  }
+
+  // "its result", or which of its results.
+  static std::string its(const Result& result) {
+    return "its result" + (result.output.empty() ? "" : " " + std::string(result.output));
   }
 
   // Whether the fill that overwrites a result has run before it, too: what is carried from turn to
@@ -276,7 +295,7 @@ class Unread {
     result.counts = false;
     const isa::Inst& by = *results_[later].inst;
     remark(isa::Rule::result_lost, *result.inst, by,
-           "its result is lost: " + place_text(program_, by) +
+           its(result) + " is lost: " + place_text(program_, by) +
                " overwrites it before anything has read it");
   }
 
@@ -290,31 +309,31 @@ class Unread {
     if (!a || !b || !meet(*a, *b)) return;
     const isa::Inst& later = *results_[by.step].inst;
     remark(isa::Rule::result_partly_lost, *result.inst, later,
-           "a part of its result is lost: " + place_text(program_, later) +
+           "a part of " + its(result) + " is lost: " + place_text(program_, later) +
                " overwrites it before anything has read it");
   }
 
   // Results that nothing has read, a remark for each line with any.
   void unread_results() {
-    std::map<Line, std::vector<std::uint32_t>> steps;
+    std::map<std::pair<Line, std::string_view>, std::vector<std::uint32_t>> steps;
     for (std::uint32_t s = 0; s < results_.size(); ++s) {
-      if (computes(*results_[s].inst)) steps[line_of(*results_[s].inst)].push_back(s);
+      const Result& r = results_[s];
+      if (computes(*r.inst)) steps[{line_of(*r.inst), r.output}].push_back(s);
     }
     std::vector<std::pair<const isa::Inst*, std::string>> found;
     for (const auto& [line, of_line] : steps) {
       std::size_t count = 0;
-      const isa::Inst* first = nullptr;
+      const Result* first = nullptr;
       for (std::size_t i = 0; i < of_line.size(); ++i) {
         const Result& r = results_[of_line[i]];
         if (!r.counts || r.outputs == 0 || carried(of_line, i)) continue;
-        if (count++ == 0) first = r.inst;
+        if (count++ == 0) first = &r;
       }
       if (count == 0) continue;
-      found.emplace_back(first, count == of_line.size()
-                                    ? std::string("nothing reads its result")
-                                    : "nothing reads its result in " + std::to_string(count) +
-                                          " of the " + std::to_string(of_line.size()) +
-                                          " times that it runs");
+      const std::string some = " in " + std::to_string(count) + " of the " +
+                               std::to_string(of_line.size()) + " times that it runs";
+      found.emplace_back(first->inst,
+                         "nothing reads " + its(*first) + (count == of_line.size() ? "" : some));
     }
     std::sort(found.begin(), found.end());
     for (const auto& [inst, text] : found) {

@@ -7,7 +7,7 @@
 
 #include "isa/program/engine_state.hpp"
 #include "isa/program/footprint.hpp"
-#include "isa/program/world.hpp"
+#include "isa/program/writes.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -215,6 +215,7 @@ bool Values::add_argument(const isa::Arg& given, const isa::Param& param) {
 void Values::add_operand(const isa::TensorRef& ref, const isa::Param& param) {
   if (param.kind == isa::ParamKind::kOut) {
     result_ = &ref;
+    output_ = &param;
   } else if (shares_bytes(ref)) {
     key_.insert(key_.end(), {-3, ref.tensor, placed_bytes_});
   } else {
@@ -244,8 +245,7 @@ void Values::write(const isa::Inst& inst) {
 
 // Replaces all of its result, whatever that was.
 bool Values::overwrites(const isa::Inst& inst) const {
-  const int adds = isa::param_index(isa::spec(inst), "accumulate");
-  if ((adds >= 0 && inst.flag(adds)) || isa::may_keep(*program_, inst)) return false;
+  if (isa::adds(inst) || isa::leaves_parts(*program_, inst, *output_)) return false;
   return isa::reaches_all(*result_, *program_);
 }
 

@@ -69,7 +69,8 @@ class Values {
   std::vector<std::uint8_t> bytes_;
   std::vector<std::uint8_t> packed_;  // the key at hand, as bytes_ has it
   std::uint32_t next_ = 0;
-  Key key_;  // of the instruction at hand
+  Key key_;                             // of the instruction at hand
+  const isa::Param* output_ = nullptr;  // of result_
   const isa::TensorRef* result_ = nullptr;
   std::uint32_t depth_ = 0;
 };

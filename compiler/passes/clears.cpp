@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "isa/program/writes.hpp"
+
 namespace nkisim::compiler {
 namespace {
 
@@ -49,8 +51,7 @@ class ClearFinder {
     for (const bool writes : {false, true}) {
       isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& p, bool write) {
         if (write != writes || ref.space != isa::Space::kPsum || placed_[ref.tensor]) return;
-        const bool reads =
-            !write || p.kind == isa::ParamKind::kInOut || adds(inst) || ref.dynamic != nullptr;
+        const bool reads = !write || isa::reads_before(inst, p) || ref.dynamic != nullptr;
         if (reads) {
           keep(ref);
         } else {
@@ -68,11 +69,6 @@ class ClearFinder {
       return false;
     }
     return op.params[0].kind == isa::ParamKind::kOut;
-  }
-
-  static bool adds(const isa::Inst& inst) {
-    const int i = isa::param_index(isa::spec(inst), "accumulate");
-    return i >= 0 && inst.flag(i);
   }
 
   void begin(const isa::Inst& inst, std::uint32_t number) {

@@ -17,8 +17,8 @@ namespace nkisim::isa {
 enum class Unwritten : std::uint8_t { kError, kAllow };
 
 /// Receives what is undefined in an output; `warning`: in the order of its values only, as where
-/// one DMA writes an address twice, or for NaN and infinity only (Origins::times_zero). Null:
-/// errors are thrown, warnings are lost.
+/// one DMA writes an address twice, or for NaN and infinity only (Origins::times_zero); and what a
+/// DMA skips of a row (Rule::row_cut_off). Null: errors are thrown, warnings are lost.
 using UndefinedSink = std::function<void(const Error&, bool warning)>;
 /// Text of device_print and the like; null where nobody listens.
 using PrintSink = std::function<void(const std::string&)>;

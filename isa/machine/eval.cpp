@@ -58,6 +58,7 @@ EvalContext::~EvalContext() = default;
 
 void EvalContext::begin(const Conditions& conditions, int core) {
   print = conditions.print;
+  warn_ = conditions.undefined_output;
   state_.checks_registers = unwritten_ == Unwritten::kError;
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
 }
@@ -285,6 +286,20 @@ EvalContext::Access EvalContext::access(const TensorRef& ref) {
     drop_all();
   }
   return a;
+}
+
+void EvalContext::say_cut_off(const TensorRef& ref, std::int64_t row, std::int64_t index) {
+  if (!warn_ || inst_ == nullptr) return;
+  if (std::find(said_cut_off_.begin(), said_cut_off_.end(), inst_) != said_cut_off_.end()) return;
+  said_cut_off_.push_back(inst_);
+  Error said(Rule::row_cut_off, "skips row " + std::to_string(row) + " of " +
+                                    program_.tensor(ref).name +
+                                    ": it begins within the tensor and ends behind it, though its "
+                                    "index is " +
+                                    std::to_string(index) + "; a row that fits is required");
+  said.at(spec(*inst_).name, inst_->loc);
+  program_.locate(said);
+  warn_(said, true);
 }
 
 void EvalContext::fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,

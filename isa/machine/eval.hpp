@@ -167,6 +167,8 @@ class EvalContext {
   void check_steering(const Inst& inst);
   void collect(const Inst& inst, Replay& replay);
   void collect(const TensorRef& ref, bool written, Replay& replay);
+  // Warns once for each instruction.
+  void say_cut_off(const TensorRef& ref, std::int64_t row, std::int64_t index);
   void replay_once(const Inst& inst, Replay& replay, int fill);
   void conclude(const Inst& inst, Replay& replay);
   void compare_state(Replay& replay) const;
@@ -202,10 +204,12 @@ class EvalContext {
   Unwritten unwritten_;
   const Parcel* received_ = nullptr;
   bool skip_out_of_bounds_ = false;
-  bool wrote_ = false;               // the running instruction has begun to write
-  Replay* replay_ = nullptr;         // it is evaluated for what is undefined
-  const Inst* inst_ = nullptr;       // the running instruction
-  Engine engine_ = Engine::kVector;  // the running instruction's
+  UndefinedSink warn_;                     // null: warnings are lost
+  std::vector<const Inst*> said_cut_off_;  // of which instructions
+  bool wrote_ = false;                     // the running instruction has begun to write
+  Replay* replay_ = nullptr;               // it is evaluated for what is undefined
+  const Inst* inst_ = nullptr;             // the running instruction
+  Engine engine_ = Engine::kVector;        // the running instruction's
   std::vector<bool> skipped_;
   struct Repeated {  // bytes written twice by the running instruction
     std::int64_t bit, size;

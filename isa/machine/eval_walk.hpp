@@ -105,6 +105,9 @@ void EvalContext::walk(const TensorRef& ref, Touch how, Fn&& fn) {
       byte = a.place.start + a.row_index[row] * a.row_stride;
       const bool outside = skip_out_of_bounds_ && !row_fits(byte);
       skipped_[row] = a.row_index[row] < 0 || outside;
+      if (a.row_index[row] >= 0 && outside && byte < a.row_base + a.extent) {
+        say_cut_off(ref, r, a.row_index[row]);
+      }
       if (skipped_[row]) {
         skip_row(r);
         continue;

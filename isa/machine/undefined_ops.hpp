@@ -37,8 +37,6 @@ inline OpSpec::Undefined spread_of(const Inst& inst) {
 inline bool only_moves(const Inst& inst) {
   const OpSpec::Moves moves = spec(inst).moves;
   if (moves != OpSpec::Moves::kCopies && moves != OpSpec::Moves::kRearranges) return false;
-  const int adds = param_index(spec(inst), "dst_rmw_op");
-  if (adds >= 0 && inst.args[static_cast<std::size_t>(adds)].present()) return false;
   std::optional<Dtype> dtype;
   for (const Arg& arg : inst.args) {
     if (arg.kind != Arg::Kind::kTensor) continue;

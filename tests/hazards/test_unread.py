@@ -143,3 +143,82 @@ def test_of_two_cores_the_text_does_not_say_which_writes_first(tmp_path, second,
              {"i": "dma_copy", "dst": "y", "src": "s", "core": second}]
     trace = SimpleNamespace(text=lambda: "\n".join(map(json.dumps, lines)))
     assert [rule for rule, _ in rules(trace, tmp_path, "--unread")] == named
+
+
+def ranks(*instructions):
+    """Two ranks, each of which sends 5 and 7 elements of x by an operation of variable lengths to a block of d."""
+    lines = [{"nisa": 1, "target": "trn2", "ranks": 2},
+             {"tensor": {"name": "meta", "dtype": "uint32", "shape": [3, 2], "role": "input",
+                         "data": {"values": [5, 7, 0, 8, 0, 0]}}},
+             *({"tensor": {"name": name, "dtype": "float32", "shape": [16], "role": role,
+                           **({"data": {"generator": "normal", "seed": 3}} if role == "input" else {})}}
+               for name, role in (("x", "input"), ("before", "input"), ("y", "output"), ("s", "internal"),
+                                  ("d", "internal"))),
+             {"tensor": {"name": "m", "dtype": "uint32", "shape": [3, 2]}},
+             {"i": "dma_copy", "dst": "m", "src": "meta"}, {"i": "dma_copy", "dst": "s", "src": "x"}, *instructions]
+    return SimpleNamespace(text=lambda: "\n".join(map(json.dumps, lines)))
+
+
+SENT = {"i": "all_to_all_v", "srcs": ["s"], "dsts": ["d"], "metadata_tensor": "m", "replica_group": [[0, 1]]}
+BEFORE = {"i": "dma_copy", "dst": "d", "src": "before"}
+STORED = {"i": "dma_copy", "dst": "y", "src": "d"}
+
+
+@pytest.mark.parametrize("options", [(), ("--unread",)])
+def test_a_collective_that_overwrites_a_part_loses_nothing(tmp_path, options):
+    """Elements between the blocks stay as they were, so what was there before is stored."""
+    assert rules(ranks(BEFORE, SENT, STORED), tmp_path, *options) == []
+
+
+def test_a_collective_whose_result_nothing_reads(tmp_path):
+    late = ranks(BEFORE, STORED, SENT)
+    [(rule, text)] = rules(late, tmp_path, "--unread")
+    assert rule == "result_unread" and "all_to_all_v: nothing reads its result" in text
+    assert rules(late, tmp_path) == []
+
+
+def quantized(*between, scales="sb"):
+    """A product of two MX tiles, with instructions between the quantization of the second and the product."""
+    def hbm(name, width, dtype="bfloat16", role="input"):
+        data = {"data": {"generator": "normal", "seed": 3}} if role == "input" else {}
+        return {"tensor": {"name": name, "dtype": dtype, "shape": [128, width], "role": role, **data}}
+
+    def chip(name, width, dtype, space="sbuf"):
+        return {"tensor": {"name": name, "space": space, "dtype": dtype, "shape": [128, width]}}
+
+    lines = [{"nisa": 1, "target": "trn3", "addresses": "open"}, hbm("a", 512), hbm("b", 1024),
+             hbm("y", 256, "float32", "output"), chip("A", 512, "bfloat16"), chip("B", 1024, "bfloat16"),
+             chip("qa", 128, "float8_e4m3fn_x4"), chip("qb", 256, "float8_e4m3fn_x4"), chip("sa", 128, "uint8"),
+             chip("sb", 256, "uint8"), chip("sc", 256, "uint8"), chip("P", 256, "float32", "psum"),
+             chip("E", 256, "float32"),
+             {"i": "dma_copy", "dst": "A", "src": "a"}, {"i": "dma_copy", "dst": "B", "src": "b"},
+             {"i": "quantize_mx", "dst": "qa", "src": "A", "dst_scale": "sa"},
+             {"i": "quantize_mx", "dst": "qb", "src": "B", "dst_scale": "sb"}, *between,
+             {"i": "nc_matmul_mx", "dst": "P", "stationary": "qa", "moving": "qb", "stationary_scale": "sa",
+              "moving_scale": scales, "accumulate": False},
+             {"i": "tensor_copy", "dst": "E", "src": "P"}, {"i": "dma_copy", "dst": "y", "src": "E"}]
+    return SimpleNamespace(text=lambda: "\n".join(map(json.dumps, lines)))
+
+
+def test_each_output_of_a_quantization_counts(tmp_path):
+    """Scales without their data mean nothing, nor data without theirs: one of two outputs is no by-product."""
+    assert rules(quantized(), tmp_path, "--unread") == []
+    filled = quantized({"i": "memset", "dst": "sb", "value": 127})
+    [(rule, text)] = rules(filled, tmp_path)
+    assert rule == "result_lost" and "quantize_mx: its result dst_scale is lost: memset at line" in text
+    other = quantized({"i": "memset", "dst": "sc", "value": 127}, scales="sc")
+    [(rule, text)] = rules(other, tmp_path, "--unread")
+    assert rule == "result_unread" and "quantize_mx: nothing reads its result dst_scale" in text
+
+
+def test_a_product_of_zeros_that_begins_psum_is_no_result(tmp_path):
+    """The front end puts it before a loop, as PSUM is zeroed; the loop's own product begins anew."""
+    t = _base((128, 512), (128, 512), "tz")
+    t.chip("p", (128, 512), space="psum", address=0)
+    t.dma("t", "x")
+    t.fill("z", value=0.0)
+    for moving in ("z", "t"):
+        t.op("nc_matmul", dst="p", stationary=f"{moving}[:, 0:128]", moving=moving, accumulate=False)
+    t.copy("z", "p")
+    t.dma("y", "z")
+    assert rules(t, tmp_path, "--unread") == []

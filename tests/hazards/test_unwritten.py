@@ -53,9 +53,10 @@ def test_raw_memory_has_the_values_of_tensors(build, tmp_path):
 
 def test_on_trn3_groups_may_share_a_bank(tmp_path):
     for target, warns in (("trn2", True), ("trn3", False)):
-        t = unwritten.two_open_groups(False)
-        t.target = target
-        path = tmp_path / "k.jsonl"
-        path.write_text(t.text())
-        code, text = said(path)
-        assert code == 0 and ("accumulation group is open" in text) == warns, text
+        for build in (unwritten.two_open_groups, unwritten.sums_in_slices):
+            t = build(False)
+            t.target = target
+            path = tmp_path / "k.jsonl"
+            path.write_text(t.text())
+            code, text = said(path)
+            assert code == 0 and (unwritten.CASES[build] in text) == warns, text

@@ -409,6 +409,34 @@ def groups_onto_zeros(right):
     return t
 
 
+def sums_in_slices(right):
+    """Sums of two products in the halves of one tile; the first half is read before the second sum, or after it."""
+    t = _product()
+    for half in ("[:, 0:256]", "[:, 256:512]"):
+        for adds in (False, True):
+            _matmul(t, "p" + half, "t[:, 0:256]", adds)
+        if right:
+            t.copy("o" + half, "p" + half)
+    if not right:
+        t.copy("o", "p")
+    t.dma("y", "o")
+    return t
+
+
+def products_in_slices(right):
+    """Four products, one a quarter of the tile; or two sums of two."""
+    t = _product()
+    for i in range(4):
+        quarter = i if right else i // 2
+        part = f"[:, {128 * quarter}:{128 * quarter + 128}]"
+        _matmul(t, "p" + part, "t[:, 0:128]", not right and i % 2 == 1)
+    t.copy("o" if right else "o[:, 0:256]", "p" if right else "p[:, 0:256]")
+    t.dma("y" if right else "y[:, 0:256]", "o" if right else "o[:, 0:256]")
+    if not right:
+        t.dma("y[:, 256:512]", "x[:, 256:512]")
+    return t
+
+
 def group_within_a_group(right):
     return _groups("abba", right)
 
@@ -445,6 +473,8 @@ CASES = {
     bound_never_set: "never set", too_few_turns: NEVER, branch_not_taken: NEVER,
     groups_onto_zeros: "another accumulation group is open in its PSUM bank",
     two_open_groups: "another accumulation group is open in its PSUM bank",
+    sums_in_slices: "devices may keep that one's last product alone",
+    products_in_slices: "devices may keep that one's last product alone",
     group_within_a_group: "another accumulation group is open in its PSUM bank",
     rows_nearer_than_they_are_long: TWICE, added_to_one_row: "each element once",
     summed_onto_itself: "whose source the same instruction overwrote",

@@ -14,7 +14,15 @@ _OTHERS = {
     "64-bit types)", "tensor_add": "nl.add, or "
     "nisa.tensor_tensor", "matmul": "nisa.nc_matmul", "copy": "nisa.tensor_copy", "transpose": "nisa.nc_transpose",
     "reshape": "tile.reshape(shape)", "mul": "nl.multiply", "sub": "nl.subtract", "div": "nl.divide", "pow":
-    "nl.power", "argmax": "nisa.max8 and nisa.nc_find_index8"}
+    "nl.power", "argmax": "nisa.max8 and nisa.nc_find_index8",
+    "full_like": "nl.full(x.shape, value, dtype=x.dtype)", "ones_like": "nl.ones(x.shape, dtype=x.dtype)"}
+
+
+def _instruction(module, name):
+    """What an instruction of this name is called, if a kernel looks for it in the module of the language."""
+    package, _, last = module.rpartition(".")
+    isa = sys.modules.get(package + ".isa") if last == "language" else None
+    return f"nisa.{name}" if isa is not None and name in vars(isa) else None
 
 
 def missing(module):
@@ -25,8 +33,8 @@ def missing(module):
         import difflib
 
         known = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
-        near = _OTHERS.get(name) or ", ".join(difflib.get_close_matches(name, known, 3)) or (
-            "one of its names (dir() lists them)")
+        near = _OTHERS.get(name) or _instruction(module, name) or (
+            ", ".join(difflib.get_close_matches(name, known, 3)) or "one of its names (dir() lists them)")
         fail("unsupported_call", f"{module} has no {name}; {near} is required", kind=KernelAttributeError)
 
     return __getattr__

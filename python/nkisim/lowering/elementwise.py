@@ -384,6 +384,9 @@ def update(op, dst, value):
     pending = recorder.held.pending
     if (op == "add" and pending is not None and pending.kind == "matmul" and
             isinstance(value, NkiTensor) and value is pending.tensor and dst.st.space == PSUM):
+        if dst.size != value.size:
+            fail("broadcast", f"the tile is {dst.shape} and the product added to it {value.shape}; equal shapes are "
+                 "required", "+=", KernelValueError)
         recorder.held.retarget(recorder, shaped(dst, value.shape), adds=True)
         return dst
     if pending is not None and (pending.target is not None or pending.tensor.st is dst.st):

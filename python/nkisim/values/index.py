@@ -7,7 +7,7 @@ broadcasts. Subscripting a tensor with Exprs gives an access pattern, never a ga
 import numpy as np
 
 from .. import _core
-from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
+from .errors import KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
 from .unreadable import Unreadable
 from .views import Views
 
@@ -48,6 +48,14 @@ class Expr(Unreadable):
     @property
     def shape(self):
         return tuple(self.extents.get(a, 1) for a in range(self.ndim, 0, -1))
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        turned = "i[None, :] instead of i[:, None], of the one-dimensional nl.arange"
+        cure = {"T": turned, "transpose": turned, "reshape": "i[:, None] or i[None, :]"}.get(
+            name, "nisa.iota, which fills a tile with numbers,")
+        fail(self._rule, f"an index tile has no {name}; {cure} is required", kind=KernelAttributeError)
 
     def __repr__(self):
         return f"<index tile {self.shape}>"

@@ -337,6 +337,9 @@ def dynamic_entry(view, index, stride, limit):
                 "a register or a one-element tensor", kind=KernelTypeError)
     if index.size != 1:
         fail_on("view_offset", "a scalar offset", repr(index), "one element", kind=KernelValueError)
+    if index.dtype.is_float:
+        fail_on("view_offset", "a dynamic offset", repr(index), "a tile of int32 or uint32, such as "
+                "nl.copy(tile, dtype=nl.int32),", kind=KernelTypeError)
     return ("scalar", index, stride, limit, 0)
 
 
