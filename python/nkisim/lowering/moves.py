@@ -7,6 +7,7 @@ import numpy as np
 from ..isa import instructions as isa
 from ..record.lent import seen
 from ..record.recorder import current
+from ..record.refusals import refused
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
 from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on
@@ -109,6 +110,7 @@ def load(src, dtype=None, mask=None):
     require_tensor(src, "src", "load")
     dtype = src.dtype if dtype is None else resolve(dtype)
     if src.st.on_chip:
+        refused("load_of_tile", operand=repr(src))
         return copy(src, dtype=dtype, mask=mask)
     if len(src.shape) > 1:
         return produce(src.shape, dtype, isa.dma_copy, mask, (src,), spaces=(SBUF,), kind="load")
@@ -135,6 +137,8 @@ def store(dst, value, mask=None, dtype=None):
     if dst.st.on_chip and not value.st.on_chip:
         fail_on("operand_memory", "dst", "on chip and value in HBM", "a tile as value and a tensor in HBM as dst "
                 "(the other way it is load(src))", "store", KernelValueError)
+    if not value.st.on_chip:
+        refused("hbm_operand", operand=repr(value))
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:
@@ -156,6 +160,7 @@ def copy(x, dtype=None, mask=None):
     if not isinstance(x, NkiTensor):
         return np.array(x)
     if not x.st.on_chip:
+        refused("hbm_operand", operand=repr(x))
         return load(x, dtype, mask)
     dtype = x.dtype if dtype is None else resolve(dtype)
     return produce(x.shape, dtype, isa.tensor_copy, mask, (x,))
@@ -165,7 +170,10 @@ def on_chip(x):
     """A tile: HBM operands are loaded first."""
     if not isinstance(x, NkiTensor):
         fail_on("tensor_required", "an operand", type(x).__name__, "a tile", kind=KernelTypeError)
-    return load(x) if not x.st.on_chip else x
+    if x.st.on_chip:
+        return x
+    refused("hbm_operand", operand=repr(x))
+    return load(x)
 
 
 def in_sbuf(x):

@@ -18,6 +18,7 @@ from ..values.errors import PACKAGE_DIRS, is_strict, kernel_frame, parser_fronte
 from ..values.storage import shared_hbm
 from . import defects, names
 from .recorder import recording
+from .refusals import COMPILES
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
 _STATEMENTS = {
@@ -203,10 +204,6 @@ def _mode():
     return sdk(), parser_frontend(), is_strict()
 
 
-#: AWS's own library: it compiles, whatever the documents say of what it uses.
-_COMPILES = ("nkilib", "nkilib_src")
-
-
 def _sources(function):
     """(function, its tree, file, lines before it) of a kernel and the functions it calls, each once."""
     todo, mode = [inspect.unwrap(getattr(function, "func", function))], _mode()
@@ -215,7 +212,7 @@ def _sources(function):
         if not inspect.isfunction(current) or (mode, current.__code__) in _scanned:
             continue
         _scanned.add((mode, current.__code__))
-        if (current.__module__ or "").split(".")[0] in _COMPILES:
+        if (current.__module__ or "").split(".")[0] in COMPILES:
             continue
         parsed = _parse(current)
         if parsed is None:

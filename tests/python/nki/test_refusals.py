@@ -1,0 +1,105 @@
+"""Each row of refusals.json: a note once by default, a finding with --strict, silence where the row does not hold."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nkisim
+from nkisim.record import refusals
+
+nkisim.install()
+
+import neuronxcc.nki.language as old  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+from neuronxcc import nki as legacy  # noqa: E402
+
+X = np.random.default_rng(0).random((128, 8), np.float32)
+
+
+def out(x):
+    return nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+
+def with_operator(op):
+    def kernel(x):
+        o, t = out(x), nl.load(x)
+        for _ in range(2):
+            nisa.tensor_tensor(dst=t, data1=t, data2=t, op=op)
+        nl.store(o, t)
+        return o
+    return kernel
+
+
+def with_operand(function):
+    def kernel(x):
+        o = out(x)
+        nl.store(o, function(x))
+        return o
+    return kernel
+
+
+def legacy_operator(x):
+    o = old.ndarray(x.shape, dtype=x.dtype, buffer=old.shared_hbm)
+    t = old.load(x)
+    old.store(o, legacy.isa.tensor_tensor(t, t, op=np.add))
+    return o
+
+
+def legacy_operand(x):
+    o = old.ndarray(x.shape, dtype=x.dtype, buffer=old.shared_hbm)
+    old.store(o, old.square(x))
+    return o
+
+
+def stored(x):
+    o = out(x)
+    nl.store(o, x)
+    return o
+
+
+#: Functions of nki.language by how a kernel calls them with a tensor in HBM.
+ON_HBM = {name: (lambda x, f=name: getattr(nl, f)(x)) for name in
+          "exp square negative sin floor abs reciprocal copy softmax tanh".split()} | {
+    "add": lambda x: nl.add(x, 1.0), "multiply": lambda x: nl.multiply(x, nl.load(x)),
+    "where": lambda x: nl.where(nl.load(x), x, 0.0), "operator": lambda x: x * 2.0,
+    "softmax": lambda x: nl.softmax(x, axis=-1)}
+#: (kernel, rule or "")
+CASES = {
+    **{f"operator {op!r}": (with_operator(op), "operator_alias") for op in (nl.max, nl.min, nl.sum, "max", "sum")},
+    **{f"numpy {op.__name__}": (with_operator(op), "operator_alias") for op in (np.maximum, np.max, max)},
+    **{f"operator {op!r}": (with_operator(op), "") for op in (nl.maximum, nl.add, nl.minimum)},
+    **{f"{name} of HBM": (with_operand(f), "hbm_operand") for name, f in ON_HBM.items()},
+    "store of HBM": (stored, "hbm_operand"),
+    "load of a tile": (with_operand(lambda x: nl.load(nl.load(x))), "load_of_tile"),
+    "square of a tile": (with_operand(lambda x: nl.square(nl.load(x))), ""),
+    "reduction by a function": (with_operand(lambda x: nl.broadcast_to(nl.max(nl.load(x), axis=1), x.shape)), ""),
+}
+LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand")}
+
+
+def said(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=(X,)):
+    """(category, text) of what a run says of rows of refusals.json."""
+    monkeypatch.setenv("NKISIM_STRICT", "1" if strict else "0")
+    monkeypatch.setenv("NKISIM_SDK", sdk)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        dialect(kernel)(*args) if dialect else nkisim.run(kernel, *args, target=target)
+    return [(w.category, str(w.message)) for w in found if "the compiler refuses it" in str(w.message)]
+
+
+@pytest.mark.parametrize("case", [*CASES, *LEGACY])
+def test_a_note_once_and_a_finding_with_strict(case, monkeypatch):
+    kernel, rule = {**CASES, **LEGACY}[case]
+    dialect = legacy.jit if case in LEGACY else None
+    for strict, category in ((False, UserWarning), (True, SyntaxWarning)):
+        found = said(kernel, monkeypatch, strict, dialect=dialect)
+        assert [c for c, _ in found] == ([category] if rule else []), found
+        if rule:
+            row = refusals.table()[rule]
+            assert row["source"] in found[0][1] and found[0][1].endswith("is required")
+
+
+def test_every_row_has_a_case():
+    assert {rule for _, rule in {**CASES, **LEGACY}.values()} - {""} == set(refusals.table())
