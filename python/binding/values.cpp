@@ -58,10 +58,7 @@ Arg token(const Param& param, PyObject* value, PyObject* codes, const char* requ
   PyObject* hit = PyDict_GetItemWithError(codes, value);
   if (hit == nullptr) {
     PyErr_Clear();
-    if (codes == front.alu) hit = PyDict_GetItemWithError(front.aliases, value);
-    PyErr_Clear();
-    if (hit == nullptr) refuse(param, value, required);
-    py::handle(front.alias)(py::handle(value));
+    refuse(param, value, required);
   }
   return int_arg(Arg::Kind::kEnum, PyLong_AsLongLong(hit));
 }

@@ -192,7 +192,9 @@ def in_sbuf(x):
 def broadcast_to(x, shape, dtype=None):
     """The tile repeated along dimensions of size 1 up to `shape`."""
     shape = tuple(int(s) for s in shape)
-    x = on_chip(x)
+    if not x.st.on_chip and dtype is None and len(x.shape) == len(shape):
+        return spread_hbm(x, shape)  # DMA repeats elements
+    x = x if x.st.on_chip else load(x)
     if x.shape == shape:
         return x if dtype is None or resolve(dtype) is x.dtype else copy(x, dtype)
     if x.ndim < len(shape):

@@ -43,7 +43,8 @@ def with_operand(function):
 def legacy_operator(x):
     o = old.ndarray(x.shape, dtype=x.dtype, buffer=old.shared_hbm)
     t = old.load(x)
-    old.store(o, legacy.isa.tensor_tensor(t, t, op=np.add))
+    largest = legacy.isa.tensor_reduce(op=old.max, data=t, axis=1)
+    old.store(o, legacy.isa.tensor_tensor(t, largest.broadcast_to(x.shape), op=np.add))
     return o
 
 
