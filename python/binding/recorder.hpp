@@ -49,7 +49,7 @@ class Recorder {
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   bool limits_ranks = true;  // whether the kernel's API has limits of dimensions (Param::free_dims)
   bool other_operators = false;  // whether the kernel's API takes other spellings of ALU operators
-  int rank = 0;              // whose values it has while it is recorded
+  int rank = 0;                  // whose values it has while it is recorded
 
   /// The innermost line of a frame outside the front end.
   SourceLoc location();

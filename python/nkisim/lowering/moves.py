@@ -7,7 +7,7 @@ import numpy as np
 from ..isa import instructions as isa
 from ..record.lent import seen
 from ..record.recorder import current
-from ..record.refusals import refused
+from ..record.refusals import by_kernel, refused
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
 from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on
@@ -142,6 +142,7 @@ def store(dst, value, mask=None, dtype=None):
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:
+        refused("store_of_psum", operand=repr(value))
         tile = recorder.ndarray(value.shape, value.dtype, sbuf)
         isa.tensor_copy(tile, value)
         value = tile
@@ -163,6 +164,10 @@ def copy(x, dtype=None, mask=None):
         refused("hbm_operand", operand=repr(x))
         return load(x, dtype, mask)
     dtype = x.dtype if dtype is None else resolve(dtype)
+    if x.st.space == PSUM and by_kernel():
+        refused("copy_between_memories", operand=repr(x))
+    elif not x.dtype.is_float and x.dtype.itemsize == 4 and by_kernel():
+        refused("copy_by_float32", operand=repr(x))
     return produce(x.shape, dtype, isa.tensor_copy, mask, (x,))
 
 

@@ -8,7 +8,7 @@ import types
 import warnings
 
 from ..values.errors import is_ours, is_strict, kernel_frame, sdk
-from ..values.optokens import meant, name_of
+from ..values.optokens import NlOp, meant, name_of
 from .recorder import current
 
 #: AWS's own library: it compiles, whatever the documents say of what it uses.
@@ -47,10 +47,19 @@ def refused(rule, **parts):
     if place in noted:
         return
     noted.add(place)
-    message = f"{row['says'].format(**parts)}: the compiler refuses it ({row['source']}); " \
+    does = row.get("does", "the compiler refuses it")
+    message = f"{row['says'].format(**parts)}: {does} ({row['source']}); " \
               f"{row['instead'].format(**parts)} is required"
     warnings.warn_explicit(message, SyntaxWarning if is_strict() else UserWarning, place[1], place[2])
 
+
+
+def by_kernel():
+    """Whether a kernel, and no other function of the front end, called the function that asks."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is NlOp.__call__.__code__:
+        frame = frame.f_back
+    return frame is not None and not is_ours(frame.f_code)
 
 
 def operator_alias(operator):

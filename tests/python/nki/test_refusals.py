@@ -60,6 +60,23 @@ def stored(x):
     return o
 
 
+def of_psum(function, tile=lambda: nl.ndarray((128, 8), nl.float32, nl.psum)):
+    """`function` of a tile that is filled here."""
+    def kernel(x):
+        o, t = nl.ndarray((128, 8), nl.float32, buffer=nl.shared_hbm), tile()
+        nisa.memset(t, 1)
+        if function is nl.store:
+            nl.store(o, t)
+        else:
+            nisa.dma_copy(o, nl.copy(function(t), dtype=nl.float32))
+        return o
+    return kernel
+
+
+def tile(dtype, buffer):
+    return lambda: nl.ndarray((128, 8), dtype, buffer)
+
+
 #: Functions of nki.language by how a kernel calls them with a tensor in HBM.
 ON_HBM = {name: (lambda x, f=name: getattr(nl, f)(x)) for name in
           "exp square negative sin floor abs reciprocal copy softmax tanh".split()} | {
@@ -77,6 +94,16 @@ CASES = {
     "square of a tile": (with_operand(lambda x: nl.square(nl.load(x))), ""),
     "reduction by a function": (with_operand(lambda x: nl.broadcast_to(nl.max(nl.load(x), axis=1), x.shape)), ""),
 }
+#: The same, with the releases in which the row holds.
+RELEASES = {
+    "copy of int32": (of_psum(nl.copy, tile(nl.int32, nl.sbuf)), "copy_by_float32", ["2.29", "2.30", "2.31"]),
+    "copy of int16": (of_psum(nl.copy, tile(nl.int16, nl.sbuf)), "copy_by_float32", []),
+    "copy of PSUM": (of_psum(nl.copy), "copy_between_memories", ["2.29", "2.30", "2.31"]),
+    "copy of SBUF": (of_psum(nl.copy, tile(nl.float32, nl.sbuf)), "copy_between_memories", []),
+    "store of PSUM": (of_psum(nl.store), "store_of_psum", ["2.29"]),
+    "rsqrt of PSUM": (of_psum(nl.rsqrt), "rsqrt_of_psum", ["2.31", "2.32", "2.33"]),
+    "rsqrt of SBUF": (of_psum(nl.rsqrt, tile(nl.float32, nl.sbuf)), "rsqrt_of_psum", []),
+}
 LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand")}
 
 
@@ -87,7 +114,8 @@ def said(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         dialect(kernel)(*args) if dialect else nkisim.run(kernel, *args, target=target)
-    return [(w.category, str(w.message)) for w in found if "the compiler refuses it" in str(w.message)]
+    return [(w.category, str(w.message)) for w in found
+            if any(text in str(w.message) for text in ("the compiler refuses it", "the device rounds it"))]
 
 
 @pytest.mark.parametrize("case", [*CASES, *LEGACY])
@@ -102,5 +130,15 @@ def test_a_note_once_and_a_finding_with_strict(case, monkeypatch):
             assert row["source"] in found[0][1] and found[0][1].endswith("is required")
 
 
+@pytest.mark.parametrize("case", RELEASES)
+def test_a_row_holds_in_its_releases(case, monkeypatch):
+    kernel, rule, releases = RELEASES[case]
+    begins = refusals.table()[rule]["says"].split("{")[0]
+    for sdk in ("2.28", "2.29", "2.30", "2.31", "2.32", "2.33"):
+        found = [text for _, text in said(kernel, monkeypatch, True, sdk) if text.startswith(begins)]
+        assert len(found) == (sdk in releases), (sdk, found)
+
+
 def test_every_row_has_a_case():
-    assert {rule for _, rule in {**CASES, **LEGACY}.values()} - {""} == set(refusals.table())
+    cases = [*CASES.values(), *LEGACY.values(), *RELEASES.values()]
+    assert {rule for _, rule, *_ in cases} - {""} == set(refusals.table())
