@@ -104,7 +104,17 @@ RELEASES = {
     "rsqrt of PSUM": (of_psum(nl.rsqrt), "rsqrt_of_psum", ["2.31", "2.32", "2.33"]),
     "rsqrt of SBUF": (of_psum(nl.rsqrt, tile(nl.float32, nl.sbuf)), "rsqrt_of_psum", []),
 }
-LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand")}
+def legacy_row(shape):
+    def kernel(x):
+        o = old.ndarray(x.shape, dtype=x.dtype, buffer=old.shared_hbm)
+        old.zeros(shape, dtype=x.dtype)
+        old.store(o, old.load(x))
+        return o
+    return kernel
+
+
+LEGACY = {"row": (legacy_row((128,)), "tile_of_one_dimension"), "column": (legacy_row((128, 1)), ""),
+          "legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand")}
 
 
 def said(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=(X,)):
