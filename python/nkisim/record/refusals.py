@@ -1,6 +1,7 @@
 """Calls that run here and that AWS's compiler refuses, by release and generation (refusals.json)."""
 
 import functools
+import inspect
 import json
 import os
 import sys
@@ -47,10 +48,22 @@ def refused(rule, **parts):
     if place in noted:
         return
     noted.add(place)
+    _say(row, place[1], place[2], parts)
+
+
+def check_size(function, program):
+    """Says, at the kernel's first line, that a kernel has more instructions than the compiler takes."""
+    row, code = table()["instruction_limit"], getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None and len(program) > row["limit"]:
+        _say(row, code.co_filename, code.co_firstlineno, {"found": len(program), "limit": row["limit"]})
+
+
+def _say(row, file, line, parts):
+    """A note, or with --strict a finding."""
     does = row.get("does", "the compiler refuses it")
     message = f"{row['says'].format(**parts)}: {does} ({row['source']}); " \
               f"{row['instead'].format(**parts)} is required"
-    warnings.warn_explicit(message, SyntaxWarning if is_strict() else UserWarning, place[1], place[2])
+    warnings.warn_explicit(message, SyntaxWarning if is_strict() else UserWarning, file, line)
 
 
 

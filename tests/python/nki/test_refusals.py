@@ -140,6 +140,15 @@ def test_a_note_once_and_a_finding_with_strict(case, monkeypatch):
             assert row["source"] in found[0][1] and found[0][1].endswith("is required")
 
 
+@pytest.mark.parametrize("limit, found", [(3, 0), (2, 1)])
+def test_a_kernel_of_too_many_instructions(limit, found, monkeypatch):
+    """A load, an addition and a store: three instructions."""
+    assert refusals.table()["instruction_limit"]["limit"] == 5_000_000
+    monkeypatch.setitem(refusals.table()["instruction_limit"], "limit", limit)
+    texts = said(with_operand(lambda x: nl.add(nl.load(x), 1.0)), monkeypatch, True)
+    assert ["has 3 instructions" in text and "NCC_EBVF030" in text for _, text in texts] == [True] * found
+
+
 @pytest.mark.parametrize("case", RELEASES)
 def test_a_row_holds_in_its_releases(case, monkeypatch):
     kernel, rule, releases = RELEASES[case]
@@ -151,4 +160,4 @@ def test_a_row_holds_in_its_releases(case, monkeypatch):
 
 def test_every_row_has_a_case():
     cases = [*CASES.values(), *LEGACY.values(), *RELEASES.values()]
-    assert {rule for _, rule, *_ in cases} - {""} == set(refusals.table())
+    assert {rule for _, rule, *_ in cases} - {""} == set(refusals.table()) - {"instruction_limit"}
