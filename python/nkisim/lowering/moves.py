@@ -181,6 +181,11 @@ def on_chip(x):
     return load(x)
 
 
+def inferred(x):
+    """Called of a reshape that leaves a size to be worked out."""
+    refused("inferred_size", operand=repr(x))
+
+
 def in_sbuf(x):
     """The tensor engine reads SBUF only."""
     if type(x) is NkiTensor and x.st.space == SBUF:
