@@ -58,6 +58,8 @@ void register_front(const py::dict& what) {
   front.reg = reinterpret_cast<PyTypeObject*>(take("register"));
   front.alu = take("alu");
   front.act = take("act");
+  front.aliases = take("aliases");
+  front.alias = take("alias");
   front.engines = take("engines");
   front.error = take("error");
   front.is_ours = take("is_ours");

@@ -57,6 +57,8 @@ struct Front {
   PyTypeObject* reg = nullptr;
   PyObject* alu = nullptr;  // dict: token -> code
   PyObject* act = nullptr;
+  PyObject* aliases = nullptr;  // dict: other spelling of an ALU operator -> code
+  PyObject* alias = nullptr;    // callable(other spelling), which says what a compiler makes of it
   PyObject* engines = nullptr;  // dict: engine token -> code
   PyObject* error = nullptr;    // class
   PyObject* is_ours = nullptr;  // callable(code object) -> bool

@@ -266,6 +266,15 @@ static Arg register_arg(PyObject* value) {
   return int_arg(Arg::Kind::kRegister, front.register_id.integer_of(value));
 }
 
+Arg Recorder::alu_arg(const Param& param, PyObject* value) {
+  const bool named = PyDict_GetItemWithError(front.alu, value) != nullptr;
+  PyErr_Clear();
+  const Arg found =
+      token(param, value, named ? front.alu : front.aliases, "an ALU operator of nki.language");
+  if (!named && !other_operators) py::handle(front.alias)(py::handle(value));
+  return found;
+}
+
 Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
   if (value == Py_None) return {};
   switch (param.kind) {
@@ -291,7 +300,7 @@ Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
     case ParamKind::kBool:
       return truth(value);
     case ParamKind::kAlu:
-      return token(param, value, front.alu, "an ALU operator of nki.language");
+      return alu_arg(param, value);
     case ParamKind::kAct:
       return token(param, value, front.act, "an activation function of nki.language");
     case ParamKind::kDtype:

@@ -48,7 +48,8 @@ class Recorder {
   compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   bool limits_ranks = true;  // whether the kernel's API has limits of dimensions (Param::free_dims)
-  int rank = 0;              // whose values it has while it is recorded
+  bool other_operators = false;  // whether the kernel's API takes other spellings of ALU operators
+  int rank = 0;                  // whose values it has while it is recorded
 
   /// The innermost line of a frame outside the front end.
   SourceLoc location();
@@ -95,6 +96,7 @@ class Recorder {
   Arg tensor_arg(const Param& param, PyObject* value, bool exact);
   Arg tensor_list(const Param& param, PyObject* value, bool exact);
   Arg text_arg(PyObject* value);
+  Arg alu_arg(const Param& param, PyObject* value);
   Arg list_arg(const Param& param, PyObject* value);
   Arg groups_arg(const Param& param, PyObject* value);
   Arg convert(const Param& param, PyObject* value, bool exact);

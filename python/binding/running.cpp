@@ -277,6 +277,7 @@ void bind_running(py::class_<Recorder>& program) {
       .def("evaluate", &evaluate)
       .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)
       .def_readwrite("limits_ranks", &Recorder::limits_ranks)
+      .def_readwrite("other_operators", &Recorder::other_operators)
       .def_property(
           "sdk", [](const Recorder& r) { return r.program.sdk(); },
           [](Recorder& r, int minor) { r.program.set_sdk(minor); })

@@ -8,6 +8,7 @@ from .. import lowering
 from ..api import language
 from ..isa import instructions as isa
 from ..record.recorder import current
+from ..record.refusals import refused
 from ..values import dtypes
 from ..values.dtypes import float32, resolve, uint8
 from ..values.errors import (KernelIndexError, KernelTypeError, KernelValueError, check_spelling,
@@ -164,6 +165,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
     buffer = sbuf if buffer is None else buffer
     at = _blocks_of(shape)
     shape = tuple(int(s) for s in shape)
+    if len(shape) == 1 and buffer_of(str(buffer)).space != HBM:
+        refused("tile_of_one_dimension", shape=shape, size=shape[0])
     place = buffer.place if isinstance(buffer, AllocatedBuffer) else None
     base = buffer_of(buffer) if place is None else buffer_of(str(buffer))
     dtype = resolve(dtype)

@@ -5,7 +5,7 @@ from ..values.region import region
 from . import division  # noqa: F401  (adds to FUNCTIONS)
 from .elementwise import FUNCTIONS, affine, update, where
 from .kept import copied_rows
-from .moves import (allocate, assign, broadcast_to, copy, copy_into, fill, gather_flattened, in_sbuf, load,
+from .moves import (allocate, assign, broadcast_to, copy, copy_into, fill, gather_flattened, in_sbuf, inferred, load,
                     store)
 from .products import load_transpose2d, masked_product, matmul, transpose, transpose_into
 from .randoms import dropout, random_fill
@@ -22,4 +22,4 @@ __all__ = ["FUNCTIONS", "affine", "all", "apart", "assign", "broadcast_shapes", 
            "transpose_into", "update", "var", "where"]
 
 above.fill(allocate=allocate, region=region, functions=FUNCTIONS, assign=assign, update=update,
-           copy=copy, broadcast_to=broadcast_to, transpose=transpose)
+           copy=copy, broadcast_to=broadcast_to, transpose=transpose, inferred=inferred)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..isa import instructions as isa
 from ..record.recorder import current
+from ..record.refusals import by_kernel, refused
 from ..values import index
 from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
 from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint
@@ -175,6 +176,8 @@ def _unary(name):
                 return getattr(np, name)(x)
             fail_on("tensor_required", "x", type(x).__name__, "a tile", name, KernelTypeError)
         x = on_chip(x)
+        if x.st.space == PSUM and name == "rsqrt" and by_kernel():
+            refused("rsqrt_of_psum", operand=repr(x))
         out = x.dtype if dtype is None else resolve(dtype)
         if name in ACT:
             def build(dst, data):

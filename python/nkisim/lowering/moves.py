@@ -7,6 +7,7 @@ import numpy as np
 from ..isa import instructions as isa
 from ..record.lent import seen
 from ..record.recorder import current
+from ..record.refusals import by_kernel, refused
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
 from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on
@@ -109,6 +110,7 @@ def load(src, dtype=None, mask=None):
     require_tensor(src, "src", "load")
     dtype = src.dtype if dtype is None else resolve(dtype)
     if src.st.on_chip:
+        refused("load_of_tile", operand=repr(src))
         return copy(src, dtype=dtype, mask=mask)
     if len(src.shape) > 1:
         return produce(src.shape, dtype, isa.dma_copy, mask, (src,), spaces=(SBUF,), kind="load")
@@ -135,9 +137,12 @@ def store(dst, value, mask=None, dtype=None):
     if dst.st.on_chip and not value.st.on_chip:
         fail_on("operand_memory", "dst", "on chip and value in HBM", "a tile as value and a tensor in HBM as dst "
                 "(the other way it is load(src))", "store", KernelValueError)
+    if not value.st.on_chip:
+        refused("hbm_operand", operand=repr(value))
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:
+        refused("store_of_psum", operand=repr(value))
         tile = recorder.ndarray(value.shape, value.dtype, sbuf)
         isa.tensor_copy(tile, value)
         value = tile
@@ -156,8 +161,13 @@ def copy(x, dtype=None, mask=None):
     if not isinstance(x, NkiTensor):
         return np.array(x)
     if not x.st.on_chip:
+        refused("hbm_operand", operand=repr(x))
         return load(x, dtype, mask)
     dtype = x.dtype if dtype is None else resolve(dtype)
+    if x.st.space == PSUM and by_kernel():
+        refused("copy_between_memories", operand=repr(x))
+    elif not x.dtype.is_float and x.dtype.itemsize == 4 and by_kernel():
+        refused("copy_by_float32", operand=repr(x))
     return produce(x.shape, dtype, isa.tensor_copy, mask, (x,))
 
 
@@ -165,7 +175,15 @@ def on_chip(x):
     """A tile: HBM operands are loaded first."""
     if not isinstance(x, NkiTensor):
         fail_on("tensor_required", "an operand", type(x).__name__, "a tile", kind=KernelTypeError)
-    return load(x) if not x.st.on_chip else x
+    if x.st.on_chip:
+        return x
+    refused("hbm_operand", operand=repr(x))
+    return load(x)
+
+
+def inferred(x):
+    """Called of a reshape that leaves a size to be worked out."""
+    refused("inferred_size", operand=repr(x))
 
 
 def in_sbuf(x):
@@ -184,7 +202,9 @@ def in_sbuf(x):
 def broadcast_to(x, shape, dtype=None):
     """The tile repeated along dimensions of size 1 up to `shape`."""
     shape = tuple(int(s) for s in shape)
-    x = on_chip(x)
+    if not x.st.on_chip and dtype is None and len(x.shape) == len(shape):
+        return spread_hbm(x, shape)  # DMA repeats elements
+    x = x if x.st.on_chip else load(x)
     if x.shape == shape:
         return x if dtype is None or resolve(dtype) is x.dtype else copy(x, dtype)
     if x.ndim < len(shape):

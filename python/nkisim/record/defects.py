@@ -19,12 +19,14 @@ class _Seen:
 
     inst: dict[str, Any]
     loops: dict[int, int]
+    variables: set[int]
 
     def __init__(self, header, spaces):
         self.cores, self.target = header.get("cores", 1), header["target"]
         self.spaces = spaces  # of the tensors
         self.loops = {}       # core -> open ones
         self.by_hardware = self.transposes = False  # a DMA by the hardware's generator; another that transposes
+        self.variables = set()  # registers that count loops
         self.inst = {}
 
     @property
@@ -68,8 +70,37 @@ def hwdge_beside_transpose(seen):
     return seen.by_hardware and seen.transposes
 
 
+def _registers(inst):
+    """The registers at which operands of an instruction lie."""
+    return {entry["register"] for operand in inst.values() if isinstance(operand, dict)
+            for entry in operand.get("dynamic", ()) if "register" in entry}
+
+
+def loop_variable_offset(seen):
+    if seen.inst["i"] == "loop_begin":
+        seen.variables.add(int(str(seen.inst["register"]).lstrip("r")))
+    return bool(seen.variables & _registers(seen.inst))
+
+
+def _on_trn1(seen):
+    return seen.target in ("trn1", "inf2")
+
+
+def compute_at_register(seen):
+    return _on_trn1(seen) and not seen.inst["i"].startswith("dma_") and bool(_registers(seen.inst))
+
+
+def nested_loop_on_trn1(seen):
+    return _on_trn1(seen) and nested_loop(seen)
+
+
+def tensor_tensor_on_gpsimd(seen):
+    return _on_trn1(seen) and seen.inst["i"] == "tensor_tensor" and seen.inst.get("engine") == "gpsimd"
+
+
 _PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip,
-                                     hwdge_beside_transpose)}
+                                     hwdge_beside_transpose, loop_variable_offset, compute_at_register,
+                                     nested_loop_on_trn1, tensor_tensor_on_gpsimd)}
 
 
 def _lines(program):

@@ -88,6 +88,7 @@ class Recorder:
         self.program.stochastic_rounding = options and options.stochastic_rounding
         self.program.sdk = sdk()
         self.program.limits_ranks = not dialect.neuronxcc
+        self.program.other_operators = dialect.neuronxcc
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self.options = options
         self.dialect = dialect

@@ -6,6 +6,7 @@ traced, so that all of Python is allowed; NKI_COMPILER_FRONTEND=custom keeps the
 """
 
 import ast
+import builtins
 import functools
 import inspect
 import math
@@ -18,6 +19,7 @@ from ..values.errors import PACKAGE_DIRS, is_strict, kernel_frame, parser_fronte
 from ..values.storage import shared_hbm
 from . import defects, names
 from .recorder import recording
+from .refusals import COMPILES
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
 _STATEMENTS = {
@@ -121,6 +123,42 @@ def _is_none(node):
     return isinstance(node, ast.Constant) and node.value is None
 
 
+def _makes_tensors(node):
+    """Whether each item of a list comprehension is what a function of the kernel's gives, such as a tile."""
+    called = node.elt.func if isinstance(node.elt, ast.Call) else None
+    return called is not None and not (isinstance(called, ast.Name) and hasattr(builtins, called.id))
+
+
+def _tables(tree):
+    """The names that a function assigns a dictionary to."""
+    for node in (n for n in ast.walk(tree) if isinstance(n, ast.Assign)):
+        for target in node.targets:
+            pairs: list[tuple[ast.expr, ast.expr]] = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts))
+            for name, value in pairs:
+                if isinstance(name, ast.Name) and isinstance(value, ast.Dict):
+                    yield name.id
+
+
+def _seen_refused(tree):
+    """(node, message) of what SDK 2.32 was seen to refuse on a trn1: public notes of a serving engine."""
+    tables = set(_tables(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ListComp) and _makes_tensors(node):
+            yield node, "a list comprehension of calls is an unsupported expression (seen in SDK 2.32); append each"
+        elif isinstance(node, ast.Call):
+            for value in [*node.args, *(k.value for k in node.keywords)]:
+                if isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[-1] == "partial":
+                    yield value, ("functools.partial as an argument is refused (seen in SDK 2.32 of a loop's body); a "
+                                  "function defined in the kernel is required")
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and (
+                isinstance(node.value, ast.Name) and node.value.id in tables and
+                isinstance(node.slice, ast.Constant) and not isinstance(node.slice.value, str)):
+            yield node, (f"the dictionary key {node.slice.value!r} is no string, which the NKI compiler requires "
+                         "(documented)")
+
+
 def _traced():
     """Whether the release runs kernels as Python, so that the language is all of it."""
     return sdk() >= 33 and not parser_frontend()
@@ -129,6 +167,8 @@ def _traced():
 def problems(tree):
     """(node, message) of everything in a function's syntax tree that would be refused."""
     traced = _traced()
+    if not traced and sdk() >= 32:
+        yield from _seen_refused(tree)
     for node in ast.walk(tree):
         if traced:
             yield from _call(node) if isinstance(node, ast.Call) else ()
@@ -203,10 +243,6 @@ def _mode():
     return sdk(), parser_frontend(), is_strict()
 
 
-#: AWS's own library: it compiles, whatever the documents say of what it uses.
-_COMPILES = ("nkilib", "nkilib_src")
-
-
 def _sources(function):
     """(function, its tree, file, lines before it) of a kernel and the functions it calls, each once."""
     todo, mode = [inspect.unwrap(getattr(function, "func", function))], _mode()
@@ -215,7 +251,7 @@ def _sources(function):
         if not inspect.isfunction(current) or (mode, current.__code__) in _scanned:
             continue
         _scanned.add((mode, current.__code__))
-        if (current.__module__ or "").split(".")[0] in _COMPILES:
+        if (current.__module__ or "").split(".")[0] in COMPILES:
             continue
         parsed = _parse(current)
         if parsed is None:

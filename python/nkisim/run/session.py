@@ -13,6 +13,7 @@ import numpy as np
 from ..record import strict
 from ..record.dialect import NKI, Dialect
 from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder
+from ..record.refusals import check_size
 from ..values.errors import Error
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
@@ -74,6 +75,7 @@ def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
                     instruction=f"{name}_prepare", **_definition(function))
     recorder.program.finish()
+    check_size(function, recorder.program)
     spans = recorder.program.lifetimes()
     written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
     if checked:

@@ -27,6 +27,9 @@ class Above:
     #: transpose(x): partitions and free dimensions exchanged.
     transpose: Callable[[Any], Any]
 
+    #: inferred(x): a reshape of x leaves a size to be worked out.
+    inferred: Callable[[Any], None]
+
     def fill(self, **functions):
         """Sets every hook; each must be one that is declared here."""
         assert functions.keys() == Above.__annotations__.keys(), functions.keys()

@@ -119,6 +119,16 @@ for _n in ("max", "min", "sum", "abs", "all"):
             _codes_[_f] = _codes_[_n]
 
 
+#: Spellings of another name than the table of operators has, and functions of NumPy and Python: they run here.
+ALIASES = {key: ALU.pop(key) for key in list(ALU)
+           if not isinstance(key, (NlOp, str)) or getattr(key, "name", key) in _SAME}
+
+
+def meant(name):
+    """The name in the table of operators of any spelling."""
+    return _SAME.get(name, name)
+
+
 def name_of(op):
     """The nki.language name of an operator in any spelling."""
     if isinstance(op, NlOp):

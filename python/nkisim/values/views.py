@@ -100,6 +100,8 @@ class Views:
             shape = (shape,)
         if len(shape) == 1 and not isinstance(shape[0], int):
             shape = tuple(shape[0])
+        if -1 in shape:
+            above.inferred(self)
         shape = infer_shape(tuple(int(s) for s in shape), self.size, self)
         if self.st.on_chip and (not shape or shape[0] != self.shape[0]):
             fail("view_partitions",

@@ -199,7 +199,13 @@ def broadcast(x):
 
 
 def multiplied(x):
-    return stored(nl.copy(nl.matmul(nl.load(x), nl.load(x)), dtype=nl.float32))
+    return stored(from_psum(nl.matmul(nl.load(x), nl.load(x))))
+
+
+def from_psum(product):
+    tile = nl.ndarray(product.shape, nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(tile, product)
+    return tile
 
 
 def seeded(x):
@@ -209,7 +215,7 @@ def seeded(x):
 
 def clean(x):
     tile = nl.load(x)
-    product = nl.copy(nl.matmul(tile, tile, transpose_x=True), dtype=nl.float32)
+    product = from_psum(nl.matmul(tile, tile, transpose_x=True))
     return stored(nl.multiply(nl.softmax(product, axis=1), nl.reciprocal(nl.add(tile, 1.0))))
 
 
@@ -388,7 +394,41 @@ def transposed(mode):
     return kernel
 
 
-NOTES = "notes of SDK 2.33.1"
+def at_register(memory="sbuf", variable=False):
+    """An operand at an offset in a register, of a compute instruction or (hbm) of a DMA."""
+    def kernel(x):
+        out, t = nl.ndarray((8, 4), x.dtype, nl.shared_hbm), nl.ndarray((8, 8), x.dtype, nl.sbuf)
+        part = nl.ndarray((8, 4), x.dtype, nl.sbuf)
+        nisa.dma_copy(t, x[0:8, 0:8])
+
+        def body(i):
+            source = (x if memory == "hbm" else t).ap([[x.shape[1] if memory == "hbm" else 8, 8], [1, 4]],
+                                                      scalar_offset=i, indirect_dim=1)
+            (nisa.dma_copy if memory == "hbm" else nisa.tensor_copy)(part, source)
+
+        if variable:
+            nl.fori_loop(0, 1, body)
+        else:
+            body(nisa.register_alloc(2))
+        nisa.dma_copy(out, part)
+        return out
+
+    return kernel
+
+
+def doubled(engine):
+    def kernel(x):
+        out, t = nl.ndarray(x.shape, x.dtype, nl.shared_hbm), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.dma_copy(t, x)
+        nisa.tensor_tensor(t, t, t, nl.add, engine=engine)
+        nisa.dma_copy(out, t)
+        return out
+
+    return kernel
+
+
+NOTES, VARIABLE, DYNAMIC, NEST, GPSIMD = ("notes of SDK 2.33.1", "known issues of NKI 0.3", "NCC_IBIR829, NCC_IBIR040",
+                                          "operand does not dominate this use", "NCC_IXCG965")
 
 
 @pytest.mark.parametrize("kernel, options, issue, releases", [
@@ -401,9 +441,20 @@ NOTES = "notes of SDK 2.33.1"
     (biased(nl.copy), {"target": "trn2"}, "sdk#1296", []),
     (far_from_chip, {}, "sdk#1373", ["2.31"]),
     (transposed(nisa.dge_mode.hwdge), {}, NOTES, ["2.33"]),
-    (transposed(nisa.dge_mode.unknown), {}, NOTES, [])],
+    (transposed(nisa.dge_mode.unknown), {}, NOTES, []),
+    (at_register("hbm", True), {}, VARIABLE, ["2.29"]),
+    (at_register("hbm"), {}, VARIABLE, []),
+    (at_register(), {"target": "trn1"}, DYNAMIC, SDKS[4:]),
+    (at_register(), {"target": "trn2"}, DYNAMIC, []),
+    (at_register("hbm"), {"target": "trn1"}, DYNAMIC, []),
+    (nested(), {"target": "trn1"}, NEST, SDKS[4:]),
+    (nested(), {"target": "trn2"}, NEST, []),
+    (doubled(nisa.engine.gpsimd), {"target": "trn1"}, GPSIMD, SDKS[4:]),
+    (doubled(nisa.engine.vector), {"target": "trn1"}, GPSIMD, []),
+    (doubled(nisa.engine.gpsimd), {"target": "trn2"}, GPSIMD, [])],
     ids=["no grid", "a grid", "one core", "nested", "bias of copy", "bias of relu", "bias on trn2", "dynamic tile",
-         "hardware descriptors", "others"])
+         "hardware descriptors", "others", "loop variable", "register", "compute", "compute on trn2", "dynamic DMA",
+         "nested on trn1", "nested on trn2", "GpSimd", "Vector", "GpSimd of trn2"])
 def test_known_defects_are_named_with_what_avoids_them(kernel, options, issue, releases, monkeypatch):
     for sdk in SDKS:
         found = [s for s in strictly(monkeypatch, sdk, kernel, X, **options) if issue in s]
@@ -412,7 +463,7 @@ def test_known_defects_are_named_with_what_avoids_them(kernel, options, issue, r
 
 
 def test_every_row_of_the_table_of_defects_has_a_test():
-    tested = {*re.findall(r'"(sdk#\d+)"', pathlib.Path(__file__).read_text()), NOTES}
+    tested = {*re.findall(r'"(sdk#\d+)"', pathlib.Path(__file__).read_text()), NOTES, VARIABLE, DYNAMIC, NEST, GPSIMD}
     assert {row["issue"] for row in defects.table()} == tested
 
 

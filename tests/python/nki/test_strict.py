@@ -1,5 +1,6 @@
 """NKISIM_STRICT=1 names the line of what the NKI compiler would refuse, and nothing else."""
 
+import functools
 import pathlib
 import warnings
 from enum import Enum
@@ -36,6 +37,9 @@ def clean(x, scale=1.0):
         A = 1
 
     sizes = [n for n in x.shape]
+    sizes = [int(n) for n in sizes]
+    numbers = [1, 2]
+    numbers[0] = 3
     if scale == 1.0 and len(sizes) == 2:
         for _ in range(2):
             pass
@@ -78,6 +82,30 @@ def flagged_keyword_only(x, *, flag=True):  # FLAG
 def flagged_dictionary(x):
     table = {1: 2}  # FLAG
     return copied(x) if table else None
+
+
+def flagged_key(x):
+    table, _ = {}, 0
+    table[0] = copied(x)  # FLAG
+    return table[0]
+
+
+def flagged_comprehension(x):
+    tiles = [nl.ndarray((128, 4), x.dtype, nl.sbuf) for _ in range(2)]  # FLAG
+    return copied(x) if tiles else None
+
+
+def flagged_partial(x):
+    called(functools.partial(filled, nl.load(x)))  # FLAG
+    return copied(x)
+
+
+def called(body):
+    body(0)
+
+
+def filled(tile, i):
+    nisa.memset(tile, 1)
 
 
 def flagged_buffer(x):

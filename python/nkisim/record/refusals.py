@@ -1,0 +1,92 @@
+"""Calls that run here and that AWS's compiler refuses, by release and generation (refusals.json)."""
+
+import functools
+import inspect
+import json
+import os
+import sys
+import types
+import warnings
+
+from ..values.errors import is_ours, is_strict, kernel_frame, sdk
+from ..values.optokens import NlOp, meant, name_of
+from .recorder import current
+
+#: AWS's own library: it compiles, whatever the documents say of what it uses.
+COMPILES = ("nkilib", "nkilib_src")
+
+
+@functools.cache
+def table():
+    """The rows of refusals.json by their rules."""
+    with open(os.path.join(os.path.dirname(__file__), "refusals.json"), encoding="utf-8") as file:
+        return {row["rule"]: row for row in json.load(file)["refusals"]}
+
+
+class _Noted:
+    """(rule, file, line) of what a recording has noted."""
+
+    def __init__(self):
+        self.places = set()
+
+
+def applies(row, release, target, dialect):
+    """Whether a row holds for SDK 2.`release`, a target and an API."""
+    return (row["first"] <= release and (not row["last"] or release <= row["last"]) and
+            (not row.get("targets") or target in row["targets"]) and row.get("api", "") in ("", dialect))
+
+
+def refused(rule, **parts):
+    """Says, at the kernel's line, that the compiler refuses a call: a note once, a finding with --strict."""
+    row, recorder, frame = table()[rule], current(), kernel_frame()
+    if frame is None or not applies(row, sdk(), recorder.target, recorder.dialect.name):
+        return
+    if frame.f_globals.get("__name__", "").split(".")[0] in COMPILES:
+        return
+    place = (rule, frame.f_code.co_filename, frame.f_lineno)
+    noted = recorder.of(_Noted).places
+    if place in noted:
+        return
+    noted.add(place)
+    _say(row, place[1], place[2], parts)
+
+
+def check_size(function, program):
+    """Says, at the kernel's first line, that a kernel has more instructions than the compiler takes."""
+    row, code = table()["instruction_limit"], getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None and len(program) > row["limit"]:
+        _say(row, code.co_filename, code.co_firstlineno, {"found": len(program), "limit": row["limit"]})
+
+
+def _say(row, file, line, parts):
+    """A note, or with --strict a finding."""
+    does = row.get("does", "the compiler refuses it")
+    message = f"{row['says'].format(**parts)}: {does} ({row['source']}); " \
+              f"{row['instead'].format(**parts)} is required"
+    warnings.warn_explicit(message, SyntaxWarning if is_strict() else UserWarning, file, line)
+
+
+
+def by_kernel():
+    """Whether a kernel, and no other function of the front end, called the function that asks."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is NlOp.__call__.__code__:
+        frame = frame.f_back
+    return frame is not None and not is_ours(frame.f_code)
+
+
+def operator_alias(operator):
+    """Called by the extension module of an operator that has another name in the table of operators."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_ours(frame.f_code):
+            break
+        if not file.startswith("<nkisim isa") and os.path.dirname(file).rpartition(os.sep)[2] not in ("isa", "compat"):
+            return  # a function of nki.language chose it
+        frame = frame.f_back
+    name = name_of(operator)
+    said = f"nl.{name}" if type(operator).__name__ == "NlOp" else (
+        repr(name) if isinstance(operator, str) else f"{getattr(operator, '__module__', None) or 'numpy'}.{name}")
+    refused("operator_alias", operator=said, meant=meant(name))
+
