@@ -12,7 +12,7 @@ namespace nkisim::log {
 
 enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError, kOff };
 
-/// Who says something; docs/profile.md says what each of them does at which level.
+/// Who says something; docs/log.md says what each of them does at which level.
 enum class Room : std::uint8_t { kCommand, kCompiler, kDispatch, kWaits, kDma, kWorld, kEvaluator };
 inline constexpr std::size_t kRooms = 7;
 

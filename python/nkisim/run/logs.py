@@ -1,6 +1,6 @@
 """What the simulator says of its work: NKISIM_LOG's destinations and `logging.getLogger("nkisim")`.
 
-Each room of the core has a logger below that one ("nkisim.compiler", "nkisim.dma"); docs/profile.md says
+Each room of the core has a logger below that one ("nkisim.compiler", "nkisim.dma"); docs/log.md says
 what they say. Where a program does not use logging, its module is not imported either.
 """
 

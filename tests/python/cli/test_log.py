@@ -144,8 +144,8 @@ def untimed(text):
 
 
 def test_the_documented_examples():
-    """docs/profile.md shows the first lines of what these commands say."""
-    page = (ROOT / "docs" / "profile.md").read_text()
+    """docs/log.md shows the first lines of what these commands say."""
+    page = (ROOT / "docs" / "log.md").read_text()
     found = re.findall(r"^```text\n\$ nkisim (run .*)\n((?:nkisim: .*\n)+)```", page, re.M)
     assert len(found) == 3
     for words, lines in found:
