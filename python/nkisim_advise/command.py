@@ -1,7 +1,6 @@
 """`nkisim advise`: what to change in a kernel, each change simulated."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -66,17 +65,9 @@ def run(args, rest):
         if args.html:
             replace(args.html, _page(session, advice).encode(errors="replace"))
     _say("")
-    _print(json.dumps({"ok": True, "exit_code": 0, **advice.as_json()}, indent=1) if args.json else
+    print(json.dumps({"ok": True, "exit_code": 0, **advice.as_json()}, indent=1) if args.json else
            "\n".join(text.lines(advice)))
     return 0
-
-
-def _print(result):
-    """Prints it; a reader such as `head` may close the pipe before its end."""
-    try:
-        print(result, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter reports it at its exit
 
 
 def _page(session, advice):

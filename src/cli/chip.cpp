@@ -86,6 +86,7 @@ const Command& chip_command() {
       "  nkisim chip --target trn2                 a tree of modules, ports and bindings\n"
       "  nkisim chip traces/softmax.jsonl          with the DMA queues of a program\n"
       "  nkisim chip --target trn3 --svg chip.svg  the block diagram\n",
+      "The DMA queues are those that the trace takes; without one there are none.\n",
       of_chip::options,
       of_chip::run};
   return kCommand;

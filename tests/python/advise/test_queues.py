@@ -1,13 +1,10 @@
 """Which other queues and engines are tried for the instructions of a line."""
 
-import os
-import subprocess
-
 import pytest
 
 from nkisim_advise import engines
 from nkisim_advise.program import engines_of
-from running import PROGRAM, ROOT, cli
+from running import cli
 
 
 def said(found):
@@ -32,17 +29,6 @@ class Lines:
 
     def __init__(self, *engines):
         self.insts = [{"i": "tensor_copy", "engine": engine} for engine in engines]
-
-
-@pytest.mark.process
-def test_a_reader_that_leaves_early_is_no_error():
-    """As `nkisim advise ... | head -n 4`: here the reader has left before the first line."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    run = subprocess.run([PROGRAM, "advise", ROOT / "traces" / "softmax.jsonl", "--effort", "2"], stdout=writer,
-                         stderr=subprocess.PIPE, text=True, check=False)
-    os.close(writer)
-    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.process

@@ -37,7 +37,7 @@ def test_the_stream_below_is_reached(tmp_path):
 
 
 @pytest.mark.parametrize("words", [
-    ("advise", ROOT / "traces/softmax.jsonl", "--budget", "2"), ("view", "SESSION"), ("compare", "SESSION", "SESSION"),
+    ("advise", ROOT / "traces/softmax.jsonl", "--effort", "2"), ("view", "SESSION"), ("compare", "SESSION", "SESSION"),
     ("model", "--help"), ("evaluate", "--help"), ("validate", "--help"), ("doctor",), ("new", "--help"),
     ("kernel", "--help"), ("isa",)], ids=lambda w: str(w[0]))
 def test_a_reader_that_has_gone_ends_a_command_quietly(words, tmp_path):
