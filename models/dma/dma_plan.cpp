@@ -16,7 +16,7 @@ constexpr std::size_t kMaxPlans = 4096;
 struct PacketRates {
   double bytes_per_ns = 1;
   Fs floor = 0;  // least time per descriptor, where descriptors are small
-  Fs gap = 0;    // after every descriptor
+  Fs gap = 0;    // after every descriptor: the ring fetches the next
   std::int64_t descriptor_bytes = 1;
   bool compute = false;
 };
@@ -58,7 +58,11 @@ PacketRun run_of(std::int64_t count, std::int64_t bytes, const PacketRates& r,
       std::max(transfer_time(bytes, r.bytes_per_ns) + config.packet_gap, descriptors * r.floor) +
       descriptors * r.gap;
   const Fs tail = r.compute ? config.compute_extra : config.packet_overlap;
-  return {.count = count, .bytes = bytes, .interval = interval, .duration = interval + tail};
+  return {.count = count,
+          .bytes = bytes,
+          .interval = interval,
+          .duration = interval + tail,
+          .gap = descriptors * r.gap};
 }
 
 // `count` descriptors of one engine as packets.
