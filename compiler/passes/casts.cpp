@@ -1,6 +1,8 @@
 #include "compiler/passes/casts.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "compiler/analysis/rewrite.hpp"
 
@@ -32,11 +34,73 @@ Store narrowing_store(const isa::Inst& inst, const std::vector<bool>& placed) {
   return fits ? s : Store{};
 }
 
+// The operands of a copy that makes float32 of a tile of 16-bit floats, column for column.
+Store widening_copy(const isa::Inst& inst, const std::vector<bool>& placed) {
+  if (inst.op != isa::Op::k_tensor_copy || inst.pinned() || !inst.engine_open) return {};
+  const isa::OpSpec& op = isa::spec(inst);
+  const Store s = {&inst.tensor(isa::param_index(op, "dst")),
+                   &inst.tensor(isa::param_index(op, "src"))};
+  const bool fits = s.dst->space == isa::Space::kSbuf && s.src->space == isa::Space::kSbuf &&
+                    s.dst->dynamic == nullptr && s.src->dynamic == nullptr &&
+                    s.dst->dtype == isa::Dtype::kFloat32 && isa::size_bytes(s.src->dtype) == 2 &&
+                    isa::kFloats.contains(s.src->dtype) && !placed[s.dst->tensor] &&
+                    s.src->pattern == s.dst->pattern && s.src->partitions == s.dst->partitions;
+  return fits ? s : Store{};
+}
+
+// Where all that reads it are sums of the whole of it: the sums.
+isa::Uses::Numbers sums_of(const Store& copy, std::uint32_t at, const isa::Program& program,
+                           const isa::Uses& uses) {
+  const std::uint32_t wide = copy.dst->tensor;
+  const auto readers = uses.readers(wide);
+  if (uses.writes(wide) != 1 || readers.empty() || !uses.direct(wide)) return {};
+  const bool sums = std::all_of(readers.begin(), readers.end(), [&](std::uint32_t reader) {
+    const isa::Inst& inst = program.insts()[reader];
+    if (inst.op != isa::Op::k_tensor_reduce || inst.pinned() || reader < at) return false;
+    const isa::TensorRef& data = inst.tensor(isa::param_index(isa::spec(inst), "data"));
+    return data.tensor == wide && data.dynamic == nullptr && data.pattern == copy.dst->pattern &&
+           data.offset == copy.dst->offset && data.partition == copy.dst->partition &&
+           data.partitions == copy.dst->partitions;
+  });
+  const auto writers = uses.writers(copy.src->tensor);
+  const bool stays = std::none_of(writers.begin(), writers.end(), [&](std::uint32_t writer) {
+    return writer > at && writer < readers.back();
+  });
+  return sums && stays ? readers : isa::Uses::Numbers{};
+}
+
+// Sums read the narrow tile, and the copies that widened it for them are left out.
+std::size_t fold_into_sums(Unit& unit) {
+  isa::Program& program = unit.program;
+  const isa::Uses uses = unit.uses();
+  const std::vector<bool> placed = unit.final_addresses();
+  std::vector<std::uint32_t> unneeded;
+  for (std::uint32_t i = 0; i < program.insts().size(); ++i) {
+    const Store copy = widening_copy(program.insts()[i], placed);
+    if (copy.dst == nullptr) continue;
+    const auto sums = sums_of(copy, i, program, uses);
+    for (const std::uint32_t reader : sums) {
+      const isa::Inst& inst = program.insts()[reader];
+      std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
+      args.at(static_cast<std::size_t>(isa::param_index(isa::spec(inst), "data"))).tensor =
+          copy.src;
+      program.set_args(reader, args);
+    }
+    if (!sums.empty()) unneeded.push_back(i);
+  }
+  if (!unneeded.empty()) program.remove(unneeded);
+  return unneeded.size();
+}
+
 }  // namespace
 
 Done casts(Unit& unit) {
   if (unit.choices.casts == Casts::k_dma || !unit.origin.open || !unit.may_drop()) return {};
   isa::Program& program = unit.program;
+  std::size_t folded = 0;
+  if (unit.origin.legacy && program.machine().generation < isa::Generation::kV3) {
+    folded = fold_into_sums(unit);
+  }
   const std::vector<bool> placed = unit.final_addresses();
   Rewrite rewrite(program);
   const std::size_t count = program.insts().size();
@@ -61,6 +125,10 @@ Done casts(Unit& unit) {
     program.set_args(i, args);
   }
   rewrite.finish();
+  if (folded > 0) {
+    done.changed += folded;
+    done.text = std::to_string(folded) + " casts folded into sums";
+  }
   return done;
 }
 

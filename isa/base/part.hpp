@@ -142,7 +142,6 @@ struct DmaWork {
   bool indirect = false;
   bool scattered = false;       // to HBM: descriptors do not follow each other there
   bool dynamic = false;         // some address is known only at run time
-  std::int64_t run_bytes = 0;   // contiguous in HBM, in whatever order the descriptors come
   std::int64_t step_bytes = 0;  // from one of a row's descriptors to the next in the source
   std::uint8_t priority = 0;
 };

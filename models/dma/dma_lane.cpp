@@ -19,6 +19,7 @@ void LaneLoad::add(const PacketRun& run) {
   bytes += run.count * run.bytes;
   largest = std::max(largest, run.bytes);
   work += run.count * run.interval;
+  gaps += run.count * run.gap;
 }
 
 // Field by field: what has just been written is not read in other sizes.
@@ -31,6 +32,7 @@ void DmaLane::Queue::begin(Fs ready, const LaneLoad& load, void* transfer) {
   head.packet = 0;
   head.total = load.packets;
   head.work = load.work;
+  head.gaps = load.gaps;
   head.first = kNever;
   head.payload_end = 0;
   head.bytes = load.bytes;
@@ -69,9 +71,10 @@ Fs DmaLane::backlog(QueueIndex queue, std::int64_t bytes) const {
       const PacketRun& run = item.load->runs[r];
       const std::int64_t left = run.count - (i == 0 && r == first ? q->head.packet : 0);
       const std::int64_t needed = (over + run.bytes - 1) / run.bytes;
-      if (needed <= left) return at + (needed - 1) * run.interval;
+      const Fs spacing = run.interval - (busy_ > 1 ? run.gap : 0);
+      if (needed <= left) return at + (needed - 1) * spacing;
       over -= left * run.bytes;
-      at += left * run.interval;
+      at += left * spacing;
     }
   }
   return 0;
@@ -172,6 +175,7 @@ void DmaLane::take(Active& a, std::int64_t packets) {
   a.packet += packets;
   a.total -= packets;
   a.work -= packets * run.interval;
+  a.gaps -= packets * run.gap;
   a.bytes -= packets * run.bytes;
   turn_ += packets * run.bytes;
   if (a.packet == run.count) {
@@ -200,11 +204,12 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
     } else if (sink_ == nullptr && !is_semaphore) {
       packets = rest_of_turn(a, limit - start);
     }
+    const Fs spacing = run.interval - (alone ? 0 : run.gap);
     Fs extra = 0;
     if (!is_semaphore) extra = stall(a, packets);
     if (std::exchange(a.cold, false)) extra += load.cold;
-    if (!is_semaphore) extra += contention(a, start, packets, packets * run.interval + extra);
-    free_ = start + packets * run.interval + extra;
+    if (!is_semaphore) extra += contention(a, start, packets, packets * spacing + extra);
+    free_ = start + packets * spacing + extra;
     if (!is_semaphore) {
       a.payload_end = free_ - run.interval + run.duration;
       if (sink_ != nullptr) {
@@ -273,7 +278,7 @@ std::int64_t DmaLane::rest_of_turn(const Active& a, Fs span) const {
   if (a.cold || run.bytes >= config_.turn_bytes) return 1;
   std::int64_t packets = std::min(run.count - a.packet, (config_.turn_bytes - turn_) / run.bytes);
   const Fs stalls = packets > 1 ? stall_ahead(a, packets) : 0;
-  packets = std::min(packets, (span - stalls) / std::max<Fs>(run.interval, 1) + 1);
+  packets = std::min(packets, (span - stalls) / std::max<Fs>(run.interval - run.gap, 1) + 1);
   return std::max<std::int64_t>(1, packets);
 }
 
@@ -291,7 +296,7 @@ bool DmaLane::rounds(Fs limit) {
     const PacketRun& run = a.item.load->runs[a.run];
     if (q.index == last_ && turn_ + run.bytes <= config_.turn_bytes) return false;
     fit = std::min(fit, (run.count - a.packet - 1) / turn_of(a));
-    length += turn_of(a) * run.interval;
+    length += turn_of(a) * (run.interval - run.gap);
     ++ready;
   }
   if (ready < 2) return false;
@@ -402,14 +407,15 @@ Fs DmaLane::next() const {
   for (const Queue& q : queues_) {
     if (!q.busy || q.head.item.ready > at) continue;
     const Active& a = q.head;
-    Fs finish = at + a.work - a.item.load->last_interval;
+    Fs finish = at + a.work - a.gaps - a.item.load->last_interval;
     finish += certain_stall(a);
     const std::int64_t turns = turns_of_others(q);
     for (const Queue& other : queues_) {
       if (&other == &q || !other.busy || other.head.item.ready > at) continue;
       const Active& o = other.head;
-      finish += std::min(o.work, turns * std::min(o.item.load->runs[o.run].interval,
-                                                  o.item.load->runs.back().interval));
+      const PacketRun& run = o.item.load->runs[o.run];
+      finish += std::min(o.work - o.gaps, turns * std::min(run.interval - run.gap,
+                                                           o.item.load->runs.back().interval));
     }
     best = std::min(best, finish);
   }

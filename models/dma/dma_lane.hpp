@@ -21,6 +21,7 @@ struct PacketRun {
   std::int64_t bytes = 0;  // of one packet
   Fs interval = 0;         // start to the next packet's start
   Fs duration = 0;         // start to its own end
+  Fs gap = 0;              // of `interval`: its ring fetches, which packets of another queue fill
 };
 
 /// What one engine moves for a transfer: payload packets and the semaphore write that ends them.
@@ -34,6 +35,7 @@ struct LaneLoad {
   std::int64_t packets = 0, bytes = 0;
   std::int64_t largest = 0;  // packet
   Fs work = 0;
+  Fs gaps = 0;  // of `work`
   // Of those before the last run: of a transfer, what comes before its semaphore write.
   std::int64_t payload_bytes = 0;
   Fs payload_work = 0;
@@ -126,6 +128,7 @@ class DmaLane {
     std::int64_t packet = 0;  // packets done in it
     std::int64_t total = 0;   // packets left
     Fs work = 0;              // time left without stalls
+    Fs gaps = 0;              // of it
     Fs first = kNever, payload_end = 0;
     std::int64_t bytes = 0;  // left
     bool cold = false;       // the next packet pays the cold delay

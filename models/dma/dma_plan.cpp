@@ -16,7 +16,7 @@ constexpr std::size_t kMaxPlans = 4096;
 struct PacketRates {
   double bytes_per_ns = 1;
   Fs floor = 0;  // least time per descriptor, where descriptors are small
-  Fs gap = 0;    // after every descriptor
+  Fs gap = 0;    // after every descriptor: the ring fetches the next
   std::int64_t descriptor_bytes = 1;
   bool compute = false;
 };
@@ -58,7 +58,11 @@ PacketRun run_of(std::int64_t count, std::int64_t bytes, const PacketRates& r,
       std::max(transfer_time(bytes, r.bytes_per_ns) + config.packet_gap, descriptors * r.floor) +
       descriptors * r.gap;
   const Fs tail = r.compute ? config.compute_extra : config.packet_overlap;
-  return {.count = count, .bytes = bytes, .interval = interval, .duration = interval + tail};
+  return {.count = count,
+          .bytes = bytes,
+          .interval = interval,
+          .duration = interval + tail,
+          .gap = descriptors * r.gap};
 }
 
 // `count` descriptors of one engine as packets.
@@ -138,13 +142,6 @@ bool within_hbm(const isa::DmaWork& work) {
   return work.src == isa::Space::kHbm && work.dst == isa::Space::kHbm;
 }
 
-// Elements of one byte, and what is cast, are not slow.
-bool is_in_series(const isa::DmaWork& work, const DgeConfig& dge) {
-  return work.dynamic && !work.compute && !work.indirect && work.element_bytes > 1 &&
-         work.src == isa::Space::kHbm && work.dst == isa::Space::kSbuf &&
-         work.run_bytes < dge.short_run_bytes;
-}
-
 // Where fewer pieces than engines are copied within HBM, every piece is cut up.
 isa::DmaWork cut_up(isa::DmaWork work, std::int64_t engines) {
   if (!within_hbm(work) || work.descriptors >= engines) return work;
@@ -167,14 +164,9 @@ int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config) {
 
 std::vector<LanePlan> plan_dma(const isa::DmaWork& whole, const isa::DmaPlan* explicit_plan,
                                const DgeConfig& dge, const DmaConfig& config) {
-  const bool in_series = is_in_series(whole, dge);
-  const int used = in_series ? 1 : lanes_in_use(whole, config);
+  const int used = lanes_in_use(whole, config);
   const isa::DmaWork work = cut_up(whole, used);
-  PacketRates r = rates(work, config);
-  if (in_series) {
-    r.floor = dge.short_run;
-    r.gap = 0;
-  }
+  const PacketRates r = rates(work, config);
   std::vector<LanePlan> lanes(static_cast<std::size_t>(config.engines));
   for (std::size_t e = 0; e < lanes.size(); ++e) lanes[e].engine = static_cast<int>(e);
   if (explicit_plan != nullptr && !explicit_plan->packets.empty()) {
@@ -221,8 +213,7 @@ std::shared_ptr<const TransferPlan> DmaPlanner::plan(const isa::DmaWork& work,
                    work.bytes * 8 + work.element_bytes,
                    static_cast<std::int64_t>(work.src) * 16 + static_cast<std::int64_t>(work.dst),
                    bit(work.transpose, 0) | bit(work.compute, 1) | bit(work.scattered, 2) |
-                       bit(is_in_series(work, dge), 3) | bit(work.dynamic, 4) |
-                       bit(are_near(work, config_), 5),
+                       bit(work.dynamic, 3) | bit(are_near(work, config_), 4),
                    static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&dge))};
   auto& known = known_[key];
   if (known == nullptr) {

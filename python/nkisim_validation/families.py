@@ -26,6 +26,9 @@ FAMILIES = (
     ("decode MoE in FP8, trn2", "trn2-decode-moe-fp8-", r""),
     ("decode MoE in BF16, trn2", "trn2-decode-moe-bf16-", r""),
     ("decode attention, trn2", "trn2-decode-attn-", r""),
+    ("decode attention of four KV heads, trn2", "trn2-decode-attn4-", r""),
+    ("decode MoE by token, trn2", "trn2-decode-moetkg-", r""),
+    ("prefill attention, trn2", "trn2-prefill-attn-", r""),
 )
 _SAME_TASK = {"v1-4096": "seq512"}  # Mamba v1 is measured with 512 steps only
 

@@ -94,7 +94,7 @@ TEST_CASE("auto is one thing for each API and generation", "[pipeline]") {
   for (const char* target : {"trn1", "inf2", "trn2", "trn3"}) {
     INFO(target);
     const bool first = target == std::string("trn1") || target == std::string("inf2");
-    CHECK(automatic(target, false) == "needed split whole none default dma none none none none");
+    CHECK(automatic(target, false) == "needed software whole none default dma none none none none");
     CHECK(automatic(target, true) ==
           (first ? "program software loads parts scalar engine none none none latest"
                  : "program software loads parts load engine copies merge merge latest"));
@@ -131,7 +131,7 @@ TEST_CASE("what is chosen stays, as a value and as text", "[pipeline]") {
                                     {true, false}, program);
   const compiler::Choices choices = compiler::choices_of(options);
   CHECK(choices.engines == compiler::Engines::k_scalar);
-  CHECK(choices.dma_queues == compiler::DmaQueues::k_split);
+  CHECK(choices.dma_queues == compiler::DmaQueues::k_software);
   CHECK(choices.over_capacity == compiler::OverCapacity::k_no);
   CHECK(name(choices.engines) == "scalar");
 }
@@ -145,7 +145,7 @@ TEST_CASE("open tensors get addresses, given ones stay", "[pipeline]") {
   CHECK(trace.program->tensors()[3].address == 100);
   CHECK(trace.program->tensors()[2].address == 384);  // 256 bytes; 100 to 356 are taken
   CHECK(done.changed("place") == 1);
-  CHECK(done.changed("queues") == 1);  // the store
+  CHECK(done.changed("queues") == 2);  // load and store are software DMAs
   CHECK_THAT(format_trace(trace, TraceForm::kText), !Contains("open"));
 }
 

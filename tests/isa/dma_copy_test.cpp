@@ -149,18 +149,6 @@ TEST_CASE("dma_copy follows a dynamic start address") {
   }
 }
 
-TEST_CASE("dma_copy says what is contiguous in HBM, in whatever order") {
-  ProgramBuilder b("trn2");
-  const auto h = b.hbm("h", Dtype::kFloat32, {8, 64});
-  const auto s = b.sbuf("s", Dtype::kFloat32, {64, 8}),
-             half = b.sbuf("half", Dtype::kFloat32, {8, 32});
-  const auto run = [&](const TensorRef* dst, const TensorRef* src) {
-    return b.parts(b.op("dma_copy", {{"dst", PB::arg(dst)}, {"src", PB::arg(src)}})).dma.run_bytes;
-  };
-  CHECK(run(b.all(s), b.view(h, {{1, 64}, {64, 8}})) == 2048);  // element by element, all of it
-  CHECK(run(b.all(half), b.view(h, {{64, 8}, {1, 32}})) == 128);
-}
-
 TEST_CASE("dma_copy says how far apart the pieces of a row are in HBM") {
   ProgramBuilder b("trn2");
   const auto h = b.hbm("h", Dtype::kFloat32, {4096, 8});

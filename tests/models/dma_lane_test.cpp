@@ -19,12 +19,12 @@ DmaConfig config(std::int64_t turn_bytes = 0) {
 
 // A share with its load, which lives as long as the test program.
 LaneItem item(QueueIndex queue, Fs ready, std::int64_t packets, Fs interval, void* id, Fs cold = 0,
-              double stall = 0, std::int64_t bytes = 512) {
+              double stall = 0, std::int64_t bytes = 512, Fs gap = 0) {
   static std::deque<LaneLoad> loads;
   LaneLoad& load = loads.emplace_back();
   load.cold = cold;
   load.stall = stall;
-  if (packets > 0) load.add({packets, bytes, interval, interval + 3});
+  if (packets > 0) load.add({packets, bytes, interval, interval + 3, gap});
   load.add({1, kSemaphoreBytes, 6, 9});
   return {queue, ready, &load, id};
 }
@@ -77,9 +77,9 @@ std::vector<LaneDone> reference(std::vector<LaneItem> items, std::int64_t turn_b
     if (i.runs.size() == 1) {
       d.semaphore_start = free;
     } else {
-      d.payload_end = free + run.duration;
+      d.payload_end = free + run.duration - (heads.size() > 1 ? run.gap : 0);
     }
-    free += run.interval;
+    free += run.interval - (heads.size() > 1 ? run.gap : 0);
     if (--run.count == 0) i.runs.erase(i.runs.begin());
     if (i.runs.empty()) {
       done.push_back(d);
@@ -163,9 +163,10 @@ TEST_CASE("bulk computation equals the packet-by-packet definition") {
   for (int& id : ids) {
     at += static_cast<Fs>(random() % 3000);
     const auto queue = static_cast<QueueIndex>(5 + random() % 3);
-    items.push_back(
-        item(queue, at + static_cast<Fs>(random() % 500), static_cast<std::int64_t>(random() % 40),
-             static_cast<Fs>(20 + random() % 100), &id, 0, 0, std::int64_t{4} << (random() % 11)));
+    items.push_back(item(queue, at + static_cast<Fs>(random() % 500),
+                         static_cast<std::int64_t>(random() % 40),
+                         static_cast<Fs>(20 + random() % 100), &id, 0, 0,
+                         std::int64_t{4} << (random() % 11), static_cast<Fs>(random() % 20)));
     pushed.push_back(at);
   }
   const auto expected = reference(items, turn_bytes);
@@ -178,6 +179,19 @@ TEST_CASE("bulk computation equals the packet-by-packet definition") {
     CHECK(d.payload_end == by_id[d.transfer].payload_end);
     CHECK(d.start == by_id[d.transfer].start);
   }
+}
+
+// Ten packets of 30, 17 of them the fetch of a descriptor: 300 alone; with another such queue each
+// packet takes 13.
+TEST_CASE("a second queue fills the gaps in which a ring fetches descriptors") {
+  int a = 0, b = 0;
+  const auto one = simulate({item(5, 0, 10, 30, &a, 0, 0, 384, 17)}, {0});
+  CHECK(one[0].semaphore_start == 300);
+  const auto two = simulate(
+      {item(5, 0, 10, 30, &a, 0, 0, 384, 17), item(6, 0, 10, 30, &b, 0, 0, 384, 17)}, {0, 0});
+  REQUIRE(two.size() == 2);
+  CHECK(two[0].semaphore_start == 20 * 13);      // both have had ten packets
+  CHECK(two[1].semaphore_start == 20 * 13 + 6);  // after the semaphore write of the first
 }
 
 TEST_CASE("an idle engine pays the cold delay on the first packet") {

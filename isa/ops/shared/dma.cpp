@@ -35,20 +35,6 @@ std::int64_t step_bytes(const TensorRef& ref) {
   return 0;
 }
 
-// Bytes of the longest contiguous stretch that the operand's elements cover.
-std::int64_t covered_bytes(const TensorRef& ref) {
-  auto dims = ref.pattern->dims;
-  std::sort(dims.begin(), dims.end(),
-            [](const auto& a, const auto& b) { return std::abs(a.step) < std::abs(b.step); });
-  std::int64_t run = 1;
-  for (const auto& dim : dims) {
-    if (dim.num == 1) continue;
-    if (std::abs(dim.step) != run) break;
-    run *= dim.num;
-  }
-  return run * size_bytes(ref.dtype);
-}
-
 }  // namespace
 
 DmaRequest dma_request(std::initializer_list<const TensorRef*> operands, DgeMode mode) {
@@ -158,7 +144,6 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
              .indirect = request.gather,
              .scattered = !dst.on_chip() && contiguous_elements(dst) < dst.elements(),
              .dynamic = request.dynamic,
-             .run_bytes = src.on_chip() ? 0 : covered_bytes(src),
              .step_bytes = src.on_chip() ? 0 : step_bytes(src)};
 }
 

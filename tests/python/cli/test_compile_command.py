@@ -110,8 +110,8 @@ def test_explain_says_what_each_pass_did(tmp_path):
     assert passes == ["edges", "clears", "casts", "merge", "rows", "fit", "forward", "reuse", "rename",
                       "share", "transfers", "engines", "queues", "schedule", "place", "switches"]
     assert "rename          1 tiles" in done.stdout
-    said = "schedule=list loads=needed dma_queues=split descriptors=dynamic clears=drop reuse=results rename=whole " \
-        "share=none engines=default casts=dma merge=none rows=none transfers=none spill=none " \
+    said = "schedule=list loads=needed dma_queues=software descriptors=dynamic clears=drop reuse=results " \
+        "rename=whole share=none engines=default casts=dma merge=none rows=none transfers=none spill=none " \
         "over_capacity=no"
     assert f"\nswitches  {said}\n" in done.stdout
     done = command("compile", tmp_path / "k.nisa", "-o", tmp_path / "out.nisa", "--json")

@@ -194,7 +194,7 @@ def test_switches_that_matter_are_found_by_running_them(tmp_path):
     full = trusted(tiles_in_turn(), X, confidence="full")
     said = full.confidence["switches"]
     found = {(s["switch"], s["choice"]): s for s in said["matter"]}
-    assert ("dma_queues", "one") in found and said["tried"] >= 15
+    assert ("dma_queues", "split") in found and said["tried"] >= 15
     for (switch, choice), s in found.items():
         other = trusted(tiles_in_turn(), X, compiler={switch: choice}).latency_us
         assert s["latency_us"] == pytest.approx(other, rel=0.01)
@@ -222,7 +222,7 @@ def test_trying_switches_changes_nothing_else(tmp_path):
     assert texts[0].replace("a.npz", "b.npz") == texts[1]
     full.write(session=tmp_path / "s.npz", accounting_json=tmp_path / "a.json")
     reason = next(r for r in full.confidence["reasons"] if "other choices" in r)
-    assert "dma_queues=one +" in reason and reason in full.confidence["text"]
+    assert "dma_queues=split -" in reason and reason in full.confidence["text"]
 
 
 @pytest.mark.process
