@@ -6,7 +6,7 @@
 namespace nkisim::models {
 namespace {
 
-// What a port is bound to: a module, or the module that has the interface as a part of it.
+// The module that a port is bound to.
 std::string bound_to(sc_core::sc_port_base& port) {
   const auto* object = dynamic_cast<const sc_core::sc_object*>(port.get_interface());
   return object == nullptr ? "" : object->name();

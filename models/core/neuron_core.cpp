@@ -130,7 +130,7 @@ void NeuronCore::step() {
   }
 }
 
-// What is due, once; when something is due next.
+// Does what is due, once, and says when something is due next.
 Fs NeuronCore::act(Fs now) {
   if (dma_->next() <= now) dma_->step(now);
   if (tie_.shuffles()) {

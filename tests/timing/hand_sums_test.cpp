@@ -347,8 +347,8 @@ TEST_CASE("a DMA to an address found at run time holds GpSimd") {
   REQUIRE(t.parts.size() == 2);
   CHECK(t.parts[0].inst->engine == Engine::kGpSimd);
   CHECK(t.parts[0].start == from_ns(1290));
-  CHECK(t.parts[0].end == from_ns(1290 + 850));
-  CHECK(t.parts[1].start == from_ns(1290 + 850 + 40));
+  CHECK(t.parts[0].end == from_ns(1290 + 1200));
+  CHECK(t.parts[1].start == from_ns(1290 + 1200 + 40));
 }
 
 TEST_CASE("a loop costs every sequencer two instructions per turn") {
