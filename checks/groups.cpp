@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "checks/turns.hpp"
+#include "checks/loop_iterations.hpp"
 #include "checks/words.hpp"
 #include "isa/program/footprint.hpp"
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "checks/loop_iterations.hpp"
 #include "checks/shadow.hpp"
-#include "checks/turns.hpp"
 #include "checks/value_numbers.hpp"
 #include "checks/words.hpp"
 #include "isa/program/engine_state.hpp"
@@ -278,8 +278,9 @@ class Unread {
     return "its result" + (result.output.empty() ? "" : " " + std::string(result.output));
   }
 
-  // Whether the fill that overwrites a result has run before it, too: what is carried from turn to
-  // turn of a loop starts anew there, and after the last turn nobody reads it.
+  // Whether the fill that overwrites a result has run before it, too: what is carried from
+  // iteration to iteration of a loop starts anew there, and after the last iteration nobody reads
+  // it.
   bool starts_anew(std::uint32_t step, std::uint32_t later, std::uint32_t tensor) const {
     if (!results_[later].fill || !used_[tensor]) return false;
     const auto first = fills_.find({line_of(*results_[later].inst), tensor});
@@ -350,8 +351,9 @@ class Unread {
     return internal;
   }
 
-  // Whether the last execution of a line left something for a turn that does not come: what the one
-  // before it left was read between the two, or what an earlier one left at this place was read.
+  // Whether the last execution of a line left something for an iteration that does not come: what
+  // the one before it left was read between the two, or what an earlier one left at this place was
+  // read.
   [[nodiscard]] bool carried(const std::vector<std::uint32_t>& steps, std::size_t i) const {
     if (i == 0 || i + 1 != steps.size()) return false;
     if (results_[steps[i - 1]].read_at < steps[i]) return true;

@@ -16,8 +16,8 @@ namespace nkisim::checks {
 /// lines is named once.
 ///
 /// `all`: also results that nothing reads at all (result_unread) and those of which a part is
-/// overwritten unread (result_partly_lost). What a turn of a loop leaves for the next one is not
-/// named for being unread after the last.
+/// overwritten unread (result_partly_lost). What an iteration of a loop leaves for the next one is
+/// not named for being unread after the last.
 [[nodiscard]] std::vector<Remark> unread_remarks(const isa::Program& program, bool all);
 
 /// Inputs of which nothing reads some elements (input_unread), at the last instruction that reads

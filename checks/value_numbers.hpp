@@ -9,8 +9,8 @@
 namespace nkisim::checks {
 
 /// Numbers for what instructions compute, taken in program order. Equal numbers: the same
-/// operation on operands of the same values. Registers count as equal from turn to turn of a loop
-/// unless they follow from the loop's own or from themselves.
+/// operation on operands of the same values. Registers count as equal from iteration to iteration
+/// of a loop unless they follow from the loop's own or from themselves.
 class ValueNumbers {
  public:
   /// A loop begins; its body is gone through once more; it is over. Loops within it are not told.
@@ -26,7 +26,7 @@ class ValueNumbers {
   [[nodiscard]] bool varies(const isa::TensorRef& ref) const;
   [[nodiscard]] bool varies(const isa::Arg& arg) const;
 
-  std::bitset<256> varying_;  // registers that differ from turn to turn
+  std::bitset<256> varying_;  // registers that differ from iteration to iteration
   bool within_ = false, again_ = false;
 };
 

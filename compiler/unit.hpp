@@ -62,9 +62,10 @@ struct Unit {
 
   bool over_capacity = false;               // addresses may go on beyond SBUF and PSUM
   std::optional<isa::Error> overflow = {};  // why they do, if nobody asked for it
-  std::string_view delay = {};  // what waits in the order that fits (thrift.hpp); "": its own fits
-  bool packed = false;          // narrow tensors lie side by side
-  bool placed = false;          // every on-chip tensor has its final address
+  std::string_view delay =
+      {};  // what waits in the order that fits (memory_saving_order.hpp); "": its own fits
+  bool packed = false;  // narrow tensors lie side by side
+  bool placed = false;  // every on-chip tensor has its final address
   std::vector<Peak> peaks = {};
   Found<std::vector<bool>> found_final = {};
   Found<std::shared_ptr<isa::Operands>> found_operands = {};

@@ -48,7 +48,7 @@ std::atomic<std::thread::id> session_thread;
 
 }  // namespace
 
-SimSession::Turn::Turn() {
+SimSession::ProcessLock::ProcessLock() {
   if (session_thread == std::this_thread::get_id()) {
     isa::fail(isa::Rule::nested_simulation,
               "a simulation is started within another one; start it when that one is over");
@@ -57,7 +57,7 @@ SimSession::Turn::Turn() {
   session_thread = std::this_thread::get_id();
 }
 
-SimSession::Turn::~Turn() {
+SimSession::ProcessLock::~ProcessLock() {
   session_thread = std::thread::id();
   only_one.unlock();
 }

@@ -62,12 +62,12 @@ class SimSession {
   [[nodiscard]] static sc_core::sc_time time(Fs fs);
 
  private:
-  class Turn {
+  class ProcessLock {
    public:
-    Turn();
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    ProcessLock();
+    ~ProcessLock();
+    ProcessLock(const ProcessLock&) = delete;
+    ProcessLock& operator=(const ProcessLock&) = delete;
   };
   // What SystemC keeps outside contexts, as the caller had it.
   class Globals {
@@ -88,7 +88,7 @@ class SimSession {
   void simulate(const sc_core::sc_time& span);
   void end_processes();
 
-  Turn turn_;
+  ProcessLock lock_;
   Globals globals_;
   std::unique_ptr<sc_core::sc_simcontext> context_;
   std::array<std::unique_ptr<sc_core::sc_module>, 2> first_;  // until elaboration

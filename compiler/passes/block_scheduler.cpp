@@ -49,7 +49,7 @@ void BlockScheduler::add(std::uint32_t number) {
   const std::uint32_t i = block_[number];
   node.estimate = &context_.estimator.estimate(inst(number));
   if (context_.balance && may_copy_elsewhere(inst(number))) node.flags |= kOpen;
-  if (context_.room.tracks() && context_.room.begins(i)) node.flags |= kBegins;
+  if (context_.budget.tracks() && context_.budget.begins(i)) node.flags |= kBegins;
   const auto edges = context_.precedence.add(
       i, number, [&](std::uint32_t n) { return nodes_[n].is(kDone) && nodes_[n].visible <= now_; });
   for (const Hazards::Edge& edge : edges) {
@@ -147,7 +147,7 @@ models::Fs BlockScheduler::start_on(const Line& line, std::uint32_t number) cons
   return std::max({line.free, node.ready, node.is(kHeld) ? freed_ : 0});
 }
 
-// Holds until something is issued or released on the line, unless it depends on room.
+// Holds until something is issued or released on the line, unless it depends on budget.
 BlockScheduler::Choice BlockScheduler::choose(Line& line) {
   line.chosen = true;
   discard_done(line);
@@ -156,13 +156,13 @@ BlockScheduler::Choice BlockScheduler::choose(Line& line) {
   if (line.now.empty() && line.hungry.empty() && !line.later.empty()) {
     settle(line, line.later.top().ready);
   }
-  // The first that is left always fits; of the others the oldest that needs room holds up those
+  // The first that is left always fits; of the others the oldest that needs budget holds up those
   // behind it that need some, too.
   const auto blocked = [&] {
     if (line.hungry.empty()) return false;
     line.chosen = false;
     const std::uint32_t number = line.hungry.top();
-    if (number == front_ || context_.room.fits(block_[number], position_ + front_)) return false;
+    if (number == front_ || context_.budget.fits(block_[number], position_ + front_)) return false;
     nodes_[number].flags |= kHeld;
     return true;
   };
@@ -202,7 +202,8 @@ void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
   if (estimate.is_dma) finish_dma(node, start);
   node.flags |= kDone;
   now_ = std::max(now_, start);
-  if (context_.room.tracks() && context_.room.execute(block_[choice.number], position_ + front_)) {
+  if (context_.budget.tracks() &&
+      context_.budget.execute(block_[choice.number], position_ + front_)) {
     freed_ = std::max(freed_, node.visible);
   }
   while (node.followers != kNone) {

@@ -7,7 +7,7 @@
 
 #include "compiler/analysis/estimate.hpp"
 #include "compiler/analysis/precedence.hpp"
-#include "compiler/analysis/room.hpp"
+#include "compiler/analysis/sbuf_budget.hpp"
 
 namespace nkisim::compiler {
 
@@ -20,7 +20,7 @@ class BlockScheduler {
     std::size_t window;
     Precedence& precedence;
     Estimator& estimator;
-    Room& room;
+    SbufBudget& budget;
     bool balance;  // open copies go to the engine that starts them first (engines.hpp)
   };
   /// `block`: indices in the program; the first has `position` among its core's instructions.
@@ -74,7 +74,7 @@ class BlockScheduler {
   struct Line {  // one engine
     models::Fs free = 0;
     Lowest<Later> later;                // operands ready at a known time
-    Lowest<std::uint32_t> now, hungry;  // ready at `settled`; those that need room apart
+    Lowest<std::uint32_t> now, hungry;  // ready at `settled`; those that need budget apart
     models::Fs settled = 0;             // may lie after `free`, if nothing is ready before
     bool overtaken = false;             // what came since is ready before that
     Choice choice;                      // the latest

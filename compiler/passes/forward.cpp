@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/analysis/redirect.hpp"
-#include "compiler/analysis/room.hpp"
+#include "compiler/analysis/sbuf_budget.hpp"
 
 namespace nkisim::compiler {
 namespace {

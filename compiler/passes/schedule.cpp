@@ -5,8 +5,8 @@
 
 #include "compiler/passes/block_scheduler.hpp"
 #include "compiler/passes/engines.hpp"
+#include "compiler/passes/memory_saving_order.hpp"
 #include "compiler/passes/order.hpp"
-#include "compiler/passes/thrift.hpp"
 #include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
@@ -45,20 +45,20 @@ class Scheduler {
       }
       ++i;
     }
-    Room room(program_, uses_, mine, options_.placed, {options_.share, options_.packed});
+    SbufBudget budget(program_, uses_, mine, options_.placed, {options_.share, options_.packed});
     std::size_t begin = 0;
     for (const std::uint32_t p : barriers) {
-      run_block({mine.data() + begin, p - begin}, begin, room);
-      room.execute(mine[p], p);
+      run_block({mine.data() + begin, p - begin}, begin, budget);
+      budget.execute(mine[p], p);
       begin = p + std::size_t{1};
     }
-    run_block({mine.data() + begin, mine.size() - begin}, begin, room);
+    run_block({mine.data() + begin, mine.size() - begin}, begin, budget);
   }
 
-  void run_block(std::span<const std::uint32_t> block, std::size_t position, Room& room) {
+  void run_block(std::span<const std::uint32_t> block, std::size_t position, SbufBudget& budget) {
     if (block.empty()) return;
     BlockScheduler scheduler(
-        {program_, options_.window, precedence_, estimator_, room, options_.balance}, block,
+        {program_, options_.window, precedence_, estimator_, budget, options_.balance}, block,
         position);
     const std::vector<std::uint32_t> order = scheduler.run();
     std::uint32_t earliest = static_cast<std::uint32_t>(block.size());  // of those that follow
@@ -135,8 +135,8 @@ Done schedule(Unit& unit) {
     return {found.moved};
   }
   if (unit.choices.loads == Loads::k_needed && !unit.program.explicit_semaphores()) {
-    const Order needed(unit,
-                       thrifty_order(unit.program, options.placed, unit.uses(), Delay::kSources));
+    const Order needed(
+        unit, memory_saving_order(unit.program, options.placed, unit.uses(), Delay::kSources));
     if (std::optional<Done> done = schedule_and_place(unit, options)) return std::move(*done);
     needed.undo();
   }

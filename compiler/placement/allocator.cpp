@@ -256,10 +256,10 @@ void sort_by_start(std::vector<Item>& items) {
   };
   const auto latest = std::max_element(
       items.begin(), items.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
-  const bool in_turn = std::is_sorted(items.begin(), items.end(),
-                                      [](const auto& a, const auto& b) { return a.id < b.id; });
+  const bool in_order = std::is_sorted(items.begin(), items.end(),
+                                       [](const auto& a, const auto& b) { return a.id < b.id; });
   constexpr std::int64_t kPlaces = 16;  // for each item: counting them pays
-  if (!in_turn || latest == items.end() ||
+  if (!in_order || latest == items.end() ||
       latest->start > kPlaces * static_cast<std::int64_t>(items.size())) {
     std::sort(items.begin(), items.end(), before);
     return;

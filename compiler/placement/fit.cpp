@@ -5,10 +5,10 @@
 #include <limits>
 #include <string>
 
+#include "compiler/passes/deduplicate_tiles.hpp"
+#include "compiler/passes/memory_saving_order.hpp"
 #include "compiler/passes/order.hpp"
-#include "compiler/passes/share.hpp"
 #include "compiler/passes/spill.hpp"
-#include "compiler/passes/thrift.hpp"
 #include "compiler/placement/place.hpp"
 
 namespace nkisim::compiler {
@@ -64,7 +64,7 @@ struct SpillAttempt {
 std::string_view name(const SpillOrder& order) { return order ? name(*order) : "own"; }
 
 void reorder(Unit& unit, const std::vector<bool>& placed, const SpillOrder& order) {
-  if (order) unit.reorder(thrifty_order(unit.program, placed, unit.uses(), *order));
+  if (order) unit.reorder(memory_saving_order(unit.program, placed, unit.uses(), *order));
 }
 
 std::optional<Spilled> spill_to(Unit& unit, const std::vector<bool>& placed, double share) {
@@ -139,7 +139,7 @@ Done fit(Unit& unit) {
   for (const bool packed : {false, true}) {
     unit.packed = packed;
     for (const Delay delay : kDelays) {
-      const Order order(unit, thrifty_order(unit.program, placed, unit.uses(), delay));
+      const Order order(unit, memory_saving_order(unit.program, placed, unit.uses(), delay));
       ++tried;
       if (fits(unit, next)) {
         unit.delay = name(delay);

@@ -5,11 +5,11 @@
 
 namespace nkisim::compiler {
 
-/// If the tiles do not fit as the program is written, the first of the orders of thrift.hpp that
-/// fits, then the same with narrow tensors side by side, becomes the program's: unit.delay and
-/// unit.packed say which. Throws isa::Error if none does; a legacy kernel, whose compiler would
-/// have spilled, or with over_capacity "warn", runs over capacity then, and unit.overflow says so.
-/// Programs that are placed already stay as they are.
+/// If the tiles do not fit as the program is written, the first of the orders of
+/// memory_saving_order.hpp that fits, then the same with narrow tensors side by side, becomes the
+/// program's: unit.delay and unit.packed say which. Throws isa::Error if none does; a legacy
+/// kernel, whose compiler would have spilled, or with over_capacity "warn", runs over capacity
+/// then, and unit.overflow says so. Programs that are placed already stay as they are.
 Done fit(Unit& unit);
 
 /// Gives the tiles their addresses, where the schedule has not already.

@@ -142,8 +142,8 @@ std::optional<std::int64_t> gap(std::vector<std::pair<std::int64_t, std::int64_t
 }
 
 // Each item in turn at the lowest address that is free in its quadrants while it lives.
-Placing place_in_turn(const std::vector<Masked>& fixed, const std::vector<Masked>& order,
-                      std::int64_t capacity) {
+Placing place_in_order(const std::vector<Masked>& fixed, const std::vector<Masked>& order,
+                       std::int64_t capacity) {
   Placement out;
   std::vector<Masked> done;
   const auto settle = [&](const Masked& next, std::int64_t at) {
@@ -195,7 +195,7 @@ std::variant<Packed, Shortage> pack(const std::vector<NarrowItem>& items, std::i
   const std::int64_t attempts = std::clamp<std::int64_t>(kWork / (count * count + 1), 1, kAttempts);
   std::optional<Shortage> first;
   for (std::int64_t attempt = 0; attempt < attempts; ++attempt) {
-    Placing placing = place_in_turn(fixed, order, capacity);
+    Placing placing = place_in_order(fixed, order, capacity);
     if (auto* placement = std::get_if<Placement>(&placing)) {
       packed.placement = std::move(*placement);
       return packed;

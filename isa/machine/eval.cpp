@@ -197,7 +197,7 @@ void* EvalContext::scratch(std::size_t bytes) {
   }
   if (block_ == blocks_.size()) {
     const std::size_t size = std::max(bytes, kBlock);
-    if (size > kBlock) memory_.require_room(static_cast<std::int64_t>(size), "an operand");
+    if (size > kBlock) memory_.require_memory(static_cast<std::int64_t>(size), "an operand");
     // make_unique would zero the block; tiles are written before they are read.
     blocks_.push_back({std::unique_ptr<std::byte[]>(new std::byte[size + kAlign]), size});
     used_ = 0;

@@ -114,8 +114,8 @@ void EvalContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>&
 
 std::vector<std::byte*> EvalContext::element_places(const TensorRef& ref) {
   std::vector<std::byte*> places;
-  memory_.require_room(ref.elements() * static_cast<std::int64_t>(sizeof(std::byte*)),
-                       "an operand");
+  memory_.require_memory(ref.elements() * static_cast<std::int64_t>(sizeof(std::byte*)),
+                         "an operand");
   places.reserve(static_cast<std::size_t>(ref.elements()));
   walk(ref, Touch::kSome, [&](const Run& run) {
     for (std::int64_t i = 0; i < run.count; ++i) {

@@ -70,14 +70,14 @@ Region& Memory::tensor_region(std::uint32_t tensor) {
   if (region == nullptr) {
     const Tensor& t = program_.tensor(tensor);
     const std::int64_t bytes = t.elements() * size_bytes(t.dtype);
-    require_room(bytes, "tensor " + t.name);
+    require_memory(bytes, "tensor " + t.name);
     region = std::make_unique<Region>(bytes);
     taken_ += bytes;
   }
   return *region;
 }
 
-void Memory::require_room(std::int64_t bytes, const std::string& what) const {
+void Memory::require_memory(std::int64_t bytes, const std::string& what) const {
   if (bytes <= limit_ - taken_) return;
   fail(Rule::memory_limit, "the memory that the run needs for " + what,
        std::to_string(bytes) + " bytes beside the " + std::to_string(taken_) + " of other tensors",

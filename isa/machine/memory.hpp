@@ -93,7 +93,7 @@ class Memory {
   /// without a call, whatever the host gives. An Error beyond it says how much was asked for.
   void limit(std::int64_t bytes) { limit_ = bytes; }
   /// Throws unless `bytes` more for `what` stay within the limit.
-  void require_room(std::int64_t bytes, const std::string& what) const;
+  void require_memory(std::int64_t bytes, const std::string& what) const;
 
   /// To be called before the first instruction, once the program is complete: finds tensors that
   /// share addresses while both are in use, and when the bits of each can go.

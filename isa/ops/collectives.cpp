@@ -30,7 +30,7 @@ constexpr Param metadata(std::string_view doc) {
 }
 
 constexpr std::string_view kOneDoc = "one tensor, elements as they lie";
-constexpr std::string_view kRoomDoc = "one tensor, of any size that holds what is received";
+constexpr std::string_view kReceiveDoc = "one tensor, of any size that holds what is received";
 constexpr std::string_view kEachDoc = "one tensor for each channel";
 constexpr std::string_view kEachDstDoc = "one tensor for each channel, of its source's shape";
 #define NKISIM_METADATA                                                                  \
@@ -40,7 +40,7 @@ constexpr std::string_view kEachDstDoc = "one tensor for each channel, of its so
 constexpr Param kSrcs = from("srcs", kHbmOrSbuf, kSrcsDoc);
 constexpr Param kDsts = to("dsts", kHbmOrSbuf, kDstsDoc);
 constexpr Param kCountedSrcs = from("srcs", kHbmOnly, kOneDoc);
-constexpr Param kCountedDsts = to("dsts", kHbmOnly, kRoomDoc);
+constexpr Param kCountedDsts = to("dsts", kHbmOnly, kReceiveDoc);
 constexpr Param kChannelDsts = to("dsts_by_channel", kHbmOrSbuf, kEachDstDoc);
 constexpr Param kGroup = {.name = "replica_group", .kind = ParamKind::kGroups, .doc = kGroupDoc};
 constexpr Param kOp = {.name = "op", .kind = ParamKind::kAlu, .doc = kReduceDoc};

@@ -195,7 +195,7 @@ class WorldRuns {
   std::uint64_t run() {
     for (;; ++phase_) {
       if (!attempt(2 * phase_, [&](std::int64_t& rank) { return advance(rank); })) return count_;
-      tell_others();
+      send_to_others();
       if (!meeting_.anybody_waits()) break;
       bool any = false;
       (void)attempt(2 * phase_ + 1, [&](std::int64_t& at) {
@@ -249,26 +249,26 @@ class WorldRuns {
     for (std::size_t c = 0; c < run.cores.size(); ++c) {
       call = meeting_.note(rank, c, *run.cores[c]->waiting);
       meeting_.arrive(rank, call);
-      post_.tell({.rank = rank, .core = c, .inst = run.cores[c]->waiting});
+      post_.send({.rank = rank, .core = c, .inst = run.cores[c]->waiting});
     }
     if (shard_.alone() || !run.options.values) return;
     const Meeting::Group group = meeting_.group_of(rank, call);
-    if (!group.empty()) post_.tell(group, rank, call, meeting_.read(rank, call));
+    if (!group.empty()) post_.send(group, rank, call, meeting_.read(rank, call));
   }
 
   // Throws the first error of all shards.
-  void tell_others() {
-    const std::vector<Told> told = post_.meet(failure_);
+  void send_to_others() {
+    const std::vector<Message> messages = post_.meet(failure_);
     std::optional<Failure> first;
-    for (std::size_t shard = 0; shard < told.size(); ++shard) {
-      WordReader in(told[shard].all);
+    for (std::size_t shard = 0; shard < messages.size(); ++shard) {
+      WordReader in(messages[shard].all);
       if (auto failure = Post::get_failure(in); failure && failure->before(first)) first = failure;
       if (shard == static_cast<std::size_t>(shard_.number)) continue;
       while (!in.at_end()) {
         const Post::Called called = post_.get_called(in);
         meeting_.arrive(called.rank, meeting_.note(called.rank, called.core, *called.inst));
       }
-      WordReader own(told[shard].mine);
+      WordReader own(messages[shard].mine);
       while (!own.at_end()) {
         Post::Sent sent = post_.get_sent(own);
         meeting_.receive(sent.rank, sent.call, std::move(sent.sources));

@@ -16,7 +16,7 @@ Meeting::Meeting(const World& world, std::vector<const Program*> programs)
   std::iota(owner_.begin(), owner_.end(), 0);
   for (const std::int64_t rank : owner_) {
     waiting_.push_back({.rank = rank, .program = programs[static_cast<std::size_t>(rank)]});
-    host(rank).noted.resize(cores_);
+    host(rank).recorded.resize(cores_);
     host(rank).represents = {rank};
   }
 }
@@ -44,7 +44,7 @@ const Meeting::Call& Meeting::call(std::int64_t rank, std::uint64_t number) cons
 }
 
 std::uint64_t Meeting::note(std::int64_t rank, std::size_t core, const Inst& inst) {
-  const std::uint64_t number = host(rank).noted[core]++;
+  const std::uint64_t number = host(rank).recorded[core]++;
   Call& c = call(rank, number);
   c.insts[core] = &inst;
   ++c.known;

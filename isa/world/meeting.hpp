@@ -38,7 +38,7 @@ class Meeting {
   /// How many cores' parts of a call are known.
   [[nodiscard]] std::size_t known(std::int64_t host, std::uint64_t call) const;
   [[nodiscard]] std::size_t cores() const { return cores_; }
-  /// A core has come to a call that is noted.
+  /// A core has come to a call that is recorded.
   void arrive(std::int64_t host, std::uint64_t call);
 
   /// What a known call of a rank of this process sends, as it is now, also for run() later on.
@@ -91,10 +91,10 @@ class Meeting {
   };
   // One rank, as another process may run it.
   struct Host {
-    std::vector<EvalContext*> contexts = {};  // per core; none: of another process
-    std::deque<Call> calls = {};              // not happened yet
-    std::uint64_t happened = 0;               // calls before the first of them
-    std::vector<std::uint64_t> noted = {};    // per core: calls
+    std::vector<EvalContext*> contexts = {};   // per core; none: of another process
+    std::deque<Call> calls = {};               // not happened yet
+    std::uint64_t happened = 0;                // calls before the first of them
+    std::vector<std::uint64_t> recorded = {};  // per core: calls
     Group represents = {};
   };
   // A rank that cannot go on: at `inst`, or not waiting if that is null.

@@ -127,7 +127,7 @@ Post::Post(const Shard& shard, std::vector<const Program*> programs)
   for (const Program* program : programs_) tables_.try_emplace(program, *program);
 }
 
-void Post::tell(const Called& called) {
+void Post::send(const Called& called) {
   if (shard_.alone()) return;
   all_.put(called.rank);
   all_.put(static_cast<std::uint32_t>(called.core));
@@ -145,7 +145,7 @@ Post::Called Post::get_called(WordReader& in) const {
   return called;
 }
 
-void Post::tell(std::span<const std::int64_t> lengths) {
+void Post::send(std::span<const std::int64_t> lengths) {
   if (shard_.alone()) return;
   for (const std::int64_t length : lengths) all_.put(length);
 }
@@ -156,7 +156,7 @@ std::vector<std::int64_t> Post::get_lengths(WordReader& in, std::size_t count) {
   return lengths;
 }
 
-void Post::tell(RankGroup group, std::int64_t rank, std::uint64_t call,
+void Post::send(RankGroup group, std::int64_t rank, std::uint64_t call,
                 const RankSources& sources) {
   if (shard_.alone()) return;
   for (const int to : shards_of(group, shard_)) {
@@ -173,7 +173,7 @@ Post::Sent Post::get_sent(WordReader& in) const {
   return sent;
 }
 
-std::vector<Told> Post::meet(const std::optional<Failure>& mine, const Words& head) {
+std::vector<Message> Post::meet(const std::optional<Failure>& mine, const Words& head) {
   if (shard_.alone()) {
     if (mine) throw Error(mine->error);
     return {};
@@ -203,8 +203,8 @@ std::optional<Failure> Post::get_failure(WordReader& in) {
 
 void agree(const Shard& shard, const std::optional<Failure>& mine) {
   std::optional<Failure> first;
-  for (const Told& told : Post(shard, {}).meet(mine)) {
-    WordReader in(told.all);
+  for (const Message& messages : Post(shard, {}).meet(mine)) {
+    WordReader in(messages.all);
     if (auto failure = Post::get_failure(in); failure && failure->before(first)) first = failure;
   }
   if (first) throw Error(first->error);

@@ -23,7 +23,7 @@
 namespace nkisim::isa {
 
 /// What a shard told this one in a round.
-struct Told {
+struct Message {
   std::string all;   // as it told everybody
   std::string mine;  // this one alone
 };
@@ -38,7 +38,8 @@ class Link {
   /// Tells every shard `all`, and shard s also each[s]. Returns what each told this one (its own
   /// words too, without `mine`), by shard, when all of them have come: every shard makes the same
   /// calls. Throws Error if one is gone.
-  virtual std::vector<Told> meet(const std::string& all, const std::vector<std::string>& each) = 0;
+  virtual std::vector<Message> meet(const std::string& all,
+                                    const std::vector<std::string>& each) = 0;
 };
 
 /// Which shard of the world this process has, and who has which rank.
@@ -136,13 +137,13 @@ class Post {
   /// `programs`: of every rank of the world.
   Post(const Shard& shard, std::vector<const Program*> programs);
   /// To all, in this order.
-  void tell(const Called& called);
-  void tell(std::span<const std::int64_t> lengths);
+  void send(const Called& called);
+  void send(std::span<const std::int64_t> lengths);
   /// To the other shards that have ranks of the group.
-  void tell(RankGroup group, std::int64_t rank, std::uint64_t call, const RankSources& sources);
+  void send(RankGroup group, std::int64_t rank, std::uint64_t call, const RankSources& sources);
   /// One round, with the shard's error, if it has one, and `head` in front; the words of each. In
   /// a run of one shard it has nobody's.
-  std::vector<Told> meet(const std::optional<Failure>& mine, const Words& head = {});
+  std::vector<Message> meet(const std::optional<Failure>& mine, const Words& head = {});
   [[nodiscard]] Called get_called(WordReader& in) const;
   [[nodiscard]] static std::vector<std::int64_t> get_lengths(WordReader& in, std::size_t count);
   [[nodiscard]] Sent get_sent(WordReader& in) const;

@@ -10,7 +10,7 @@ namespace {
 constexpr double kSame = 1e-12;  // speeds that differ less are equal
 
 // What is left of a server while speeds are handed out.
-struct Room {
+struct ServerShare {
   double left = 0;    // bytes per ns
   double wanted = 0;  // by those whose speed is open, at speed 1
 };
@@ -58,7 +58,7 @@ void Flows::advance(Fs now, std::vector<Ended>& ended) {
 // more urgent.
 void Flows::hand_out(int priority, std::map<ServerId, double>& left,
                      std::vector<double>& speeds) const {
-  std::map<ServerId, Room> rooms;
+  std::map<ServerId, ServerShare> shares;
   const auto demand = [](const Flow& f, const ServerLoad& l) {
     return l.bytes / (f.least / kFsPerNs);
   };
@@ -68,17 +68,17 @@ void Flows::hand_out(int priority, std::map<ServerId, double>& left,
     ++open;
     for (const ServerLoad& l : f.loads) {
       const double free = left.try_emplace(l.server, rate(l.server)).first->second;
-      rooms.try_emplace(l.server, Room{.left = free}).first->second.wanted += demand(f, l);
+      shares.try_emplace(l.server, ServerShare{.left = free}).first->second.wanted += demand(f, l);
     }
   }
   while (open > 0) {
     double speed = 1;
-    for (const auto& [server, room] : rooms) {
-      if (room.wanted > 0) speed = std::min(speed, room.left / room.wanted);
+    for (const auto& [server, share] : shares) {
+      if (share.wanted > 0) speed = std::min(speed, share.left / share.wanted);
     }
     const auto full = [&](const ServerLoad& l) {
-      const Room& room = rooms.at(l.server);
-      return room.left / room.wanted <= speed + kSame;
+      const ServerShare& share = shares.at(l.server);
+      return share.left / share.wanted <= speed + kSame;
     };
     std::vector<std::size_t> settled;
     for (std::size_t i = 0; i < flows_.size(); ++i) {
@@ -90,15 +90,15 @@ void Flows::hand_out(int priority, std::map<ServerId, double>& left,
       speeds[i] = speed;
       --open;
       for (const ServerLoad& l : flows_[i].loads) {
-        Room& room = rooms.at(l.server);
+        ServerShare& share = shares.at(l.server);
         const double wanted = demand(flows_[i], l);
-        room.left = std::max(0.0, room.left - speed * wanted);
-        room.wanted = std::max(0.0, room.wanted - wanted);
-        if (room.wanted < kSame * rate(l.server)) room.wanted = 0;
+        share.left = std::max(0.0, share.left - speed * wanted);
+        share.wanted = std::max(0.0, share.wanted - wanted);
+        if (share.wanted < kSame * rate(l.server)) share.wanted = 0;
       }
     }
   }
-  for (const auto& [server, room] : rooms) left[server] = room.left;
+  for (const auto& [server, share] : shares) left[server] = share.left;
 }
 
 void Flows::share(Fs now) {

@@ -16,8 +16,9 @@ struct ServerLoad {
 };
 
 /// Transfers under way. Each moves its loads evenly and together; where a server cannot serve all
-/// that want it, they slow down alike, and one that is held up elsewhere leaves its room to others.
-/// What is more urgent (a lower priority) takes what it can before anything less urgent does.
+/// that want it, they slow down alike, and one that is held up elsewhere leaves its share to
+/// others. What is more urgent (a lower priority) takes what it can before anything less urgent
+/// does.
 class Flows {
  public:
   /// Rates of the servers in bytes per ns.

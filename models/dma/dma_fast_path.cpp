@@ -27,7 +27,7 @@ bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
     fits = lanes_[e]->can_be_alone(plans[e].load);
   }
   if (!fits) {
-    join_lanes();
+    simulate_packets();
     return false;
   }
   alone_.pending.push_back({&transfer, ready});
@@ -38,8 +38,8 @@ bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
 }
 
 // `before`: what the engines do first.
-void DmaRings::find_shares(const Alone::Pending& pending, const Together* before,
-                           Together& found) const {
+void DmaRings::find_shares(const ExclusiveTransfers::Pending& pending, const LaneTimes* before,
+                           LaneTimes& found) const {
   const std::vector<LanePlan>& plans = pending.transfer->plan->lanes;
   found.start = found.planned = kNever;
   found.end = 0;
@@ -57,7 +57,7 @@ void DmaRings::find_shares(const Alone::Pending& pending, const Together* before
 }
 
 // From now on the engines look at packets.
-void DmaRings::join_lanes() {
+void DmaRings::simulate_packets() {
   for (; !alone_.pending.empty(); alone_.pending.pop_front()) {
     const auto [transfer, ready] = alone_.pending.front();
     for (std::size_t e = 0; e < lanes_.size(); ++e) {
@@ -147,7 +147,7 @@ bool DmaRings::take_alone(Fs now) {
   }
   if (ended && alone_.first.start > now) return true;
   if (alone_.pending.size() == 1) return split_alone(now, ended);
-  join_lanes();
+  simulate_packets();
   if (ended) std::fill(planned_.begin(), planned_.end(), now);
   return false;
 }

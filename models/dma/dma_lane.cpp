@@ -104,8 +104,8 @@ DmaLane::Queue* DmaLane::pick(Fs at) {
   for (Queue& q : queues_) {
     if (!q.busy || q.head.item.ready > at) continue;
     const Active& a = q.head;
-    if (q.index == last_ && turn_ > 0 &&
-        turn_ + a.item.load->runs[a.run].bytes <= config_.turn_bytes) {
+    if (q.index == last_ && slice_ > 0 &&
+        slice_ + a.item.load->runs[a.run].bytes <= config_.turn_bytes) {
       return &q;
     }
     if (q.index > last_) {
@@ -119,15 +119,15 @@ DmaLane::Queue* DmaLane::pick(Fs at) {
 }
 
 // Packets of the current run in a whole turn of its queue.
-std::int64_t DmaLane::turn_of(const Active& a) const {
+std::int64_t DmaLane::slice_of(const Active& a) const {
   return std::max<std::int64_t>(1, config_.turn_bytes / a.item.load->runs[a.run].bytes);
 }
 
 // Turns that each other queue certainly has before the queue's first share is done.
-std::int64_t DmaLane::turns_of_others(const Queue& queue) const {
+std::int64_t DmaLane::slices_of_others(const Queue& queue) const {
   const Active& a = queue.head;
   const std::int64_t most = std::max(config_.turn_bytes, a.item.load->largest);
-  const std::int64_t now = queue.index == last_ ? std::max<std::int64_t>(0, most - turn_) : most;
+  const std::int64_t now = queue.index == last_ ? std::max<std::int64_t>(0, most - slice_) : most;
   return a.bytes <= now ? 0 : (a.bytes - now + most - 1) / most;
 }
 
@@ -177,7 +177,7 @@ void DmaLane::take(Active& a, std::int64_t packets) {
   a.work -= packets * run.interval;
   a.gaps -= packets * run.gap;
   a.bytes -= packets * run.bytes;
-  turn_ += packets * run.bytes;
+  slice_ += packets * run.bytes;
   if (a.packet == run.count) {
     a.packet = 0;
     ++a.run;
@@ -202,7 +202,7 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
     if (sink_ == nullptr && alone) {
       packets = until(a, sole ? limit : std::min(limit, next_ready(start) - 1));
     } else if (sink_ == nullptr && !is_semaphore) {
-      packets = rest_of_turn(a, limit - start);
+      packets = rest_of_slice(a, limit - start);
     }
     const Fs spacing = run.interval - (alone ? 0 : run.gap);
     Fs extra = 0;
@@ -251,7 +251,7 @@ bool DmaLane::whole(Queue& queue, Fs limit, std::vector<LaneDone>& done) {
   }
   if (end > limit) return false;
   if (load.runs.size() > 1) a.payload_end = end + load.tail;
-  turn_ += a.bytes;
+  slice_ += a.bytes;
   finish(queue, {a.item.transfer, queue.index, free_, a.payload_end, end}, done);
   stalled_ = stalled;
   free_ = end + load.last_interval;
@@ -273,10 +273,10 @@ std::int64_t DmaLane::until(const Active& a, Fs limit) const {
 }
 
 // Packets that go on with the turn at hand, the last of which starts within `span`.
-std::int64_t DmaLane::rest_of_turn(const Active& a, Fs span) const {
+std::int64_t DmaLane::rest_of_slice(const Active& a, Fs span) const {
   const PacketRun& run = a.item.load->runs[a.run];
   if (a.cold || run.bytes >= config_.turn_bytes) return 1;
-  std::int64_t packets = std::min(run.count - a.packet, (config_.turn_bytes - turn_) / run.bytes);
+  std::int64_t packets = std::min(run.count - a.packet, (config_.turn_bytes - slice_) / run.bytes);
   const Fs stalls = packets > 1 ? stall_ahead(a, packets) : 0;
   packets = std::min(packets, (span - stalls) / std::max<Fs>(run.interval - run.gap, 1) + 1);
   return std::max<std::int64_t>(1, packets);
@@ -294,9 +294,9 @@ bool DmaLane::rounds(Fs limit) {
     const Active& a = q.head;
     if (a.first == kNever || a.cold) return false;
     const PacketRun& run = a.item.load->runs[a.run];
-    if (q.index == last_ && turn_ + run.bytes <= config_.turn_bytes) return false;
-    fit = std::min(fit, (run.count - a.packet - 1) / turn_of(a));
-    length += turn_of(a) * (run.interval - run.gap);
+    if (q.index == last_ && slice_ + run.bytes <= config_.turn_bytes) return false;
+    fit = std::min(fit, (run.count - a.packet - 1) / slice_of(a));
+    length += slice_of(a) * (run.interval - run.gap);
     ++ready;
   }
   if (ready < 2) return false;
@@ -305,7 +305,7 @@ bool DmaLane::rounds(Fs limit) {
   if (fit < 2) return false;
   for (const Queue& q : queues_) {
     if (!q.busy || q.head.item.ready > free_) continue;
-    stalls += stall_ahead(q.head, fit * turn_of(q.head));
+    stalls += stall_ahead(q.head, fit * slice_of(q.head));
   }
   fit = std::min(fit, (window - stalls) / std::max<Fs>(length, 1));
   if (fit < 2) return false;
@@ -318,13 +318,13 @@ bool DmaLane::rounds(Fs limit) {
     highest = q.index;
     if (q.index <= last_) before = q.index;
     Active& a = q.head;
-    const std::int64_t packets = fit * turn_of(a);
+    const std::int64_t packets = fit * slice_of(a);
     extra += stall(a, packets) + contention(a, begin, packets, fit * length);
     take(a, packets);
   }
   free_ = begin + fit * length + extra;
   last_ = before == kNoQueue ? highest : before;
-  turn_ = config_.turn_bytes;
+  slice_ = config_.turn_bytes;
   return true;
 }
 
@@ -409,7 +409,7 @@ Fs DmaLane::next() const {
     const Active& a = q.head;
     Fs finish = at + a.work - a.gaps - a.item.load->last_interval;
     finish += certain_stall(a);
-    const std::int64_t turns = turns_of_others(q);
+    const std::int64_t turns = slices_of_others(q);
     for (const Queue& other : queues_) {
       if (&other == &q || !other.busy || other.head.item.ready > at) continue;
       const Active& o = other.head;

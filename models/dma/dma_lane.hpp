@@ -105,7 +105,7 @@ class DmaLane {
   /// The share is done.
   void did_alone(QueueIndex queue, const LaneLoad& load, const LaneAlone& share) {
     serve(queue);
-    turn_ += load.bytes;
+    slice_ += load.bytes;
     stalled_ = share.stalled;
     free_ = share.free;
   }
@@ -154,14 +154,14 @@ class DmaLane {
   bool rounds(Fs limit);
   void take(Active& a, std::int64_t packets);
   [[nodiscard]] std::int64_t until(const Active& a, Fs limit) const;
-  [[nodiscard]] std::int64_t rest_of_turn(const Active& a, Fs span) const;
+  [[nodiscard]] std::int64_t rest_of_slice(const Active& a, Fs span) const;
   // Its turn begins, unless it goes on because no other queue is ready.
   void serve(QueueIndex queue) {
-    if (last_ != queue) turn_ = 0;
+    if (last_ != queue) slice_ = 0;
     last_ = queue;
   }
-  [[nodiscard]] std::int64_t turn_of(const Active& a) const;
-  [[nodiscard]] std::int64_t turns_of_others(const Queue& queue) const;
+  [[nodiscard]] std::int64_t slice_of(const Active& a) const;
+  [[nodiscard]] std::int64_t slices_of_others(const Queue& queue) const;
   [[nodiscard]] Fs whole_quanta(double stalled) const;
   [[nodiscard]] Fs stall_ahead(const Active& a, std::int64_t packets) const;
   Fs stall(const Active& a, std::int64_t packets);
@@ -170,11 +170,11 @@ class DmaLane {
   const DmaConfig& config_;
   hbm_if* hbm_ = nullptr;  // null: it does not limit
   std::vector<Queue> queues_;
-  int busy_ = 0;           // queues with work
-  QueueIndex last_ = 0;    // queue served last
-  std::int64_t turn_ = 0;  // bytes of its turn so far
-  Fs free_ = 0;            // engine may start its next packet
-  double stalled_ = 0;     // HBM stall collected, below one quantum
+  int busy_ = 0;            // queues with work
+  QueueIndex last_ = 0;     // queue served last
+  std::int64_t slice_ = 0;  // bytes of its slice so far
+  Fs free_ = 0;             // engine may start its next packet
+  double stalled_ = 0;      // HBM stall collected, below one quantum
   std::vector<PacketTime>* sink_ = nullptr;
 };
 

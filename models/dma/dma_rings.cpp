@@ -179,7 +179,7 @@ void DmaRings::occupy(double bytes) {
   }
   const Fs now = SimSession::now();
   catch_up(now);
-  join_lanes();
+  simulate_packets();
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     if (lanes_[e]->push(kCollectiveQueue, now, load->second, nullptr)) look_sooner(e);
   }
@@ -194,7 +194,7 @@ int DmaRings::outstanding(isa::DgeMode mode) {
 
 Fs DmaRings::backlog(QueueIndex queue, std::int64_t bytes) {
   const Fs now = SimSession::now();
-  join_lanes();
+  simulate_packets();
   if (hbm_->limits()) {
     hbm_->settle_all(now);
   } else {

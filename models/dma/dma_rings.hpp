@@ -68,27 +68,28 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
     }
   };
   // A transfer's shares, by engine, where every engine does it alone.
-  struct Together {
+  struct LaneTimes {
     std::vector<LaneAlone> shares;
     Fs start = kNever, planned = kNever;  // of the first of them
     Fs end = 0;                           // of the last
   };
   // Transfers of one queue while no other has any: one after the other on all engines. The engines
   // know nothing of them until they have to look at packets.
-  struct Alone {
+  struct ExclusiveTransfers {
     struct Pending {
       Transfer* transfer = nullptr;
       Fs ready = 0;
     };
     Fifo<Pending> pending;
-    Together first, second;            // of these; the second: while the first ends
+    LaneTimes first, second;           // of these; the second: while the first ends
     std::vector<std::uint32_t> order;  // of the engines, by the starts of semaphore writes
     std::vector<bool> left;  // engines still to do the first, when others have done it or begun
     bool split = false;      // ... which then is the only one
   };
   void end_of_elaboration() override;
   bool add_alone(Transfer& transfer, Fs ready);
-  void find_shares(const Alone::Pending& pending, const Together* before, Together& found) const;
+  void find_shares(const ExclusiveTransfers::Pending& pending, const LaneTimes* before,
+                   LaneTimes& found) const;
   bool take_alone(Fs now);
   bool split_alone(Fs now, bool all);
   void end_split();
@@ -96,7 +97,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
   bool take_left(std::size_t e, Fs now);
   void finish_alone(Transfer& transfer);
   void finish_share(Transfer& t, std::size_t e);
-  void join_lanes();
+  void simulate_packets();
   void push(std::size_t e, Fs ready, Transfer& transfer);
   void catch_up(Fs now);
   void take_until(Fs now, bool every) override;
@@ -129,7 +130,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
   std::uint64_t order_ = 0;
   std::deque<Transfer> store_;
   std::vector<Transfer*> free_;
-  Alone alone_;
+  ExclusiveTransfers alone_;
   std::vector<LaneDone> done_;
   std::vector<Finished> finished_;
   std::vector<PacketTime> packets_;

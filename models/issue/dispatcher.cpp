@@ -172,7 +172,7 @@ QueueIndex Dispatcher::dma_queue(const Operation& op) {
   const auto count =
       static_cast<std::uint32_t>(std::max(1, config_.compiler.dma_queues_per_engine));
   const bool named = inst.dma != nullptr && inst.dma->queue_name < program_.queues().size();
-  const std::uint32_t turn = named ? 0 : dma_turn_.at(e)++ % count;
+  const std::uint32_t turn = named ? 0 : next_dma_queue_.at(e)++ % count;
   const std::uint32_t key = named ? 0x10000U + inst.dma->queue_name
                                   : (static_cast<std::uint32_t>(op.dge) * isa::kEngineCount +
                                      static_cast<std::uint32_t>(e)) *

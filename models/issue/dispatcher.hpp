@@ -65,7 +65,7 @@ class Dispatcher {
   std::array<bool, isa::kEngineCount> used_{};  // engines with instructions in this program
   std::uint32_t ported_ = 0;                    // engines that share a port, a bit each
   std::unordered_map<std::uint32_t, QueueIndex> dma_queues_;
-  std::array<std::uint32_t, isa::kEngineCount> dma_turn_{};
+  std::array<std::uint32_t, isa::kEngineCount> next_dma_queue_{};
   std::deque<Operation> store_;
   std::vector<Operation*> free_;
   std::vector<Edge> edges_;

@@ -61,17 +61,17 @@ bool Rounds::at_once(std::int64_t rank, const isa::Inst& inst) {
 
 void Rounds::count(const isa::Post::Called& called, std::uint64_t call) {
   if (world_.meeting().known(called.rank, call) != 1) return;
-  if (at_once(called.rank, *called.inst)) ++hasty_;
+  if (at_once(called.rank, *called.inst)) ++immediate_calls_;
   if (shard_.owns(called.rank)) ++open_;
 }
 
 void Rounds::started(std::int64_t rank, const isa::Inst& inst) {
-  if (at_once(rank, inst)) --hasty_;
+  if (at_once(rank, inst)) --immediate_calls_;
 }
 
 void Rounds::triggered(const isa::Post::Called& called, std::uint64_t call) {
   count(called, call);
-  post_.tell(called);
+  post_.send(called);
   isa::Meeting& meeting = world_.meeting();
   if (meeting.known(called.rank, call) == meeting.cores()) read_sources(called.rank, call);
   const Fs until = plus(called.time, ahead());
@@ -87,8 +87,8 @@ void Rounds::read_sources(std::int64_t rank, std::uint64_t call) {
   const isa::Meeting::Group group = meeting.group_of(rank, call);
   if (!world_.evaluates() || group.empty()) return;
   const isa::RankSources& sources = meeting.read(rank, call);
-  post_.tell(meeting.read_lengths(rank, call));
-  post_.tell(group, rank, call, sources);
+  post_.send(meeting.read_lengths(rank, call));
+  post_.send(group, rank, call, sources);
 }
 
 void Rounds::apply_effects(Fs now) {
@@ -154,12 +154,13 @@ void Rounds::meet() {
   isa::Words progress;
   progress.put(here().done);
   progress.put(here().next);
-  const std::vector<isa::Told> told = post_.meet(std::exchange(mine_, std::nullopt), progress);
-  for (std::size_t shard = 0; shard < told.size(); ++shard) hear(shard, told[shard]);
+  const std::vector<isa::Message> messages =
+      post_.meet(std::exchange(mine_, std::nullopt), progress);
+  for (std::size_t shard = 0; shard < messages.size(); ++shard) on_message(shard, messages[shard]);
 }
 
-void Rounds::hear(std::size_t shard, const isa::Told& told) {
-  isa::WordReader in(told.all);
+void Rounds::on_message(std::size_t shard, const isa::Message& messages) {
+  isa::WordReader in(messages.all);
   if (const auto failure = isa::Post::get_failure(in); failure && failure->before(failure_)) {
     failure_ = failure;
   }
@@ -181,7 +182,7 @@ void Rounds::hear(std::size_t shard, const isa::Told& told) {
     const std::size_t members = meeting.group_of(called.rank, call).size();
     meeting.receive_lengths(called.rank, call, isa::Post::get_lengths(in, members));
   }
-  isa::WordReader own(told.mine);
+  isa::WordReader own(messages.mine);
   while (!own.at_end()) {
     isa::Post::Sent sent = post_.get_sent(own);
     meeting.receive(sent.rank, sent.call, std::move(sent.sources));
@@ -256,7 +257,7 @@ Fs Rounds::first_activity() const {
 
 // How far this shard can go. Without a call that has not ended, operations do not concern it;
 // triggered() brings the limit nearer. Else what it does not know comes from triggers that others
-// have not told, or that are told and not replayed.
+// have not sent, or that are sent and not replayed.
 Fs Rounds::limit() const {
   const Fs done = here().done;
   if (done == kNever) return kNever;

@@ -1,7 +1,7 @@
 // How far one shard of a world may go, and what it tells the others and hears of them.
 //
 // All shards keep the same record of all triggers and the same model of links and stacks
-// (world.hpp), so what they find out does not have to be told. A shard runs ahead as far as nothing
+// (world.hpp), so what they find out does not have to be sent. A shard runs ahead as far as nothing
 // that it does not know yet can reach it: see limit().
 #pragma once
 
@@ -22,7 +22,7 @@ class Rounds {
   void run();
 
   // For the world, within the simulation:
-  /// Throws an internal Error if a trigger comes before it could be told.
+  /// Throws an internal Error if a trigger comes before it could be sent.
   void check_trigger(std::int64_t rank, Fs at) const;
   /// A core of a rank of this shard has triggered a collective, which is noted.
   void triggered(const isa::Post::Called& called, std::uint64_t call);
@@ -45,7 +45,7 @@ class Rounds {
   void read_sources(std::int64_t rank, std::uint64_t call);
   void simulate();
   void meet();
-  void hear(std::size_t shard, const isa::Told& told);
+  void on_message(std::size_t shard, const isa::Message& messages);
   void replay();
   void dispatch(World::Effects& effects);
   void foresee();
@@ -59,7 +59,7 @@ class Rounds {
   [[nodiscard]] Fs first_activity() const;
   [[nodiscard]] Fs limit() const;
   // How long after it an unknown trigger can be seen at the earliest.
-  [[nodiscard]] Fs ahead() const { return hasty_ > 0 ? 0 : ahead_; }
+  [[nodiscard]] Fs ahead() const { return immediate_calls_ > 0 ? 0 : ahead_; }
 
   World& world_;
   const isa::Shard& shard_;
@@ -69,11 +69,11 @@ class Rounds {
   Fs trigger_ = kNever;  // what a trigger instruction takes at least
   Fs ahead_ = kNever;    // Collectives::lookahead of what the programs call
   std::vector<Progress> shards_;
-  Fs limit_ = kNever;       // of the present round
-  std::size_t hasty_ = 0;   // calls of all ranks that are known, not started and at_once()
-  std::size_t open_ = 0;    // calls of this shard's ranks that have not ended
-  World::Effects effects_;  // to come, in order
-  World::Effects early_;    // foreseen ones that have come about, until the model gets there
+  Fs limit_ = kNever;                // of the present round
+  std::size_t immediate_calls_ = 0;  // calls of all ranks that are known, not started and at_once()
+  std::size_t open_ = 0;             // calls of this shard's ranks that have not ended
+  World::Effects effects_;           // to come, in order
+  World::Effects early_;  // foreseen ones that have come about, until the model gets there
   std::optional<isa::Failure> failure_, mine_;  // of all shards; of this one, not told yet
   sc_core::sc_event wake_;
 };

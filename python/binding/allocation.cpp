@@ -16,14 +16,14 @@ namespace {
 struct Allocation {
   PyObject_HEAD PyObject *id, *name, *space, *on_chip, *dtype, *shape, *pitch_bytes, *recorder,
       *core, *address, *partition, *file, *line, *buffer, *born, *zeroed_at, *role, *array,
-      *narrowed, *compared, *masked, *lent, *vector;
+      *narrowed, *compared, *masked, *borrowed, *vector;
   PyObject* weak;  // references to it
 };
 
 constexpr std::array kNames = {
-    "id",   "name",    "space",     "on_chip",  "dtype",  "shape",  "pitch_bytes", "_recorder",
-    "core", "address", "partition", "file",     "line",   "buffer", "born",        "zeroed_at",
-    "role", "array",   "narrowed",  "compared", "masked", "lent",   "vector"};
+    "id",   "name",    "space",     "on_chip",  "dtype",  "shape",    "pitch_bytes", "_recorder",
+    "core", "address", "partition", "file",     "line",   "buffer",   "born",        "zeroed_at",
+    "role", "array",   "narrowed",  "compared", "masked", "borrowed", "vector"};
 
 constexpr std::size_t kFirst = offsetof(Allocation, id);
 static_assert(offsetof(Allocation, weak) == kFirst + kNames.size() * sizeof(PyObject*));
@@ -91,7 +91,7 @@ void fill(Allocation& a, PyObject* recorder, PyObject* shape, PyObject* dtype, P
   set(a.address, address);
   set(a.partition, partition);
   set(a.pitch_bytes, bytes.ptr());
-  for (PyObject** none : {&a.zeroed_at, &a.array, &a.masked, &a.lent}) set(*none, Py_None);
+  for (PyObject** none : {&a.zeroed_at, &a.array, &a.masked, &a.borrowed}) set(*none, Py_None);
   for (PyObject** no : {&a.narrowed, &a.compared, &a.vector}) set(*no, Py_False);
   set(a.role, py::int_(0).ptr());
 }

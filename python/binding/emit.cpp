@@ -14,8 +14,8 @@ namespace {
 struct Active {
   PyObject* recorder = nullptr;  // null: no kernel is being recorded
   PyObject* program = nullptr;
-  PyObject* held = nullptr;  // record/pending.py
-  PyObject* lent = nullptr;  // record/lent.py
+  PyObject* held = nullptr;      // record/pending.py
+  PyObject* borrowed = nullptr;  // record/borrowed.py
   Recorder* native = nullptr;
 };
 thread_local Active active;
@@ -31,14 +31,14 @@ void activate(const py::object& recorder) {
   }
   // The recorder keeps each of them.
   const py::object program = recorder.attr("program"), held = recorder.attr("held"),
-                   lent = held.attr("lent");
-  active = {recorder.ptr(), program.ptr(), held.ptr(), lent.ptr(), &program.cast<Recorder&>()};
+                   borrowed = held.attr("borrowed");
+  active = {recorder.ptr(), program.ptr(), held.ptr(), borrowed.ptr(), &program.cast<Recorder&>()};
 }
 
 // Whether the instruction that comes is the next one, and its operands are what they seem to be.
 bool direct() {
   return active.recorder != nullptr && pending_of.of(active.held).is_none() &&
-         PyList_GET_SIZE(tiles_of.of(active.lent).ptr()) == 0;
+         PyList_GET_SIZE(tiles_of.of(active.borrowed).ptr()) == 0;
 }
 
 PyObject* emit(PyObject*, PyObject* const* args, Py_ssize_t count) {

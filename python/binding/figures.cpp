@@ -12,7 +12,7 @@ class Figures {
  public:
   Figures(std::unique_ptr<Run> run, py::object program)
       : program_(std::move(program)), run_(std::move(run)) {
-    run_->ran.ranks.front().reports.reset();
+    run_->artifacts.ranks.front().reports.reset();
   }
   [[nodiscard]] std::string summary() const { return ended().json().dump(); }
   [[nodiscard]] std::string totals() const { return nkisim::Totals(ended()).metrics().dump(); }
@@ -20,7 +20,9 @@ class Figures {
   [[nodiscard]] std::string confidence() const { return run_->execution.trust(0).dump(); }
 
  private:
-  [[nodiscard]] const nkisim::Summary& ended() const { return run_->ran.ranks.front().summary; }
+  [[nodiscard]] const nkisim::Summary& ended() const {
+    return run_->artifacts.ranks.front().summary;
+  }
 
   py::object program_;  // outlives the run
   std::unique_ptr<Run> run_;

@@ -12,14 +12,15 @@ namespace nkisim::python {
 
 /// A run of one program, with all that it watched and needs.
 struct Run {
-  Run(nkisim::Given rank, std::shared_ptr<const models::Config> machine, const isa::World& world,
-      bool timed)
-      : config(std::move(machine)), execution({std::move(rank)}, *config, {world, timed}, ran) {}
+  Run(nkisim::RankInputs rank, std::shared_ptr<const models::Config> machine,
+      const isa::World& world, bool timed)
+      : config(std::move(machine)),
+        execution({std::move(rank)}, *config, {world, timed}, artifacts) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
   std::shared_ptr<const models::Config> config;
-  nkisim::Ran ran;
+  nkisim::RunArtifacts artifacts;
   nkisim::Execution execution;
 };
 

@@ -48,16 +48,17 @@ int ranks_per_stack(const Recorder& r, const std::string& config,
 
 }  // namespace
 
-std::vector<Told> PythonLink::meet(const std::string& all, const std::vector<std::string>& each) {
+std::vector<Message> PythonLink::meet(const std::string& all,
+                                      const std::vector<std::string>& each) {
   const py::gil_scoped_acquire gil;
   py::list words;
   for (const std::string& one : each) words.append(py::bytes(one));
-  std::vector<Told> told;
+  std::vector<Message> messages;
   for (const py::handle part : py::list(meet_(py::bytes(all), words))) {
     const auto [to_all, mine] = part.cast<std::pair<std::string, std::string>>();
-    told.push_back({to_all, mine});
+    messages.push_back({to_all, mine});
   }
-  return told;
+  return messages;
 }
 
 void bind_link(py::class_<Recorder>& program) {

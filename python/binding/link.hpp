@@ -10,7 +10,7 @@ namespace nkisim::python {
 class PythonLink : public Link {
  public:
   explicit PythonLink(py::object meet) : meet_(std::move(meet)) {}
-  std::vector<Told> meet(const std::string& all, const std::vector<std::string>& each) override;
+  std::vector<Message> meet(const std::string& all, const std::vector<std::string>& each) override;
 
  private:
   py::object meet_;

@@ -55,11 +55,11 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
   return options;
 }
 
-nkisim::Given given(Recorder& r, Memory* memory, const InterpretOptions& services,
-                    const py::dict& files) {
-  nkisim::Given rank{.input = {.program = &r.program, .memory = memory},
-                     .reports = report_files(files),
-                     .origin = r.origin};
+nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
+                               const py::dict& files) {
+  nkisim::RankInputs rank{.input = {.program = &r.program, .memory = memory},
+                          .reports = report_files(files),
+                          .origin = r.origin};
   nkisim::SimOptions& options = rank.input.options;
   options.conditions = services.conditions;
   options.progress = [ask = services.progress](std::uint64_t n, nkisim::models::Fs) {
@@ -96,14 +96,14 @@ void interrupted(bool keep_partial) {
 
 }  // namespace
 
-py::dict counts_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
-                   bool timed) {
+py::dict counts_of(const nkisim::Execution& done, const nkisim::RunArtifacts& artifacts,
+                   std::size_t rank, bool timed) {
   const nkisim::SimResult& result = done.result().ranks[rank];
   py::dict out;
   out["instructions"] = result.instructions;
   out["partial"] = result.partial;
   if (!timed) return out;
-  const nkisim::Summary& summary = ran.ranks[rank].summary;
+  const nkisim::Summary& summary = artifacts.ranks[rank].summary;
   const nkisim::Interval span = summary.span();
   out["latency_ns"] = nkisim::in_seconds(nkisim::latency(summary)) * 1e9;
   out["span"] = std::pair(span.start, span.end);
@@ -115,7 +115,8 @@ std::span<const std::byte> bytes_of(const py::buffer_info& info) {
           static_cast<std::size_t>(info.size * info.itemsize)};
 }
 
-void execute(nkisim::Execution& execution, const nkisim::Extras& extras, bool keep_partial) {
+void execute(nkisim::Execution& execution, const nkisim::RunCallbacks& callbacks,
+             bool keep_partial) {
   {
     const py::gil_scoped_release release;
     execution.run();
@@ -123,7 +124,7 @@ void execute(nkisim::Execution& execution, const nkisim::Extras& extras, bool ke
   interrupted(keep_partial);
   {
     const py::gil_scoped_release release;
-    execution.report(extras);
+    execution.report(callbacks);
   }
   interrupted(keep_partial);
 }
@@ -216,21 +217,21 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   const bool explain = files.contains("explain"), values = !choices.timing_only;
   Memory* memory = values ? &r.live_memory() : nullptr;
   const Inputs inputs = explain && values ? share_inputs(r) : Inputs();
-  nkisim::Extras extras{.go_on = go_on};
-  if (values) extras.fresh = [&] { return memory_with(r.program, inputs); };
+  nkisim::RunCallbacks callbacks{.go_on = go_on};
+  if (values) callbacks.fresh = [&] { return memory_with(r.program, inputs); };
   if (choices.full_confidence && r.recorded) {
-    extras.switches = [&] {
+    callbacks.switches = [&] {
       return nkisim::try_switches(r.trace, *r.recorded, r.used, *config, go_on);
     };
   }
-  auto done = std::make_unique<Run>(given(r, memory, services, files), config, services.world,
+  auto done = std::make_unique<Run>(rank_inputs(r, memory, services, files), config, services.world,
                                     choices.timed);
-  execute(done->execution, extras, choices.keep_partial);
-  py::dict out = counts_of(done->execution, done->ran, 0, choices.timed);
+  execute(done->execution, callbacks, choices.keep_partial);
+  py::dict out = counts_of(done->execution, done->artifacts, 0, choices.timed);
   if (explain && choices.timed) {
     std::ostringstream said;
-    nkisim::print_explanation(said, *done->ran.ranks.front().reports->accounting(),
-                              done->ran.changes);
+    nkisim::print_explanation(said, *done->artifacts.ranks.front().reports->accounting(),
+                              done->artifacts.changes);
     out["explanation"] = said.str();
   }
   if (choices.timed) out["figures"] = figures_of(std::move(done), py::cast(&r));

@@ -17,8 +17,8 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
 /// Names of reports to write, by key.
 nkisim::ReportFiles report_files(const py::dict& files);
 /// A rank that runs what `r` recorded, with the services of options_for.
-nkisim::Given given(Recorder& r, Memory* memory, const InterpretOptions& services,
-                    const py::dict& files);
+nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
+                               const py::dict& files);
 
 /// How to run, as Python says it in a dictionary of booleans; what is missing is false.
 struct RunWishes {
@@ -29,10 +29,11 @@ RunWishes wishes_of(const py::dict& given);
 
 /// Runs and reports without the interpreter's lock. Ctrl-C stops it; with keep_partial what is done
 /// so far is the result, else KeyboardInterrupt is raised.
-void execute(nkisim::Execution& execution, const nkisim::Extras& extras, bool keep_partial);
-/// Instructions, whether it was stopped and, `timed`, when a rank ran.
-py::dict counts_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
-                   bool timed);
+void execute(nkisim::Execution& execution, const nkisim::RunCallbacks& callbacks,
+             bool keep_partial);
+/// Instructions, whether it was stopped and, `timed`, when a rank ended.
+py::dict counts_of(const nkisim::Execution& done, const nkisim::RunArtifacts& artifacts,
+                   std::size_t rank, bool timed);
 std::span<const std::byte> bytes_of(const py::buffer_info& info);
 
 }  // namespace nkisim::python

@@ -12,11 +12,11 @@
 namespace nkisim::python {
 namespace {
 
-py::dict result_of(const nkisim::Execution& done, const nkisim::Ran& ran, std::size_t rank,
-                   bool timed) {
-  py::dict out = counts_of(done, ran, rank, timed);
+py::dict result_of(const nkisim::Execution& done, const nkisim::RunArtifacts& artifacts,
+                   std::size_t rank, bool timed) {
+  py::dict out = counts_of(done, artifacts, rank, timed);
   if (!timed) return out;
-  const nkisim::Summary& summary = ran.ranks[rank].summary;
+  const nkisim::Summary& summary = artifacts.ranks[rank].summary;
   out["json"] = summary.json().dump();
   out["text"] = text_of(summary);
   const auto trust = done.trust(rank);
@@ -76,22 +76,23 @@ class World {
     const std::size_t n = programs_.size();
     std::optional<PythonLink> link;
     const Shard shard = shard_of(given, link);
-    std::vector<nkisim::Given> ranks;
+    std::vector<nkisim::RankInputs> ranks;
     for (std::size_t r = 0; r < n; ++r) {
       auto& recorder = programs_[r].cast<Recorder&>();
-      ranks.push_back(python::given(recorder, chosen.timing_only ? nullptr : memories_[r].get(),
-                                    options_for(recorder, undefined[r], prints[r]),
-                                    r < files.size() ? files[r] : py::dict()));
+      ranks.push_back(python::rank_inputs(recorder,
+                                          chosen.timing_only ? nullptr : memories_[r].get(),
+                                          options_for(recorder, undefined[r], prints[r]),
+                                          r < files.size() ? files[r] : py::dict()));
       ranks.back().input.inputs = inputs_[r];
     }
-    nkisim::Ran ran;
+    nkisim::RunArtifacts artifacts;
     nkisim::Execution execution(std::move(ranks), *config,
-                                {world_, chosen.timed, chosen.fold, shard}, ran);
+                                {world_, chosen.timed, chosen.fold, shard}, artifacts);
     execute(execution, {}, chosen.keep_partial);
     values_of_ = execution.result().values_of;
     py::list out;
     for (std::size_t r = 0; r < n; ++r) {
-      out.append(execution.owns(r) ? py::object(result_of(execution, ran, r, chosen.timed))
+      out.append(execution.owns(r) ? py::object(result_of(execution, artifacts, r, chosen.timed))
                                    : py::none());
     }
     py::dict all;

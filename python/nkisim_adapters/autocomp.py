@@ -36,10 +36,10 @@ class NkisimBackend:
         """A dict for each text of a kernel; `simulator` is not looked at."""
         candidates = [{"id": n, "source": text} for n, text in enumerate(code_strs)]
         found = {r["id"]: r for r in self._evaluator(prob).records(candidates)}
-        return [self._told(found[n]) for n in range(len(candidates))]
+        return [self._summary(found[n]) for n in range(len(candidates))]
 
     @staticmethod
-    def _told(record):
+    def _summary(record):
         good = record["status"] == "ok"
         latency = record["latency_us"] / 1e3 if good else None
         return {"correct": good, "latency": latency,

@@ -51,7 +51,7 @@ class Judges:
             if self._evaluator is None:
                 self._evaluator = Evaluator(settings, 1)
             elif self._evaluator.settings.reference_path != settings.reference_path:
-                self._evaluator.turn_to(settings.reference_path)
+                self._evaluator.switch_to(settings.reference_path)
             return self._evaluator.evaluate({"id": "kernel", "source": source})
 
     def keep(self, name, source, folder):
@@ -67,7 +67,7 @@ class Judges:
             self._evaluator.close()
 
 
-def _told(record):
+def _summary(record):
     return {k: record[k] for k in _TOLD if record.get(k) not in (None, {}, [])}
 
 
@@ -95,7 +95,7 @@ def make(references, **settings):
         """Judges a kernel, Python text whose function is called `kernel` or is the only @nki.jit one: its status (ok,
         wrong, illegal, error, timeout, memory, crashed), simulated latency_us, what bounds it, or the error with rule
         and line. `reference` may be left out where there is one only."""
-        return _told(judges.judge(reference, source))
+        return _summary(judges.judge(reference, source))
 
     @server.tool()
     def explain(name: str) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def make(references, **settings):
         """Judges two kernels' texts of one reference and says what changed: latencies, how many times faster the
         second is, and where the time went that is gone or new."""
         records = {name: judges.judge(reference, source) for name, source in (("before", before), ("after", after))}
-        said = {name: _told(record) for name, record in records.items()}
+        said = {name: _summary(record) for name, record in records.items()}
         if any(record["latency_us"] is None for record in records.values()):
             return said
         said["times_faster"] = records["before"]["latency_us"] / records["after"]["latency_us"]

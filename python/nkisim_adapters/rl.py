@@ -55,14 +55,14 @@ class Environment:
         self._baselines, self._left, self._best = {}, 0, None
         self._random = random.Random(0)
 
-    def _turn_to(self, task):
+    def _switch_to(self, task):
         path = os.path.join(self._folder.name, f"{task.name}.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(task.reference)
         if self._evaluator is None:
             self._evaluator = Evaluator(Settings(path, **self._settings), 1)
         else:
-            self._evaluator.turn_to(path)
+            self._evaluator.switch_to(path)
         if task.name not in self._baselines:
             record = self._judge(task.source(task.baseline))
             if record["status"] != "ok":
@@ -82,7 +82,7 @@ class Environment:
             chosen = self._random.randrange(len(self.tasks))
         self._task = self.tasks[chosen] if isinstance(chosen, int) else next(
             t for t in self.tasks if t.name == chosen)
-        self._turn_to(self._task)
+        self._switch_to(self._task)
         self._left, self._best = self.steps, None
         return self._observation(None), {"baseline_us": self._baselines[self._task.name]}
 

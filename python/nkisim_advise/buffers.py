@@ -1,4 +1,4 @@
-"""A tile of its own for each turn, where turns wait for each other's."""
+"""A tile of its own for each iteration, where iterations wait for each other's."""
 
 import bisect
 
@@ -10,19 +10,19 @@ def edits(program):
         return
     by_line = {}
     for name in program.tensors:
-        turns = _turns(program, name)
-        if len(turns) > 1:
-            by_line.setdefault(program.tensors[name].get("loc", ""), []).append((name, len(turns)))
+        iterations = _iterations(program, name)
+        if len(iterations) > 1:
+            by_line.setdefault(program.tensors[name].get("loc", ""), []).append((name, len(iterations)))
     for line, found in by_line.items():
         tile = program.tensors[found[0][0]]
-        turns = sum(n for _, n in found)
+        iterations = sum(n for _, n in found)
         what = "PSUM" if tile["space"] == "psum" else "SBUF"
         yield Edit("buffers", line, "ndarray", f"{count(len(found), 'tile')} in {what} of {size(free_bytes(tile))} per "
-                   f"partition {'is' if len(found) == 1 else 'are'} filled {turns:,} times: allocate inside the loop, "
-                   "so that a turn need not wait for the last one's readers", _apart(line), f"buffers {line}")
+                   f"partition {'is' if len(found) == 1 else 'are'} filled {iterations:,} times: allocate inside the loop, "
+                   "so that an iteration need not wait for the last one's readers", _apart(line), f"buffers {line}")
 
 
-def _turns(program, name):
+def _iterations(program, name):
     """Where a tile is filled anew as a whole: the first instruction of each of its lives."""
     tensor = program.tensors[name]
     if tensor.get("space", "hbm") == "hbm" or "address" in tensor:
@@ -39,13 +39,13 @@ def _turns(program, name):
 
 
 def _apart(line):
-    return lambda program: split(program, lambda name, turns: program.tensors[name].get("loc", "") == line)
+    return lambda program: split(program, lambda name, iterations: program.tensors[name].get("loc", "") == line)
 
 
 def loads_apart(program):
     """With a tile of its own for each load, as the compiler has it (`rename`), too: the program itself if all have."""
     if loads_apart not in program.derived:
-        found = split(program, lambda name, turns: all(program.insts[i]["i"] == "dma_copy" for i in turns))
+        found = split(program, lambda name, iterations: all(program.insts[i]["i"] == "dma_copy" for i in iterations))
         program.derived[loads_apart] = found or program
         program.derived[loads_apart].derived[loads_apart] = program.derived[loads_apart]
     return program.derived[loads_apart]
@@ -56,10 +56,10 @@ def split(program, chosen):
     holds; None if none has several."""
     tensors, names = dict(program.tensors), {}
     for name, tensor in program.tensors.items():
-        turns = _turns(program, name)
-        if len(turns) < 2 or not chosen(name, turns):
+        iterations = _iterations(program, name)
+        if len(iterations) < 2 or not chosen(name, iterations):
             continue
-        for n, index in enumerate(turns[1:], 1):
+        for n, index in enumerate(iterations[1:], 1):
             new = f"{name}.t{n}"
             while new in tensors:
                 new += "_"

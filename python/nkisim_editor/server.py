@@ -74,7 +74,7 @@ class Page:
         self.kernels = {}    # name -> {"line", "def", "called", "targets": {target: answer}, "target"}
         self.ready = asyncio.Event()
 
-    def hear(self, answer):
+    def on_answer(self, answer):
         """One answer of study; whether anything that is shown has changed."""
         stage, name = answer["stage"], answer.get("kernel")
         if stage == "kernels":
@@ -145,7 +145,7 @@ class Server(LanguageServer):
 
     def _take(self, uri, page, answer):
         """One answer of study about a page, if it is still the newest."""
-        if self.pages.get(uri) is not page or not page.hear(answer):
+        if self.pages.get(uri) is not page or not page.on_answer(answer):
             return
         if answer["stage"] == "kernels":
             page.problems["bare"] = [

@@ -134,7 +134,7 @@ class Warm:
             warm_up(job["text"])
             self._child = Child(job)
 
-    def _hear(self):
+    def _on_message(self):
         piece = os.read(self._child.pipe, 1 << 16)
         if not piece:
             self._end(None if self._child.said_all else "crashed")
@@ -161,7 +161,7 @@ class Warm:
                 for line in lines[-1:]:  # the newest text is the only one that counts
                     self._take(line)
             elif child and child.pipe in ready:
-                self._hear()
+                self._on_message()
             elif child:
                 self._end("timeout")
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from nkisim_work import Doing
+from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
 from .api import evaluate
@@ -206,13 +206,13 @@ def run(args: argparse.Namespace) -> int:
     sink, begin = _Sink(args, args.json or service), time.monotonic()
     given = lines(sys.stdin.buffer) if service else files(args.candidates)
     try:
-        with Doing("computing the reference, starting workers") as doing:
+        with ProgressLine("computing the reference, starting workers") as progress:
             more = dict(kernel=args.kernel, baseline=baseline(args), stop_slower=args.stop_slower,
                         advise=args.advise)
             for record in evaluate(args.reference, given, args.jobs, args.cache, args.scheduler,
                                    shard=args.shard, **settings(args, **more)):
                 sink.add(record)
-                doing.say(f"{sum(sink.counts.values())} judged")
+                progress.say(f"{sum(sink.counts.values())} judged")
     finally:
         sink.close()
     total, seconds = sum(sink.counts.values()), time.monotonic() - begin

@@ -219,9 +219,9 @@ class Bench:
         self._source = os.path.join(self._folder.name, "source")  # of which a candidate sees all
         os.mkdir(self._source)
         self._worker = Worker(settings.memory, folder=self._folder.name)
-        self.turn_to(settings, reference, identity)
+        self.switch_to(settings, reference, identity)
 
-    def turn_to(self, settings: Settings, reference: Reference, identity: str | None = None) -> None:
+    def switch_to(self, settings: Settings, reference: Reference, identity: str | None = None) -> None:
         """Judges by another reference from here on, in the same warm processes; the memory that these may take
         stays that of the first settings."""
         self.settings, self._identity, s = settings, identity, settings
@@ -314,7 +314,7 @@ class Evaluator:
     def _bench(self):
         return Bench(self.settings, self._reference, self._identity, self._cache)
 
-    def turn_to(self, reference: str | os.PathLike) -> None:
+    def switch_to(self, reference: str | os.PathLike) -> None:
         """Judges by another reference file from here on, with the same settings and warm processes. Raises
         BadReference."""
         self.settings = self.settings.of(reference)
@@ -323,7 +323,7 @@ class Evaluator:
         self._reference = _Shared(loaded)
         self._identity = self.settings.identity(loaded) if self._cache else None
         for bench in self._benches:
-            bench.turn_to(self.settings, self._reference, self._identity)
+            bench.switch_to(self.settings, self._reference, self._identity)
 
     def evaluate(self, candidate: Mapping[str, Any]) -> dict[str, Any]:
         """One candidate's record, in this thread."""

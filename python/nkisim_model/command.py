@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from nkisim.values.errors import Error
-from nkisim_work import Doing
+from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
 from . import page, report
@@ -138,8 +138,8 @@ def compared(args, asked):
     said = {w.partition("=")[0]: w for w in (*words[0], *words[1])}
     then = said | {item[0]: f"{item[0]}={':'.join(map(str, item[1:]))}" for item in args.compare}
     asked.beside = other.beside = False
-    with Doing("reading the model") as doing:
-        points = [each.predicted(each.points()[0], doing.say) for each in (asked, other)]
+    with ProgressLine("reading the model") as progress:
+        points = [each.predicted(each.points()[0], progress.say) for each in (asked, other)]
     return points, tuple(" ".join(s.values()) for s in (said, then))
 
 
@@ -151,8 +151,8 @@ def run(args):
     elif args.sweep:
         points = asked.run(args.jobs, _executor(args.dask))
     else:
-        with Doing("reading the model") as doing:
-            points = [asked.predicted(asked.points()[0], doing.say)]
+        with ProgressLine("reading the model") as progress:
+            points = [asked.predicted(asked.points()[0], progress.say)]
     found = [p for p in points if p.found is not None]
     if args.plot and found:
         report.plot([p.found for p in found], args.plot)

@@ -13,7 +13,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from nkisim.values.errors import Error
-from nkisim_work import Doing
+from nkisim_work import ProgressLine
 
 from .architecture import Architecture
 from .between import served, with_between
@@ -110,10 +110,10 @@ class Sweep:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _begin, (self,)) as pool:
             coming = [pool.submit(_tried, point) for point in points]
             try:
-                with Doing("simulating") as doing:  # whose thread begins when all are forked
+                with ProgressLine("simulating") as progress:  # whose thread begins when all are forked
                     for point, future in zip(points, coming):
                         done.append(_of(future, point))
-                        doing.say(f"simulating: {len(done)} of {len(points)} configurations")
+                        progress.say(f"simulating: {len(done)} of {len(points)} configurations")
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 
-from nkisim_work import Doing
+from nkisim_work import ProgressLine
 
 from .plain import Plain
 
@@ -38,7 +38,7 @@ class _Copy(io.TextIOBase):
 def run(command, words):
     """The exit code of a command."""
     try:
-        with Doing(DOING[command]) if command in DOING else contextlib.nullcontext():
+        with ProgressLine(DOING[command]) if command in DOING else contextlib.nullcontext():
             return import_module(f"nkisim_profile.{command}").main(words)
     except SystemExit as stop:  # argparse
         return stop.code or 0

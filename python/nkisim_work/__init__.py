@@ -4,10 +4,10 @@ Evaluations, tuning, sweeps, comparisons and the validation run their programs h
 Dask sends these modules to its workers as they are.
 """
 
-from .doing import Doing
+from .progress_line import ProgressLine
 from .pool import Dask, Futures, Local, NoPool
 from .program import program
 from .worker import Ended, Worker, Workers, machine, message, timed
 
-__all__ = ["Dask", "Doing", "Ended", "Futures", "Local", "NoPool", "Worker", "Workers", "machine", "message", "program",
-           "timed"]
+__all__ = ["Dask", "ProgressLine", "Ended", "Futures", "Local", "NoPool", "Worker", "Workers", "machine", "message",
+           "program", "timed"]

@@ -38,8 +38,8 @@ void check_release(const isa::Program& program, const std::string& sdk) {
 }
 
 // Without --strict the same are warnings, where somebody asked for a release.
-void tell_release(const isa::Program& program, const std::string& sdk,
-                  nlohmann::ordered_json& json) {
+void report_release(const isa::Program& program, const std::string& sdk,
+                    nlohmann::ordered_json& json) {
   for (const isa::Error& e : refusals(program, parse_release(sdk))) {
     log::warn(std::string(e.what()) + " [" + std::string(isa::name(e.rule())) + "]");
     json.push_back({{"error", false},
@@ -66,7 +66,7 @@ checks::RaceReport races(const Args& args, TraceFile& trace, Limits& limits) {
     LoadOptions inputs;
     for (const std::string& root : texts(args, "root")) inputs.roots.emplace_back(root);
     if (given(args, "inputs")) {
-      inputs.inputs = read_npz(text(args, "inputs"), input_room(*trace.program));
+      inputs.inputs = read_npz(text(args, "inputs"), input_size_limit(*trace.program));
     }
     load_inputs(trace, *memory, inputs);
     return memory;
@@ -156,7 +156,7 @@ int run(const Args& args) {
   if (given(args, "strict")) {
     check_release(p, text(args, "sdk"));
   } else if (!args["sdk"].defaulted()) {
-    tell_release(p, text(args, "sdk"), remarks);
+    report_release(p, text(args, "sdk"), remarks);
   }
   wrong |= report(p, checks::static_remarks(p, trace.semaphore_names), policy, remarks);
   wrong |= report(p, checks::group_remarks(p, !trace.open), policy, remarks);

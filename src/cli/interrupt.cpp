@@ -7,16 +7,16 @@
 namespace nkisim::cli {
 namespace {
 
-volatile std::sig_atomic_t noted = 0;
+volatile std::sig_atomic_t recorded = 0;
 
-void note(int signal) { noted = signal; }
+void note(int signal) { recorded = signal; }
 
 void end(int signal) { _exit(kSignalled + signal); }
 
 }  // namespace
 
 Interrupts::Interrupts() {
-  noted = 0;
+  recorded = 0;
   struct sigaction action {};
   action.sa_handler = note;
   sigemptyset(&action.sa_mask);
@@ -30,7 +30,7 @@ Interrupts::~Interrupts() {
   sigaction(SIGTERM, &terminate_, nullptr);
 }
 
-int Interrupts::signal() { return noted; }
+int Interrupts::signal() { return recorded; }
 
 void end_on_interrupt() {
   if (std::signal(SIGINT, end) == SIG_IGN) std::signal(SIGINT, SIG_IGN);

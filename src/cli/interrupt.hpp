@@ -1,11 +1,11 @@
-// Ctrl-C and SIGTERM during a long command: noted, so that what is done can be reported.
+// Ctrl-C and SIGTERM during a long command: recorded, so that what is done can be reported.
 #pragma once
 
 #include <csignal>
 
 namespace nkisim::cli {
 
-/// While it exists the first SIGINT or SIGTERM is only noted; the next one ends the program as
+/// While it exists the first SIGINT or SIGTERM is only recorded; the next one ends the program as
 /// usual. One at a time.
 class Interrupts {
  public:
@@ -13,7 +13,7 @@ class Interrupts {
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
-  /// The signal noted, or 0.
+  /// The signal recorded, or 0.
   [[nodiscard]] static int signal();
 
  private:

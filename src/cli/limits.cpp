@@ -39,9 +39,9 @@ Watch::Watch(const Job::Most& most) : seconds_(Limits(most).seconds()) {
   set_timer(std::ceil(seconds_ * kGraceFactor) + kGraceSeconds);
 }
 
-Watch::~Watch() { calm(); }
+Watch::~Watch() { disarm(); }
 
-void Watch::calm() const {
+void Watch::disarm() const {
   if (seconds_ > 0) set_timer(0);
 }
 

@@ -17,7 +17,7 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   /// From here on the time is not watched from outside any more: reports are written.
-  void calm() const;
+  void disarm() const;
 
  private:
   double seconds_ = 0;

@@ -76,9 +76,9 @@ Job job_of(const Args& args, const std::string& target) {
 }
 
 // Tells the person in front of a terminal.
-class Teller : public Listener {
+class ConsoleListener : public RunListener {
  public:
-  Teller(const Args& args, const Job& job) : args_(args), watch_(job.most) {}
+  ConsoleListener(const Args& args, const Job& job) : args_(args), watch_(job.most) {}
 
   void warn(const std::string& text) override { log::warn(text); }
   void print(const std::string& line) override { std::cerr << line << '\n'; }
@@ -104,7 +104,7 @@ class Teller : public Listener {
           "several ranks have no --summary-text; --summary-json 'NAME.{rank}.json' has the "
           "metrics");
   }
-  void simulated() override { watch_.calm(); }
+  void simulated() override { watch_.disarm(); }
   int signal() override { return Interrupts::signal(); }
   void page(const std::string& html, const std::string& session,
             const std::function<void(const std::string&)>& write) override {
@@ -119,10 +119,11 @@ class Teller : public Listener {
 };
 
 // What is left of the run in `ran` is about a program of `programs`.
-Outcome run_one(const Args& args, const std::string& target, Programs& programs, Ran& ran) {
+Outcome run_one(const Args& args, const std::string& target, Programs& programs,
+                RunArtifacts& artifacts) {
   const Job job = job_of(args, target);
-  Teller teller(args, job);
-  Outcome out = nkisim::run(job, teller, ran, programs);
+  ConsoleListener listener(args, job);
+  Outcome out = nkisim::run(job, listener, artifacts, programs);
   if (given(args, "junit")) write_junit(args, out);
   return out;
 }
@@ -149,8 +150,8 @@ int run_targets(const Args& args) {
   int code = kOk;
   for (std::string target; std::getline(list, target, ',');) {
     Programs programs;
-    Ran ran;
-    const Outcome out = run_one(args, target, programs, ran);
+    RunArtifacts artifacts;
+    const Outcome out = run_one(args, target, programs, artifacts);
     if (json)
       rows.push_back(to_json(out));
     else
@@ -170,9 +171,9 @@ int run(const Args& args) {
   const Interrupts interrupts;
   if (given(args, "targets")) return run_targets(args);
   Programs programs;
-  Ran ran;
-  const Outcome out = run_one(args, text(args, "target"), programs, ran);
-  print_result(args, out, ran);
+  RunArtifacts artifacts;
+  const Outcome out = run_one(args, text(args, "target"), programs, artifacts);
+  print_result(args, out, artifacts);
   return out.exit_code;
 }
 

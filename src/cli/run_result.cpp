@@ -127,11 +127,11 @@ void print_ranks(const Outcome& out) {
   std::cout << '\n';
 }
 
-void print_alone(const Args& args, const Outcome& out, const Ran& ran) {
+void print_alone(const Args& args, const Outcome& out, const RunArtifacts& artifacts) {
   if (!out.timed)
     std::cout << out.ranks.front().instructions << " instructions executed\n";
   else if (given(args, "summary-text"))
-    ran.ranks.front().summary.print(std::cout);
+    artifacts.ranks.front().summary.print(std::cout);
   else
     print_brief(out);
   if (!out.confidence.is_null()) {
@@ -141,15 +141,16 @@ void print_alone(const Args& args, const Outcome& out, const Ran& ran) {
 }
 
 // Of one rank; null unless --explain asks for it.
-const Accounting* accounting_of(const Args& args, const Outcome& out, const Ran& ran) {
+const Accounting* accounting_of(const Args& args, const Outcome& out,
+                                const RunArtifacts& artifacts) {
   if (!given(args, "explain") || !out.timed || out.ranks.size() > 1) return nullptr;
-  return ran.accountings().front();
+  return artifacts.accountings().front();
 }
 
-void print_json(const Args& args, const Outcome& out, const Ran& ran) {
+void print_json(const Args& args, const Outcome& out, const RunArtifacts& artifacts) {
   Json j = to_json(out);
-  if (const Accounting* accounting = accounting_of(args, out, ran)) {
-    j["verdict"] = verdict(*accounting, ran.changes);
+  if (const Accounting* accounting = accounting_of(args, out, artifacts)) {
+    j["verdict"] = verdict(*accounting, artifacts.changes);
     j["accounting"] = accounting_json(*accounting);
   }
   std::cout << j.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
@@ -198,23 +199,23 @@ void write_junit(const Args& args, const Outcome& out) {
   file.commit();
 }
 
-void print_result(const Args& args, const Outcome& out, const Ran& ran) {
+void print_result(const Args& args, const Outcome& out, const RunArtifacts& artifacts) {
   if (given(args, "json")) {
-    print_json(args, out, ran);
+    print_json(args, out, artifacts);
     print_interruption(out);
     print_failures(args, out);
     return;
   }
   const bool quiet = given(args, "quiet"), alone = out.ranks.size() == 1;
-  const Accounting* accounting = accounting_of(args, out, ran);
-  if (accounting != nullptr) print_explanation(std::cout, *accounting, ran.changes);
+  const Accounting* accounting = accounting_of(args, out, artifacts);
+  if (accounting != nullptr) print_explanation(std::cout, *accounting, artifacts.changes);
   print_interruption(out);
   print_outputs(args, out, quiet);
-  if (!quiet && alone) print_alone(args, out, ran);
+  if (!quiet && alone) print_alone(args, out, artifacts);
   if (!quiet && !alone) print_ranks(out);
   print_budgets(out.budgets, quiet);
   if (!alone && out.timed && given(args, "explain")) {
-    print_world(std::cout, ran.accountings(), ran.latencies());
+    print_world(std::cout, artifacts.accountings(), artifacts.latencies());
   }
 }
 

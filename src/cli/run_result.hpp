@@ -14,7 +14,7 @@ namespace nkisim::cli {
 /// Writes --junit.
 void write_junit(const Args& args, const Outcome& out);
 /// Prints the result as lines, or one JSON object with --json.
-void print_result(const Args& args, const Outcome& out, const Ran& ran);
+void print_result(const Args& args, const Outcome& out, const RunArtifacts& artifacts);
 /// Outputs that differ and budgets that are broken, on standard error.
 void print_failures(const Args& args, const Outcome& out);
 

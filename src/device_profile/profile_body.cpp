@@ -26,9 +26,9 @@ bool triggers_dma(const HwInstruction& inst) {
          inst.compiler_opcode.find("DMA") != std::string::npos;
 }
 
-bool is_kernel(const HwInstruction& inst, bool compiler_tells) {
+bool is_kernel(const HwInstruction& inst, bool marked_by_compiler) {
   if (inst.core < 0 || inst.opcode == "SET_ORDERING_MODE") return false;
-  return compiler_tells ? inst.from_compiler : is_data_path(inst.opcode);
+  return marked_by_compiler ? inst.from_compiler : is_data_path(inst.opcode);
 }
 
 using Stream = std::vector<const HwInstruction*>;
@@ -80,13 +80,13 @@ bool is_payload(const HwPacket& packet) {
 
 ProfileBody select_body(const HwProfile& profile, bool everything) {
   const auto& all = profile.instructions;
-  const bool compiler_tells =
+  const bool marked_by_compiler =
       std::any_of(all.begin(), all.end(), [](const auto& i) { return i.from_compiler; });
   ProfileBody body;
   body.start = std::numeric_limits<double>::infinity();
   std::map<std::pair<int, isa::Engine>, Stream> streams;
   for (const HwInstruction& i : all) {
-    const bool kernel = is_kernel(i, compiler_tells);
+    const bool kernel = is_kernel(i, marked_by_compiler);
     if (kernel) body.start = std::min(body.start, i.start);
     if (i.core >= 0 && (kernel || everything)) {
       streams[{i.core, isa::engine_of(i.unit)}].push_back(&i);

@@ -69,13 +69,13 @@ void ByteReader::start() {
   position_ = end_ = 0;
 }
 
-std::size_t ByteReader::raw(char* out, std::size_t room) {
+std::size_t ByteReader::raw(char* out, std::size_t capacity) {
   std::size_t n = 0;
   if (file_) {
-    n = std::fread(out, 1, room, file_.get());
+    n = std::fread(out, 1, capacity, file_.get());
     if (n == 0 && std::ferror(file_.get()) != 0) fail(isa::Rule::file_unreadable, "cannot be read");
   } else {
-    n = static_cast<std::size_t>(std::min<std::uint64_t>(room, memory_.size() - consumed_));
+    n = static_cast<std::size_t>(std::min<std::uint64_t>(capacity, memory_.size() - consumed_));
     std::memcpy(out, memory_.data() + consumed_, n);
   }
   consumed_ += n;
@@ -88,11 +88,11 @@ void ByteReader::next_input() {
   in.stream.next_in = reinterpret_cast<Bytef*>(in.input.data());
 }
 
-std::size_t ByteReader::inflate_some(char* out, std::size_t room) {
+std::size_t ByteReader::inflate_some(char* out, std::size_t capacity) {
   auto& in = *inflater_;
   in.stream.next_out = reinterpret_cast<Bytef*>(out);
-  in.stream.avail_out = static_cast<uInt>(room);
-  while (in.stream.avail_out == room) {
+  in.stream.avail_out = static_cast<uInt>(capacity);
+  while (in.stream.avail_out == capacity) {
     if (in.stream.avail_in == 0) next_input();
     if (in.stream.avail_in == 0) {
       if (in.member_open) fail(isa::Rule::file_damaged, "is truncated: the gzip stream has no end");
@@ -110,7 +110,7 @@ std::size_t ByteReader::inflate_some(char* out, std::size_t room) {
            "is corrupt: bad gzip data after " + std::to_string(in.stream.total_out) + " bytes");
     }
   }
-  return room - in.stream.avail_out;
+  return capacity - in.stream.avail_out;
 }
 
 bool ByteReader::refill() {
@@ -125,8 +125,8 @@ bool ByteReader::refill() {
     buffer_.resize(buffer_.size() * 2);
   }
   char* out = buffer_.data() + end_;
-  const std::size_t room = buffer_.size() - end_;
-  const std::size_t n = inflater_ ? inflate_some(out, room) : raw(out, room);
+  const std::size_t capacity = buffer_.size() - end_;
+  const std::size_t n = inflater_ ? inflate_some(out, capacity) : raw(out, capacity);
   end_ += n;
   return n != 0;
 }

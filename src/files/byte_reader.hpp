@@ -53,8 +53,8 @@ class ByteReader {
   explicit ByteReader(std::string name);
   void start();
   bool refill();
-  std::size_t raw(char* out, std::size_t room);
-  std::size_t inflate_some(char* out, std::size_t room);
+  std::size_t raw(char* out, std::size_t capacity);
+  std::size_t inflate_some(char* out, std::size_t capacity);
   void next_input();
   std::uint64_t read_varint_slowly();
   [[noreturn]] void fail_varint() const;

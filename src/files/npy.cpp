@@ -306,7 +306,7 @@ MappedNpy::MappedNpy(const std::filesystem::path& path) {
 
 namespace {
 
-void check_room(const std::string& what, std::uint64_t size, std::uint64_t most) {
+void check_size(const std::string& what, std::uint64_t size, std::uint64_t most) {
   if (size <= most) return;
   fail_file(isa::Rule::file_too_large, what,
             "has " + std::to_string(size) + " bytes; at most " + std::to_string(most) +
@@ -321,7 +321,7 @@ std::string read_whole(const std::filesystem::path& path, std::uint64_t most) {
   const auto size = std::filesystem::file_size(path, ec);
   std::ifstream in(path, std::ios::binary);
   if (ec || !in) fail_file(isa::Rule::file_unreadable, path.string(), "cannot be opened");
-  check_room(path.string(), size, most);
+  check_size(path.string(), size, most);
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));
   if (!in) fail_file(isa::Rule::file_unreadable, path.string(), "cannot be read");
@@ -344,7 +344,7 @@ namespace {
 NpyArray read_member(ZipReader& zip, const ZipMember& member, const std::string& file,
                      std::uint64_t most) {
   const std::string what = file + "[" + key_of(member) + "]";
-  check_room(what, std::max(member.size, member.packed), most);
+  check_size(what, std::max(member.size, member.packed), most);
   return parse_npy(zip.read(member), what);
 }
 
@@ -361,12 +361,13 @@ NpyArray read_npz(const std::filesystem::path& path, const std::string& key, std
             "has no array " + key + "; it holds " + (keys.empty() ? "none" : keys));
 }
 
-std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path, const NpyRoom& room) {
+std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
+                                         const NpySizeLimit& limit) {
   ZipReader zip(path);
   std::map<std::string, NpyArray> arrays;
   for (const ZipMember& member : zip.members()) {
     const std::string key = key_of(member);
-    const auto most = room(key);
+    const auto most = limit(key);
     if (most) arrays.insert_or_assign(key, read_member(zip, member, path.string(), *most));
   }
   return arrays;

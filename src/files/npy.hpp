@@ -33,11 +33,11 @@ struct NpyArray {
 [[nodiscard]] NpyArray read_npz(const std::filesystem::path& path, const std::string& key,
                                 std::uint64_t most);
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path);
-/// The members that `room` wants: it gives the most bytes a key's member may have, or throws for a
+/// The members that `limit` wants: it gives the most bytes a key's member may have, or throws for a
 /// key that does not belong; none: the member is not read. Nothing is unpacked beyond that.
-using NpyRoom = std::function<std::optional<std::uint64_t>(const std::string& key)>;
+using NpySizeLimit = std::function<std::optional<std::uint64_t>(const std::string& key)>;
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
-                                                       const NpyRoom& room);
+                                                       const NpySizeLimit& limit);
 /// An .npy file as it is, not copied. Throws isa::Error unless it is a regular file in row-major
 /// order; nobody may shorten it meanwhile.
 class MappedNpy {

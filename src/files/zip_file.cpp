@@ -159,7 +159,7 @@ void ZipReader::fail(isa::Rule rule, const std::string& what) const {
 
 ZipWriter::ZipWriter(const std::filesystem::path& path) : out_(path) {}
 
-void ZipWriter::check_room(const std::string& name, std::uint64_t more) const {
+void ZipWriter::check_size(const std::string& name, std::uint64_t more) const {
   constexpr std::uint64_t kLimit = kIn64;
   if (more < kLimit && offset_ < kLimit - more) return;
   isa::fail(isa::Rule::file_too_large,
@@ -200,7 +200,7 @@ void ZipWriter::end() {
 
 void ZipWriter::put_member(const std::string& name, std::uint16_t method, std::string_view bytes,
                            std::string_view packed) {
-  check_room(name, std::max(bytes.size(), packed.size()));
+  check_size(name, std::max(bytes.size(), packed.size()));
   ZipMember m{.name = name,
               .method = method,
               .crc = crc32_of(bytes),

@@ -63,7 +63,7 @@ class ZipWriter {
   void put_member(const std::string& name, std::uint16_t method, std::string_view bytes,
                   std::string_view packed);
   void put_head(const ZipMember& member);
-  void check_room(const std::string& name, std::uint64_t more) const;
+  void check_size(const std::string& name, std::uint64_t more) const;
   std::string name_, kept_;  // of a deflated member until its end
   Deflater deflater_;
   AtomicFile out_;

@@ -18,7 +18,7 @@ std::string bytes_of(const std::string& name) {
 }  // namespace of_execution
 }  // namespace
 
-std::vector<const Accounting*> Ran::accountings() const {
+std::vector<const Accounting*> RunArtifacts::accountings() const {
   std::vector<const Accounting*> all;
   for (const Rank& r : ranks) {
     all.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
@@ -26,17 +26,20 @@ std::vector<const Accounting*> Ran::accountings() const {
   return all;
 }
 
-std::vector<models::Fs> Ran::latencies() const {
+std::vector<models::Fs> RunArtifacts::latencies() const {
   std::vector<models::Fs> all;
   for (const Rank& r : ranks) all.push_back(latency(r.summary));
   return all;
 }
 
-Execution::Execution(std::vector<Given> ranks, const models::Config& config, WorldOptions options,
-                     Ran& ran)
-    : ranks_(std::move(ranks)), config_(config), options_(std::move(options)), ran_(ran) {
-  for (Given& rank : ranks_) {
-    ran_.ranks.emplace_back();
+Execution::Execution(std::vector<RankInputs> ranks, const models::Config& config,
+                     WorldOptions options, RunArtifacts& artifacts)
+    : ranks_(std::move(ranks)),
+      config_(config),
+      options_(std::move(options)),
+      artifacts_(artifacts) {
+  for (RankInputs& rank : ranks_) {
+    artifacts_.ranks.emplace_back();
     rank.reports.events = rank.reports.events || !rank.html.empty();
   }
 }
@@ -53,7 +56,7 @@ const WorldResult& Execution::run() {
 
 // A run may begin anew: so does all that watches it.
 std::vector<models::Observer*> Execution::observe(std::size_t rank) {
-  Ran::Rank& r = ran_.ranks[rank];
+  RunArtifacts::Rank& r = artifacts_.ranks[rank];
   r.summary = Summary();
   r.confidence = Confidence();
   r.reports.reset();
@@ -71,62 +74,62 @@ nlohmann::ordered_json Execution::trust(std::size_t rank) const {
   if (!options_.timed || result_.ranks[rank].partial) return nullptr;
   ProgramOrigin origin = ranks_[rank].origin;
   origin.alone = alone();
-  const Ran::Rank& r = ran_.ranks[timed_as(rank)];
+  const RunArtifacts::Rank& r = artifacts_.ranks[timed_as(rank)];
   return r.confidence.json(origin, r.summary);
 }
 
-void Execution::report(const Extras& extras) {
+void Execution::report(const RunCallbacks& callbacks) {
   if (!options_.timed) return;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    if (timed_as(r) != r) ran_.ranks[r].summary = ran_.ranks[timed_as(r)].summary;
+    if (timed_as(r) != r) artifacts_.ranks[r].summary = artifacts_.ranks[timed_as(r)].summary;
   }
   if (alone())
-    ask_more(extras);
+    ask_more(callbacks);
   else
-    tell_world();
-  if (extras.simulated) extras.simulated();
+    report_world();
+  if (callbacks.simulated) callbacks.simulated();
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (!owns(timed_as(r))) continue;  // the process that watched it has what to write
     if (!alone()) write_files(r);
-    write_rank(r, extras);
+    write_rank(r, callbacks);
   }
 }
 
 // What the compiler's switches and the machine's rates would change.
-void Execution::ask_more(const Extras& extras) {
+void Execution::ask_more(const RunCallbacks& callbacks) {
   const bool whole = !result_.ranks.front().partial;
-  Given& rank = ranks_.front();
-  if (extras.switches && whole) rank.origin.switches = extras.switches();
-  ran_.ranks.front().reports->write_files();
+  RankInputs& rank = ranks_.front();
+  if (callbacks.switches && whole) rank.origin.switches = callbacks.switches();
+  artifacts_.ranks.front().reports->write_files();
   if (!whole || (!rank.reports.accounting && rank.html.empty())) return;
-  if (ran_.ranks.front().reports->accounting() == nullptr) return;
-  ran_.changes = what_if(*rank.input.program, config_, result_.ranks.front().end, extras.fresh,
-                         [&](int n, int all) {
-                           if (extras.progress) {
-                             extras.progress("what if", static_cast<std::uint64_t>(n),
-                                             static_cast<std::uint64_t>(all));
-                           }
-                           return !extras.go_on || extras.go_on();
-                         });
+  if (artifacts_.ranks.front().reports->accounting() == nullptr) return;
+  artifacts_.changes = what_if(*rank.input.program, config_, result_.ranks.front().end,
+                               callbacks.fresh, [&](int n, int all) {
+                                 if (callbacks.progress) {
+                                   callbacks.progress("what if", static_cast<std::uint64_t>(n),
+                                                      static_cast<std::uint64_t>(all));
+                                 }
+                                 return !callbacks.go_on || callbacks.go_on();
+                               });
 }
 
 // What the reports of every rank say of all of them.
-void Execution::tell_world() {
+void Execution::report_world() {
   bool told = false;
-  for (const Given& rank : ranks_) {
+  for (const RankInputs& rank : ranks_) {
     told = told || rank.reports.accounting || !rank.html.empty() || !rank.reports.session.empty();
   }
   if (!told) return;
-  ran_.world = world_facts(ran_.accountings(), result_.timed_as);
+  artifacts_.world = world_facts(artifacts_.accountings(), result_.timed_as);
   // The path crosses to ranks whose events other processes have.
-  if (!options_.shard.alone()) ran_.world["path"] = nlohmann::ordered_json::array();
+  if (!options_.shard.alone()) artifacts_.world["path"] = nlohmann::ordered_json::array();
 }
 
 // What one rank stands for is written under each name.
 void Execution::write_files(std::size_t rank) const {
   const std::size_t as = timed_as(rank);
   if (as == rank) {
-    ran_.ranks[rank].reports->write_files();
+    artifacts_.ranks[rank].reports->write_files();
     return;
   }
   const ReportFiles &own = ranks_[rank].reports, &same = ranks_[as].reports;
@@ -138,19 +141,19 @@ void Execution::write_files(std::size_t rank) const {
 }
 
 // The session and the page of a rank.
-void Execution::write_rank(std::size_t rank, const Extras& extras) {
+void Execution::write_rank(std::size_t rank, const RunCallbacks& callbacks) {
   const std::size_t as = timed_as(rank);
   const std::string &session = ranks_[rank].reports.session, &html = ranks_[rank].html;
   if (session.empty() && html.empty()) return;
   const auto write = [&](const std::string& name) {
-    const Ran::Rank& r = ran_.ranks[as];
-    if (!alone()) ran_.world["rank"] = rank;
+    const RunArtifacts::Rank& r = artifacts_.ranks[as];
+    if (!alone()) artifacts_.world["rank"] = rank;
     r.reports->write_session(
-        name, {r.summary, result_.ranks[rank], trust(rank), alone() ? nullptr : &ran_.world},
-        ran_.changes);
+        name, {r.summary, result_.ranks[rank], trust(rank), alone() ? nullptr : &artifacts_.world},
+        artifacts_.changes);
   };
   if (!session.empty()) write(session);
-  if (!html.empty()) extras.page(html, session, write);
+  if (!html.empty()) callbacks.page(html, session, write);
 }
 
 }  // namespace nkisim

@@ -15,7 +15,7 @@ namespace nkisim {
 
 /// What of a run is no plain data, for reports that are made in this process, as long as its
 /// programs last.
-struct Ran {
+struct RunArtifacts {
   struct Rank {
     Summary summary = {};
     Confidence confidence = {};
@@ -31,7 +31,7 @@ struct Ran {
 };
 
 /// One rank as it is given, its inputs in its memory.
-struct Given {
+struct RankInputs {
   RankInput input = {};      // observed by the execution alone
   ReportFiles reports = {};  // to write, under this rank's own names
   std::string html = {};
@@ -39,7 +39,7 @@ struct Given {
 };
 
 /// What is wanted besides the run itself, and who is told. All of it may be missing.
-struct Extras {
+struct RunCallbacks {
   std::function<SwitchRuns()> switches = {};  // what the compiler's switches would change
   MakeMemory fresh = {};                      // the inputs again; none: time alone
   std::function<bool()> go_on = {};           // asked between further runs; false ends them
@@ -55,12 +55,13 @@ struct Extras {
 class Execution {
  public:
   /// `config` and `ran` outlive it.
-  Execution(std::vector<Given> ranks, const models::Config& config, WorldOptions options, Ran& ran);
+  Execution(std::vector<RankInputs> ranks, const models::Config& config, WorldOptions options,
+            RunArtifacts& artifacts);
 
   /// Runs the ranks. Throws isa::Error, located in a program.
   const WorldResult& run();
-  /// After a run in time: everything in Ran, and the files of all ranks of this process.
-  void report(const Extras& extras);
+  /// After a run in time: everything in RunArtifacts, and the files of all ranks of this process.
+  void report(const RunCallbacks& callbacks);
 
   [[nodiscard]] const WorldResult& result() const { return result_; }
   [[nodiscard]] bool owns(std::size_t rank) const;
@@ -69,19 +70,19 @@ class Execution {
 
  private:
   std::vector<models::Observer*> observe(std::size_t rank);
-  void ask_more(const Extras& extras);
-  void tell_world();
+  void ask_more(const RunCallbacks& callbacks);
+  void report_world();
   void write_files(std::size_t rank) const;
-  void write_rank(std::size_t rank, const Extras& extras);
+  void write_rank(std::size_t rank, const RunCallbacks& callbacks);
   [[nodiscard]] bool alone() const { return ranks_.size() == 1; }
   [[nodiscard]] std::size_t timed_as(std::size_t rank) const {
     return static_cast<std::size_t>(result_.timed_as[rank]);
   }
 
-  std::vector<Given> ranks_;
+  std::vector<RankInputs> ranks_;
   const models::Config& config_;
   WorldOptions options_;
-  Ran& ran_;
+  RunArtifacts& artifacts_;
   WorldResult result_;
 };
 

@@ -87,7 +87,7 @@ void load_inputs(const Job& job, const TraceFile& trace,
       options.inputs.emplace(t.name, read_npy(found->second, npy_bytes(t.elements(), t.dtype)));
   }
   const auto archive = [&](std::size_t rank) {
-    for (auto& [name, array] : read_npz(for_rank(job.inputs, rank), input_room(program))) {
+    for (auto& [name, array] : read_npz(for_rank(job.inputs, rank), input_size_limit(program))) {
       options.inputs.insert_or_assign(name, array);
     }
   };

@@ -2,7 +2,7 @@
 //
 //   Job, Outcome                     one run as plain data, and what came of it; JSON both ways
 //   run(job, ...)                    the one place where a run is put together
-//   Listener, Ran                    who hears of it, and what of it is no plain data
+//   RunListener, RunArtifacts        who follows it, and its results that are no plain data
 //   Execution                        the middle of every run: ranks that are given already
 //   Programs                         programs read and compiled, kept for the jobs that follow
 //   config_for                       the machine that a program and some options name

@@ -11,7 +11,7 @@ namespace {
 namespace of_run {
 
 // Keeps what is said; no program fills a host's memory with what it prints.
-class Keeper : public Listener {
+class Keeper : public RunListener {
  public:
   explicit Keeper(Outcome& into) : into_(into) {}
   void warn(const std::string& text) override { keep(into_.warnings, text); }
@@ -30,13 +30,13 @@ class Keeper : public Listener {
 }  // namespace of_run
 }  // namespace
 
-void Listener::page(const std::string& html, const std::string& /*session*/,
-                    const std::function<void(const std::string&)>& /*write*/) {
+void RunListener::page(const std::string& html, const std::string& /*session*/,
+                       const std::function<void(const std::string&)>& /*write*/) {
   isa::fail(isa::Rule::file_unwritable, html + " cannot be written: pages are made by commands");
 }
 
-Outcome run(const Job& job, Listener& listener, Ran& ran, Programs& programs) {
-  return Runner(job, listener, ran, programs).run();
+Outcome run(const Job& job, RunListener& listener, RunArtifacts& artifacts, Programs& programs) {
+  return Runner(job, listener, artifacts, programs).run();
 }
 
 Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error) {
@@ -57,8 +57,8 @@ Outcome run(const Job& job, Programs& programs) {
     return failed(job.id, isa::Error(isa::Rule::host_refuses, why));
   };
   try {
-    Ran ran;
-    out = run(job, keeper, ran, programs);
+    RunArtifacts artifacts;
+    out = run(job, keeper, artifacts, programs);
   } catch (const isa::Error& e) {
     out = failed(job.id, e);
   } catch (const std::bad_alloc&) {

@@ -11,12 +11,12 @@
 namespace nkisim {
 
 /// Who is told of a run while it goes on. All of it may stay as it is.
-class Listener {
+class RunListener {
  public:
-  Listener() = default;
-  virtual ~Listener() = default;
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
+  RunListener() = default;
+  virtual ~RunListener() = default;
+  RunListener(const RunListener&) = delete;
+  RunListener& operator=(const RunListener&) = delete;
   /// What is odd about the program or its results.
   virtual void warn(const std::string& /*text*/) {}
   /// A line that the program prints.
@@ -48,7 +48,7 @@ struct Interrupted {
 
 /// Runs a job. A program alone is a world of one rank. Throws isa::Error, located in the program
 /// where it is at fault.
-Outcome run(const Job& job, Listener& listener, Ran& ran, Programs& programs);
+Outcome run(const Job& job, RunListener& listener, RunArtifacts& artifacts, Programs& programs);
 /// The same with errors, warnings and prints in the outcome; throws nothing of a job's fault.
 [[nodiscard]] Outcome run(const Job& job, Programs& programs);
 /// An outcome of an error.

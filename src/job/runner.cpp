@@ -55,7 +55,7 @@ void require_rank_names(const Job& job) {
 }
 
 // The metrics of all cores of all ranks: {"nc_0 of rank 0": {...}, ...}; of one rank just its own.
-Json metrics_of(const std::deque<Ran::Rank>& ranks) {
+Json metrics_of(const std::deque<RunArtifacts::Rank>& ranks) {
   if (ranks.size() == 1) return ranks.front().summary.json();
   Json all;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -67,19 +67,19 @@ Json metrics_of(const std::deque<Ran::Rank>& ranks) {
   return all;
 }
 
-Totals totals_of(const std::deque<Ran::Rank>& ranks) {
+Totals totals_of(const std::deque<RunArtifacts::Rank>& ranks) {
   std::vector<const Summary*> summaries;
-  for (const Ran::Rank& r : ranks) summaries.push_back(&r.summary);
+  for (const RunArtifacts::Rank& r : ranks) summaries.push_back(&r.summary);
   return Totals(summaries);
 }
 
 }  // namespace of_runner
 }  // namespace
 
-Runner::Runner(const Job& job, Listener& listener, Ran& ran, Programs& programs)
+Runner::Runner(const Job& job, RunListener& listener, RunArtifacts& artifacts, Programs& programs)
     : job_(job),
       listener_(listener),
-      ran_(ran),
+      artifacts_(artifacts),
       programs_(programs),
       limits_(job.most, [&listener] { return listener.signal() != 0; }),
       policy_(job.rules) {
@@ -205,11 +205,11 @@ std::unique_ptr<isa::Memory> Runner::memory() const {
 
 void Runner::simulate() {
   memories_ = memories();
-  std::vector<Given> ranks;
+  std::vector<RankInputs> ranks;
   for (std::size_t r = 0; r < static_cast<std::size_t>(world_.world.ranks); ++r) {
-    ranks.push_back(given(r));
+    ranks.push_back(rank_inputs(r));
   }
-  execution_.emplace(std::move(ranks), config_for(job_, *loaded_), world_, ran_);
+  execution_.emplace(std::move(ranks), config_for(job_, *loaded_), world_, artifacts_);
   try {
     execution_->run();
   } catch (const isa::Error& e) {
@@ -234,9 +234,9 @@ isa::Conditions Runner::conditions() const {
           .stochastic_rounding = job_.stochastic_rounding};
 }
 
-Given Runner::given(std::size_t rank) {
+RankInputs Runner::rank_inputs(std::size_t rank) {
   const std::string lead = alone() ? "" : "rank " + std::to_string(rank) + ": ";
-  Given given{
+  RankInputs given{
       .input = {.program = &program(),
                 .memory = values_ ? memories_[rank].get() : nullptr,
                 .inputs = inputs_differ(job_, loaded_->trace) ? static_cast<int>(rank) + 1 : 1},
@@ -270,19 +270,20 @@ ReportFiles Runner::files_of(std::size_t rank) const {
 
 void Runner::report() {
   if (out_.partial) listener_.simulated();
-  Extras extras{.go_on = [this] { return !limits_.stop(0); },
-                .progress = [this](const char* stage, std::uint64_t done,
-                                   std::uint64_t all) { progress(stage, done, all); },
-                .simulated =
-                    [this] {
-                      listener_.stage_ended();
-                      listener_.simulated();
-                    },
-                .page = [this](const std::string& html, const std::string& session,
-                               const auto& write) { listener_.page(html, session, write); }};
-  if (values_) extras.fresh = [this] { return memory(); };
-  if (job_.full_confidence) extras.switches = [this] { return try_switches(); };
-  execution_->report(extras);
+  RunCallbacks callbacks{
+      .go_on = [this] { return !limits_.stop(0); },
+      .progress = [this](const char* stage, std::uint64_t done,
+                         std::uint64_t all) { progress(stage, done, all); },
+      .simulated =
+          [this] {
+            listener_.stage_ended();
+            listener_.simulated();
+          },
+      .page = [this](const std::string& html, const std::string& session,
+                     const auto& write) { listener_.page(html, session, write); }};
+  if (values_) callbacks.fresh = [this] { return memory(); };
+  if (job_.full_confidence) callbacks.switches = [this] { return try_switches(); };
+  execution_->report(callbacks);
 }
 
 SwitchRuns Runner::try_switches() {
@@ -299,7 +300,7 @@ SwitchRuns Runner::try_switches() {
 void Runner::conclude(std::size_t rank) {
   Outcome::Rank& out = out_.ranks[rank];
   if (job_.time) {
-    const Summary& summary = ran_.ranks[rank].summary;
+    const Summary& summary = artifacts_.ranks[rank].summary;
     out.summary = summary.json();
     out.latency_us = in_seconds(latency(summary)) * 1e6;
     if (!job_.summary_json.empty()) {
@@ -318,10 +319,10 @@ void Runner::conclude(std::size_t rank) {
 
 void Runner::conclude_all() {
   if (job_.time) {
-    const Totals totals = of_runner::totals_of(ran_.ranks);
+    const Totals totals = of_runner::totals_of(artifacts_.ranks);
     totals.put(out_.totals);
     const nlohmann::ordered_json metrics =
-        budgets_.empty() ? nlohmann::ordered_json() : of_runner::metrics_of(ran_.ranks);
+        budgets_.empty() ? nlohmann::ordered_json() : of_runner::metrics_of(artifacts_.ranks);
     for (const Budget& b : budgets_) {
       out_.budgets.push_back(check_budget(b, metrics, totals.metrics()));
     }

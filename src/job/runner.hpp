@@ -14,7 +14,7 @@ namespace nkisim {
 
 class Runner {
  public:
-  Runner(const Job& job, Listener& listener, Ran& ran, Programs& programs);
+  Runner(const Job& job, RunListener& listener, RunArtifacts& artifacts, Programs& programs);
   Outcome run();
 
  private:
@@ -25,7 +25,7 @@ class Runner {
   void check_races();
   void simulate();
   [[nodiscard]] isa::Conditions conditions() const;
-  [[nodiscard]] Given given(std::size_t rank);
+  [[nodiscard]] RankInputs rank_inputs(std::size_t rank);
   void report();
   [[nodiscard]] SwitchRuns try_switches();
   void conclude(std::size_t rank);
@@ -44,8 +44,8 @@ class Runner {
   [[nodiscard]] int exit_code() const;
 
   const Job& job_;
-  Listener& listener_;
-  Ran& ran_;
+  RunListener& listener_;
+  RunArtifacts& artifacts_;
   Programs& programs_;
   Limits limits_;
   isa::RulePolicy policy_;

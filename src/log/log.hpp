@@ -1,7 +1,7 @@
-// The log: what the room offers to everyone above it.
+// The log: what this folder offers to those above it.
 //
 //   start, say, on, warn             the one logger, behind --log-level and NKISIM_LOG
-//   Settings, parse_settings         which rooms say what, and where to
+//   Settings, parse_settings         which categories say what, and where to
 //   listen                           who hears it beside: Python's logging
 //   say_pass, run_log                the lines of the compiler and of a timed run
 //

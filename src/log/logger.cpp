@@ -22,25 +22,25 @@ spdlog::level::level_enum level_of(Level level) {
                                                 (level == Level::kOff ? 2 : 0));
 }
 
-// A command's warnings are the program's own words; every other line names its room.
-class RoomFlag : public spdlog::custom_flag_formatter {
+// A command's warnings are the program's own words; every other line names its category.
+class CategoryFlag : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& msg, const std::tm&,
               spdlog::memory_buf_t& out) override {
     constexpr std::string_view kBetween = ": ";
-    if (msg.logger_name == std::string_view(room_names().front())) return;
+    if (msg.logger_name == std::string_view(category_names().front())) return;
     out.append(msg.logger_name.data(), msg.logger_name.data() + msg.logger_name.size());
     out.append(kBetween.data(), kBetween.data() + kBetween.size());
   }
   [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<RoomFlag>();
+    return std::make_unique<CategoryFlag>();
   }
 };
 
 std::shared_ptr<spdlog::sinks::sink> stream_sink(std::ostream& out) {
   auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(out);
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<RoomFlag>('*').set_pattern("nkisim: %l: %*%v");
+  formatter->add_flag<CategoryFlag>('*').set_pattern("nkisim: %l: %*%v");
   sink->set_formatter(std::move(formatter));
   return sink;
 }
@@ -58,18 +58,18 @@ std::shared_ptr<spdlog::sinks::sink> file_sink(const std::string& file) {
 // One for the process, as what it writes to is.
 struct Logger {
   std::mutex mutex;
-  std::array<std::shared_ptr<spdlog::logger>, kRooms> rooms;
+  std::array<std::shared_ptr<spdlog::logger>, kCategories> categories;
   Levels said = quiet_levels(), heard;
   Listener listener;
-  std::array<std::atomic<Level>, kRooms> lowest;
+  std::array<std::atomic<Level>, kCategories> lowest;
 
   Logger() {
     heard.fill(Level::kOff);
     settle();
   }
   void settle() {
-    for (std::size_t r = 0; r < kRooms; ++r) {
-      const Level own = rooms[r] ? said[r] : Level::kOff;
+    for (std::size_t r = 0; r < kCategories; ++r) {
+      const Level own = categories[r] ? said[r] : Level::kOff;
       lowest[r].store(std::min(own, heard[r]), std::memory_order_relaxed);
     }
   }
@@ -87,15 +87,15 @@ void start(const Settings& settings, std::ostream& errors) {
   const auto file = settings.file.empty() ? nullptr : file_sink(settings.file);
   Logger& l = logger();
   const std::scoped_lock lock(l.mutex);
-  for (std::size_t r = 0; r < kRooms; ++r) {
+  for (std::size_t r = 0; r < kCategories; ++r) {
     std::vector<spdlog::sink_ptr> sinks;
     if (file) sinks.push_back(file);
-    if (!file || r == static_cast<std::size_t>(Room::kCommand)) sinks.push_back(stream);
-    auto made =
-        std::make_shared<spdlog::logger>(std::string(room_names()[r]), sinks.begin(), sinks.end());
+    if (!file || r == static_cast<std::size_t>(Category::kCommand)) sinks.push_back(stream);
+    auto made = std::make_shared<spdlog::logger>(std::string(category_names()[r]), sinks.begin(),
+                                                 sinks.end());
     made->set_level(level_of(settings.levels[r]));
     made->flush_on(spdlog::level::info);
-    l.rooms[r] = std::move(made);
+    l.categories[r] = std::move(made);
   }
   l.said = settings.levels;
   l.settle();
@@ -116,24 +116,24 @@ void listen(const Levels& levels, Listener listener) {
   l.settle();
 }
 
-bool on(Room room, Level level) {
-  const auto r = static_cast<std::size_t>(room);
+bool on(Category category, Level level) {
+  const auto r = static_cast<std::size_t>(category);
   return level >= logger().lowest[r].load(std::memory_order_relaxed);
 }
 
-void say(Room room, Level level, std::string_view text) {
-  if (!on(room, level)) return;
-  const auto r = static_cast<std::size_t>(room);
+void say(Category category, Level level, std::string_view text) {
+  if (!on(category, level)) return;
+  const auto r = static_cast<std::size_t>(category);
   Logger& l = logger();
   std::shared_ptr<spdlog::logger> own;
   Listener listener;
   {
     const std::scoped_lock lock(l.mutex);
-    own = l.rooms[r];
+    own = l.categories[r];
     if (level >= l.heard[r]) listener = l.listener;
   }
   if (own) own->log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
-  if (listener) listener(room, level, text);
+  if (listener) listener(category, level, text);
 }
 
 }  // namespace nkisim::log

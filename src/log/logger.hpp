@@ -1,4 +1,4 @@
-// The one logger: a line of a room at a level, to standard error or a file, and to who listens.
+// The one logger: a line of a category at a level, to standard error or a file, and to who listens.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@ void start(const Settings& settings, std::ostream& errors);
 /// Throws a usage Error where a text is no setting.
 void start(std::ostream& errors, std::string_view more = {});
 
-/// What the rooms say from `levels` on is told to `listener` as well (Python's logging). The
+/// Lines of categories from `levels` on go to `listener` as well (Python's logging). The
 /// listener may be called by any thread. Null ends it.
-using Listener = std::function<void(Room, Level, std::string_view)>;
+using Listener = std::function<void(Category, Level, std::string_view)>;
 void listen(const Levels& levels, Listener listener);
 
 /// Whether anybody wants to know: a load and a comparison. Ask before a text is made.
-[[nodiscard]] bool on(Room room, Level level);
+[[nodiscard]] bool on(Category category, Level level);
 /// Says it to who wants to know.
-void say(Room room, Level level, std::string_view text);
+void say(Category category, Level level, std::string_view text);
 
 /// What a command warns of: "nkisim: warning: TEXT".
-inline void warn(std::string_view text) { say(Room::kCommand, Level::kWarning, text); }
+inline void warn(std::string_view text) { say(Category::kCommand, Level::kWarning, text); }
 
 }  // namespace nkisim::log

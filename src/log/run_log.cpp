@@ -39,8 +39,8 @@ class RunLog : public models::Observer {
   }
 
   void on_start(const isa::Program& program, const models::Config& config) override {
-    if (!on(Room::kDispatch, Level::kInfo)) return;
-    say(Room::kDispatch, Level::kInfo,
+    if (!on(Category::kDispatch, Level::kInfo)) return;
+    say(Category::kDispatch, Level::kInfo,
         lead_ + "starts: " + std::to_string(program.insts().size()) + " instructions for " +
             std::to_string(program.cores()) + (program.cores() == 1 ? " core, " : " cores, ") +
             config.name);
@@ -48,15 +48,15 @@ class RunLog : public models::Observer {
 
   void on_queue(const models::QueueName& queue) override {
     names_[{queue.core, queue.index}] = queue.name;
-    if (queue.index < isa::kEngineCount || !on(Room::kDma, Level::kInfo)) return;
-    say(Room::kDma, Level::kInfo, at(queue.core) + "ring " + queue.name);
+    if (queue.index < isa::kEngineCount || !on(Category::kDma, Level::kInfo)) return;
+    say(Category::kDma, Level::kInfo, at(queue.core) + "ring " + queue.name);
   }
 
   void on_event(const models::PartEvent& event) override {
     ++parts_;
-    if (on(Room::kWaits, Level::kDebug)) say_wait(event);
-    if (!on(Room::kDispatch, Level::kDebug)) return;
-    say(Room::kDispatch, Level::kDebug,
+    if (on(Category::kWaits, Level::kDebug)) say_wait(event);
+    if (!on(Category::kDispatch, Level::kDebug)) return;
+    say(Category::kDispatch, Level::kDebug,
         at(event.core) + std::string(isa::name(event.part->opcode)) + " on " +
             std::string(isa::name(event.part->unit)) + ", " + between(event.start, event.end) +
             (event.part_index < 0 ? ", a wait before " : ", ") + called(event.inst));
@@ -64,8 +64,8 @@ class RunLog : public models::Observer {
 
   void on_event(const models::DmaEvent& event) override {
     ++transfers_;
-    if (!on(Room::kDma, Level::kDebug)) return;
-    say(Room::kDma, Level::kDebug,
+    if (!on(Category::kDma, Level::kDebug)) return;
+    say(Category::kDma, Level::kDebug,
         at(event.core) + name(event.core, event.queue) + ": " + bytes(event.work->bytes) + " in " +
             std::to_string(event.packets) + " packets, asked for at " + us(event.trigger_start) +
             ", moved " + between(event.first_packet, event.last_packet) + ", seen at " +
@@ -73,24 +73,24 @@ class RunLog : public models::Observer {
   }
 
   void on_event(const models::DmaLaneEvent& event) override {
-    if (!on(Room::kDma, Level::kTrace)) return;
-    say(Room::kDma, Level::kTrace,
+    if (!on(Category::kDma, Level::kTrace)) return;
+    say(Category::kDma, Level::kTrace,
         at(event.core) + name(event.core, event.queue) + " on DMA engine " +
             std::to_string(event.engine) + ": " + bytes(event.bytes) + " in " +
             std::to_string(event.packets) + " packets, " + between(event.start, event.end));
   }
 
   void on_event(const models::SemaphoreEvent& event) override {
-    if (!on(Room::kWaits, Level::kTrace)) return;
-    say(Room::kWaits, Level::kTrace,
+    if (!on(Category::kWaits, Level::kTrace)) return;
+    say(Category::kWaits, Level::kTrace,
         at(event.core) + "semaphore " + std::to_string(event.semaphore) + " is " +
             std::to_string(event.value) + " at " + us(event.time));
   }
 
   void on_event(const models::CollectiveEvent& event) override {
-    if (!on(Room::kWorld, Level::kDebug)) return;
+    if (!on(Category::kWorld, Level::kDebug)) return;
     const models::RankPart& part = *event.part;
-    say(Room::kWorld, Level::kDebug,
+    say(Category::kWorld, Level::kDebug,
         at(event.core) + std::string(models::name(part.kind)) + " " + std::to_string(part.id) +
             " by " + std::string(models::name(part.algorithm)) + " among " +
             std::to_string(part.group.size()) + " ranks, " + bytes(part.input_bytes) +
@@ -98,8 +98,8 @@ class RunLog : public models::Observer {
   }
 
   void on_end(const models::RunEnd& end) override {
-    if (!on(Room::kDispatch, Level::kInfo)) return;
-    say(Room::kDispatch, Level::kInfo,
+    if (!on(Category::kDispatch, Level::kInfo)) return;
+    say(Category::kDispatch, Level::kInfo,
         lead_ + (end.partial ? "stopped at " : "ended at ") + us(end.time) + ": " +
             std::to_string(parts_) + " parts of instructions, " + std::to_string(transfers_) +
             " transfers");
@@ -140,7 +140,7 @@ class RunLog : public models::Observer {
     charge(w.port_free, [&] { return "the port that " + holder(w.port_holder) + " held"; });
     charge(event.start, [] { return std::string("its data path"); });
     if (longest == 0) return;
-    say(Room::kWaits, Level::kDebug,
+    say(Category::kWaits, Level::kDebug,
         at(event.core) + std::string(isa::name(event.part->unit)) + " waited " +
             us(event.start - w.ready) + " until " + us(event.start) + ", most for " + whom + ", " +
             called(event.inst));
@@ -159,20 +159,21 @@ class RunLog : public models::Observer {
 
 void say_pass(const compiler::Compiled::Step& step) {
   const Level level = step.changed != 0 ? Level::kInfo : Level::kDebug;
-  if (!on(Room::kCompiler, level)) return;
+  if (!on(Category::kCompiler, level)) return;
   const auto passes = compiler::pipeline();
   const auto pass = std::find_if(passes.begin(), passes.end(),
                                  [&](const compiler::Pass& p) { return p.name == step.pass; });
   std::string text = std::string(step.pass) + ": " + std::to_string(step.changed);
   if (pass != passes.end()) text += " " + std::string(pass->counts);
   if (!step.text.empty()) text += " (" + step.text + ")";
-  say(Room::kCompiler, level, text);
+  say(Category::kCompiler, level, text);
 }
 
 std::unique_ptr<models::Observer> run_log(int rank) {
-  const auto wanted = [](Room room, Level level) { return on(room, level); };
-  const bool any = wanted(Room::kDispatch, Level::kInfo) || wanted(Room::kWaits, Level::kDebug) ||
-                   wanted(Room::kDma, Level::kInfo) || wanted(Room::kWorld, Level::kDebug);
+  const auto wanted = [](Category category, Level level) { return on(category, level); };
+  const bool any = wanted(Category::kDispatch, Level::kInfo) ||
+                   wanted(Category::kWaits, Level::kDebug) ||
+                   wanted(Category::kDma, Level::kInfo) || wanted(Category::kWorld, Level::kDebug);
   return any ? std::make_unique<RunLog>(rank) : nullptr;
 }
 

@@ -8,7 +8,7 @@
 namespace nkisim::log {
 namespace {
 
-constexpr std::array<std::string_view, kRooms> kRoomNames = {
+constexpr std::array<std::string_view, kCategories> kCategoryNames = {
     "command", "compiler", "dispatch", "waits", "dma", "world", "evaluator"};
 constexpr std::array<std::string_view, 6> kLevelNames = {"trace",   "debug", "info",
                                                          "warning", "error", "off"};
@@ -41,17 +41,19 @@ void apply_item(std::string_view item, std::string_view whence, Levels& levels) 
     levels.fill(*level);
     return;
   }
-  const std::optional<Room> room = find_room(item.substr(0, equals));
-  if (!room) refuse(whence, "'" + std::string(item) + "'", "one of " + joined(kRoomNames));
-  levels[static_cast<std::size_t>(*room)] = *level;
+  const std::optional<Category> category = find_category(item.substr(0, equals));
+  if (!category) refuse(whence, "'" + std::string(item) + "'", "one of " + joined(kCategoryNames));
+  levels[static_cast<std::size_t>(*category)] = *level;
 }
 
 }  // namespace
 
-std::span<const std::string_view> room_names() { return kRoomNames; }
+std::span<const std::string_view> category_names() { return kCategoryNames; }
 std::span<const std::string_view> level_names() { return kLevelNames; }
 
-std::optional<Room> find_room(std::string_view name) { return find<Room>(kRoomNames, name); }
+std::optional<Category> find_category(std::string_view name) {
+  return find<Category>(kCategoryNames, name);
+}
 
 std::optional<Level> find_level(std::string_view name) {
   return find<Level>(kLevelNames, name == "warn" ? "warning" : name);
@@ -85,8 +87,8 @@ Settings environment_settings() {
 
 std::string format_settings(const Settings& settings) {
   std::string text;
-  for (std::size_t r = 0; r < kRooms; ++r) {
-    text.append(text.empty() ? "" : ",").append(kRoomNames[r]).append("=");
+  for (std::size_t r = 0; r < kCategories; ++r) {
+    text.append(text.empty() ? "" : ",").append(kCategoryNames[r]).append("=");
     text += kLevelNames[static_cast<std::size_t>(settings.levels[r])];
   }
   return settings.file.empty() ? text : text + ":" + settings.file;

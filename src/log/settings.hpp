@@ -1,4 +1,5 @@
-// Which rooms of the simulator say what of their work, and where to: --log-level and NKISIM_LOG.
+// Which categories of the simulator say what of their work, and where to: --log-level and
+// NKISIM_LOG.
 #pragma once
 
 #include <array>
@@ -13,17 +14,25 @@ namespace nkisim::log {
 enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError, kOff };
 
 /// Who says something; docs/log.md says what each of them does at which level.
-enum class Room : std::uint8_t { kCommand, kCompiler, kDispatch, kWaits, kDma, kWorld, kEvaluator };
-inline constexpr std::size_t kRooms = 7;
+enum class Category : std::uint8_t {
+  kCommand,
+  kCompiler,
+  kDispatch,
+  kWaits,
+  kDma,
+  kWorld,
+  kEvaluator
+};
+inline constexpr std::size_t kCategories = 7;
 
-/// By number of the room and of the level.
-[[nodiscard]] std::span<const std::string_view> room_names();
+/// By number of the category and of the level.
+[[nodiscard]] std::span<const std::string_view> category_names();
 [[nodiscard]] std::span<const std::string_view> level_names();
-[[nodiscard]] std::optional<Room> find_room(std::string_view name);
+[[nodiscard]] std::optional<Category> find_category(std::string_view name);
 /// "warn" is "warning".
 [[nodiscard]] std::optional<Level> find_level(std::string_view name);
 
-using Levels = std::array<Level, kRooms>;
+using Levels = std::array<Level, kCategories>;
 /// Warnings and errors alone.
 [[nodiscard]] Levels quiet_levels();
 

@@ -13,15 +13,15 @@ namespace {
 using compiler::Switch;
 
 // Lends the program to other versions and gives it back.
-class Lent {
+class ProgramSwap {
  public:
-  Lent(isa::Program& program, const isa::Program::Version& recorded)
+  ProgramSwap(isa::Program& program, const isa::Program::Version& recorded)
       : program_(program), recorded_(recorded), own_(recorded) {
     program_.exchange(own_);
   }
-  ~Lent() { program_.exchange(own_); }
-  Lent(const Lent&) = delete;
-  Lent& operator=(const Lent&) = delete;
+  ~ProgramSwap() { program_.exchange(own_); }
+  ProgramSwap(const ProgramSwap&) = delete;
+  ProgramSwap& operator=(const ProgramSwap&) = delete;
   void begin_anew() {
     isa::Program::Version again = recorded_;
     program_.exchange(again);
@@ -30,7 +30,7 @@ class Lent {
  private:
   isa::Program& program_;
   const isa::Program::Version& recorded_;
-  isa::Program::Version own_;  // the caller's while it is lent
+  isa::Program::Version own_;  // the caller's while it is swapped
 };
 
 }  // namespace
@@ -45,9 +45,9 @@ SwitchRuns try_switches(TraceFile& trace, const isa::Program::Version& recorded,
     stopped = stopped || (go_on && !go_on());
     return !stopped;
   };
-  Lent lent(*trace.program, recorded);
+  ProgramSwap swapped(*trace.program, recorded);
   const auto end_with = [&](const compiler::CompilerOptions& options) {
-    lent.begin_anew();
+    swapped.begin_anew();
     compile_trace(trace, options, true, [&]() -> const models::Config& { return config; });
     Summary summary;
     sim.observers = {&summary};

@@ -139,11 +139,11 @@ Setups setups(std::span<const RankInput> ranks, bool timing_only, std::size_t co
 
 // How a world is run: what its ranks share.
 void say_world(std::size_t ranks, std::size_t timed, bool one_value) {
-  if (ranks == 1 || !log::on(log::Room::kWorld, log::Level::kInfo)) return;
+  if (ranks == 1 || !log::on(log::Category::kWorld, log::Level::kInfo)) return;
   std::string text = std::to_string(ranks) + " ranks";
   if (timed != 0) text += ", " + std::to_string(timed) + " of them in time";
   if (one_value) text += ", values of one for all";
-  log::say(log::Room::kWorld, log::Level::kInfo, text);
+  log::say(log::Category::kWorld, log::Level::kInfo, text);
 }
 
 void check_shards(std::span<const RankInput> ranks, const models::Config& config,
@@ -221,7 +221,7 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
       if (interpret(ranks, options, folding.values, out)) out.ranks = timed;
       return out;
     } catch (const models::NotAlike&) {
-      log::say(log::Room::kWorld, log::Level::kInfo, "the ranks' places make a difference");
+      log::say(log::Category::kWorld, log::Level::kInfo, "the ranks' places make a difference");
     }
   }
   std::iota(out.timed_as.begin(), out.timed_as.end(), 0);

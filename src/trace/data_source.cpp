@@ -130,7 +130,7 @@ std::vector<std::byte> from_array(const isa::Tensor& t, const NpyArray& array,
   return to_dtype(array, t.dtype, what);
 }
 
-std::uint64_t room_for(const isa::Tensor& t) { return npy_bytes(t.elements(), t.dtype); }
+std::uint64_t size_limit_for(const isa::Tensor& t) { return npy_bytes(t.elements(), t.dtype); }
 
 const isa::Tensor& input_named(const isa::Program& program, const std::string& name) {
   const std::uint32_t* id = program.find_tensor(name);
@@ -213,11 +213,12 @@ std::vector<std::byte> tensor_bytes(const isa::Tensor& tensor, const DataSource&
     case DataSource::Kind::kNone:
       break;
     case DataSource::Kind::kNpy:
-      return from_array(tensor, read_npy(data_file(source, what, options), room_for(tensor)), what);
+      return from_array(tensor, read_npy(data_file(source, what, options), size_limit_for(tensor)),
+                        what);
     case DataSource::Kind::kNpz:
       return from_array(tensor,
                         read_npz(data_file(source, what, options),
-                                 with_rank(source.key, options.rank), room_for(tensor)),
+                                 with_rank(source.key, options.rank), size_limit_for(tensor)),
                         what);
     case DataSource::Kind::kGenerator:
       return generated(tensor, for_rank(source, options.rank), what);
@@ -228,9 +229,9 @@ std::vector<std::byte> tensor_bytes(const isa::Tensor& tensor, const DataSource&
             "\"data\" in the trace or an array on the command line");
 }
 
-NpyRoom input_room(const isa::Program& program) {
+NpySizeLimit input_size_limit(const isa::Program& program) {
   return [&program](const std::string& name) {
-    return std::optional(room_for(input_named(program, name)));
+    return std::optional(size_limit_for(input_named(program, name)));
   };
 }
 
@@ -279,7 +280,7 @@ void load_ranks(const isa::Program& program, const std::vector<DataSource>& sour
       return;
     }
     const isa::Tensor& t = program.tensor(id);
-    memories.front()->require_room(t.elements() * isa::size_bytes(t.dtype), "tensor " + t.name);
+    memories.front()->require_memory(t.elements() * isa::size_bytes(t.dtype), "tensor " + t.name);
     const isa::SharedBytes shared(bytes(0));
     for (const auto& memory : memories) memory->load(id, shared);
   });

@@ -57,7 +57,7 @@ struct LoadOptions {
 
 /// Which arrays of an .npz are inputs of `program`, and their largest size (read_npz). An array of
 /// another name is an isa::Error.
-[[nodiscard]] NpyRoom input_room(const isa::Program& program);
+[[nodiscard]] NpySizeLimit input_size_limit(const isa::Program& program);
 
 /// Whether ranks get data of their own.
 [[nodiscard]] bool differs_by_rank(const DataSource& source);

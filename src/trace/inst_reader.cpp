@@ -90,10 +90,10 @@ void InstReader::read(Json object, std::uint32_t line) {
 void InstReader::read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst) {
   args_.assign(op.params.size(), Arg{});
   // Location and core come first: messages and raw operands of the other fields need them.
-  Extras extras;
+  ReservedFields reserved;
   bool has_sync = false, ordered = false;
-  if (const auto loc = object.find("loc")) read_reserved(*loc, inst, extras);
-  if (const auto core = object.find("core")) read_reserved(*core, inst, extras);
+  if (const auto loc = object.find("loc")) read_reserved(*loc, inst, reserved);
+  if (const auto core = object.find("core")) read_reserved(*core, inst, reserved);
   std::size_t guess = 0;  // parameters usually come in their declared order
   for (const Json value : object) {
     const std::string_view key = value.key();
@@ -104,7 +104,7 @@ void InstReader::read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst
     }
     if (key == "i" || key == "loc" || key == "core") continue;
     if (find_name(kInstKeys, key)) {
-      read_reserved(value, inst, extras);
+      read_reserved(value, inst, reserved);
       has_sync = has_sync || key == "wait" || key == "post";
       ordered = ordered || key == "id" || key == "after";
       continue;
@@ -115,13 +115,13 @@ void InstReader::read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst
     args_[at] = read_arg(op.params[at], value, inst.core);
     guess = at + 1;
   }
-  if (ordered) inst.ordering = program_.add_ordering(std::move(extras.ordering));
+  if (ordered) inst.ordering = program_.add_ordering(std::move(reserved.ordering));
   if (!has_sync) return;
   if (!program_.explicit_semaphores()) {
     isa::fail(isa::Rule::trace_semaphores,
               "wait and post are given; \"semaphores\": \"explicit\" is required in the header");
   }
-  inst.sync = program_.add_sync(std::move(extras.sync));
+  inst.sync = program_.add_sync(std::move(reserved.sync));
 }
 
 namespace {
@@ -146,7 +146,7 @@ std::uint32_t read_id(std::string_view key, Json value) {
 
 }  // namespace
 
-void InstReader::read_reserved(Json value, isa::Inst& inst, Extras& extras) {
+void InstReader::read_reserved(Json value, isa::Inst& inst, ReservedFields& reserved) {
   const std::string_view key = value.key();
   if (key == "engine") {
     const auto engine = isa::parse_engine(value.text());
@@ -180,15 +180,15 @@ void InstReader::read_reserved(Json value, isa::Inst& inst, Extras& extras) {
   } else if (key == "dma") {
     inst.dma = read_dma(value);
   } else if (key == "wait") {
-    read_waits(value, extras.sync);
+    read_waits(value, reserved.sync);
   } else if (key == "post") {
-    read_posts(value, extras.sync);
+    read_posts(value, reserved.sync);
   } else if (key == "id") {
-    extras.ordering.id = read_id(key, value);
+    reserved.ordering.id = read_id(key, value);
   } else {
     const std::string required = "a list of ids";
     for (const Json item : items(key, value, 0, kMaxListItems, required)) {
-      extras.ordering.after.push_back(read_id(key, item));
+      reserved.ordering.after.push_back(read_id(key, item));
     }
   }
 }

@@ -22,11 +22,11 @@ class InstReader {
  private:
   void read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst);
   // Keys of the format's own, beside those of the instruction itself.
-  struct Extras {
+  struct ReservedFields {
     isa::Sync sync;
     isa::Ordering ordering;
   };
-  void read_reserved(Json value, isa::Inst& inst, Extras& extras);
+  void read_reserved(Json value, isa::Inst& inst, ReservedFields& reserved);
   void read_waits(Json list, isa::Sync& sync) const;
   void read_posts(Json list, isa::Sync& sync) const;
   std::uint16_t semaphore(std::string_view what, Json value) const;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/analysis/room.hpp"
+#include "compiler/analysis/sbuf_budget.hpp"
 
 using namespace nkisim::compiler;
 
@@ -31,7 +31,7 @@ TEST_CASE("sums over ranges and their maxima are those of single values") {
 
 namespace {
 
-// As Filling, looking at every position.
+// As Occupancy, looking at every position.
 struct Plain {
   struct Life {
     std::size_t first, last;
@@ -60,7 +60,7 @@ struct Plain {
 TEST_CASE("what lives fill ahead of a front is what they fill one by one") {
   std::mt19937 random(11);
   for (const std::size_t size : {1U, 2U, 15U, 16U, 17U, 40U, 333U, 9000U}) {
-    Filling filling(size);
+    Occupancy filling(size);
     Plain plain{.filled = std::vector<std::int64_t>(size, 0), .lives = {}};
     std::uniform_int_distribution<std::size_t> place(0, size - 1);
     std::uniform_int_distribution<std::int64_t> amount(1, 100);

@@ -15,7 +15,9 @@
 namespace nkisim::log {
 namespace {
 
-Level level(const Settings& s, Room room) { return s.levels[static_cast<std::size_t>(room)]; }
+Level level(const Settings& s, Category category) {
+  return s.levels[static_cast<std::size_t>(category)];
+}
 
 // Warnings to a stream that outlives it, as when a program begins.
 std::ostringstream& fresh_stream() {
@@ -30,33 +32,33 @@ struct Quiet {
   }
 };
 
-TEST_CASE("a level alone is every room's, and the later setting counts") {
+TEST_CASE("a level alone is every category's, and the later setting counts") {
   const Settings all = parse_settings("debug", "--log-level");
   for (const Level l : all.levels) CHECK(l == Level::kDebug);
   CHECK(all.file.empty());
 
   const Settings one = parse_settings("compiler=trace,world=info", "--log-level");
-  CHECK(level(one, Room::kCompiler) == Level::kTrace);
-  CHECK(level(one, Room::kWorld) == Level::kInfo);
-  CHECK(level(one, Room::kDma) == Level::kWarning);
+  CHECK(level(one, Category::kCompiler) == Level::kTrace);
+  CHECK(level(one, Category::kWorld) == Level::kInfo);
+  CHECK(level(one, Category::kDma) == Level::kWarning);
 
   const Settings later = parse_settings("compiler=trace,info,waits=off", "--log-level");
-  CHECK(level(later, Room::kCompiler) == Level::kInfo);
-  CHECK(level(later, Room::kWaits) == Level::kOff);
-  CHECK(level(parse_settings("warn", "x"), Room::kDma) == Level::kWarning);
+  CHECK(level(later, Category::kCompiler) == Level::kInfo);
+  CHECK(level(later, Category::kWaits) == Level::kOff);
+  CHECK(level(parse_settings("warn", "x"), Category::kDma) == Level::kWarning);
 }
 
 TEST_CASE("what follows a colon is a file, commas and colons in it included") {
   const Settings s = parse_settings("dma=debug:/tmp/a,b:c.log", "NKISIM_LOG");
   CHECK(s.file == "/tmp/a,b:c.log");
-  CHECK(level(s, Room::kDma) == Level::kDebug);
+  CHECK(level(s, Category::kDma) == Level::kDebug);
 }
 
 TEST_CASE("settings stand on earlier ones, and are read back from their text") {
   const Settings before = parse_settings("compiler=debug:run.log", "NKISIM_LOG");
   const Settings s = parse_settings("dma=info", "--log-level", before);
-  CHECK(level(s, Room::kCompiler) == Level::kDebug);
-  CHECK(level(s, Room::kDma) == Level::kInfo);
+  CHECK(level(s, Category::kCompiler) == Level::kDebug);
+  CHECK(level(s, Category::kDma) == Level::kInfo);
   CHECK(s.file == "run.log");
   const Settings again = parse_settings(format_settings(s), "NKISIM_LOG");
   CHECK(again.levels == s.levels);
@@ -84,14 +86,14 @@ TEST_CASE("a text that is no setting is a usage error that says whose") {
   CHECK(said("debug:") == "NKISIM_LOG is 'debug:'; a file after ':' is required");
 }
 
-TEST_CASE("a command's warning has the program's name alone, others name their room") {
+TEST_CASE("a command's warning has the program's name alone, others name their category") {
   const Quiet after;
   std::ostringstream& out = fresh_stream();
   start(parse_settings("compiler=debug", "x"), out);
   warn("a {brace} and 100 %");
-  say(Room::kCompiler, Level::kDebug, "merge: 3 copies");
-  say(Room::kCompiler, Level::kTrace, "unheard");
-  say(Room::kDma, Level::kInfo, "unheard");
+  say(Category::kCompiler, Level::kDebug, "merge: 3 copies");
+  say(Category::kCompiler, Level::kTrace, "unheard");
+  say(Category::kDma, Level::kInfo, "unheard");
   CHECK(out.str() ==
         "nkisim: warning: a {brace} and 100 %\nnkisim: debug: compiler: merge: 3 copies\n");
 }
@@ -103,7 +105,7 @@ TEST_CASE("a file takes the lines, at its end, and warnings are in both places")
   std::ofstream(path) << "before\n";
   std::ostringstream& out = fresh_stream();
   start(parse_settings("dma=info:" + path.string(), "x"), out);
-  say(Room::kDma, Level::kInfo, "ring q0");
+  say(Category::kDma, Level::kInfo, "ring q0");
   warn("careful");
   start(Settings(), fresh_stream());
   std::stringstream text;
@@ -123,19 +125,19 @@ TEST_CASE("a listener hears what it asked for, whatever else is said") {
   const Quiet after;
   std::ostringstream& out = fresh_stream();
   start(Settings(), out);
-  CHECK_FALSE(on(Room::kWaits, Level::kInfo));
-  CHECK(on(Room::kWaits, Level::kWarning));
+  CHECK_FALSE(on(Category::kWaits, Level::kInfo));
+  CHECK(on(Category::kWaits, Level::kWarning));
   std::string heard;
   Levels levels;
   levels.fill(Level::kOff);
-  levels[static_cast<std::size_t>(Room::kWaits)] = Level::kTrace;
-  listen(levels, [&](Room room, Level at, std::string_view text) {
-    heard += std::string(room_names()[static_cast<std::size_t>(room)]) + " " +
+  levels[static_cast<std::size_t>(Category::kWaits)] = Level::kTrace;
+  listen(levels, [&](Category category, Level at, std::string_view text) {
+    heard += std::string(category_names()[static_cast<std::size_t>(category)]) + " " +
              std::string(level_names()[static_cast<std::size_t>(at)]) + " " + std::string(text);
   });
-  CHECK(on(Room::kWaits, Level::kTrace));
-  CHECK_FALSE(on(Room::kDma, Level::kInfo));
-  say(Room::kWaits, Level::kTrace, "semaphore 3");
+  CHECK(on(Category::kWaits, Level::kTrace));
+  CHECK_FALSE(on(Category::kDma, Level::kInfo));
+  say(Category::kWaits, Level::kTrace, "semaphore 3");
   warn("on the stream alone");
   CHECK(heard == "waits trace semaphore 3");
   CHECK(out.str() == "nkisim: warning: on the stream alone\n");

@@ -459,7 +459,7 @@ void exchange_counted(Exchange& ex) {
     sources.push_back(ex.take(m, p.srcs));
   }
   for (std::size_t to = 0; to < ex.size(); ++to) {
-    const std::int64_t room = ex.operand(to, p.dsts).elements();
+    const std::int64_t capacity = ex.operand(to, p.dsts).elements();
     std::vector<Block> blocks;
     Parcel received{.bytes = {}, .rows = 1, .dtype = Dtype::kUint32};
     for (std::int64_t from = 0; from < n; ++from) {
@@ -473,12 +473,12 @@ void exchange_counted(Exchange& ex) {
                       std::to_string(displ + count) + " of src; it has " +
                       std::to_string(source.elements()));
       }
-      const std::int64_t first = given ? counts[to].at(3, from) : room / n * from;
-      if (first + count > room) {
+      const std::int64_t first = given ? counts[to].at(3, from) : capacity / n * from;
+      if (first + count > capacity) {
         ex.refuse(to, "the block of " + std::to_string(count) + " elements from rank " +
                           std::to_string(ex.rank(static_cast<std::size_t>(from))) +
                           " goes to element " + std::to_string(first) + " of dst; it has " +
-                          std::to_string(room));
+                          std::to_string(capacity));
       }
       blocks.push_back({first, count});
       const auto word = static_cast<std::uint32_t>(count);

@@ -11,7 +11,7 @@ def names_of(module, since=0):
     def found(name):
         if name not in _NAMES:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-        strict.tell_host_name(module, name, since)
+        strict.report_host_name(module, name, since)
         return getattr(jit, name)
 
     return found

@@ -21,7 +21,7 @@ constexpr DeviceType kType = DeviceType::PrivateUse1;
 
 /// What Python has: bytes of the tensors on the device, of its memory, and the nanoseconds that
 /// kernels have taken on it since it is there.
-struct Told {
+struct MemoryCallbacks {
   std::int64_t (*allocated)();
   std::int64_t (*memory)();
   double (*elapsed_ns)();
@@ -29,7 +29,7 @@ struct Told {
 
 /// One device with one stream, on which everything has run when its call returns.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
-  explicit Guard(const Told& told) : told_(told) {}
+  explicit Guard(const MemoryCallbacks& callbacks) : callbacks_(callbacks) {}
 
   DeviceType type() const override { return kType; }
   Device exchangeDevice(Device /*device*/) const override { return {kType, 0}; }
@@ -43,7 +43,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void record(void** event, const Stream& /*stream*/, DeviceIndex /*device*/,
               c10::EventFlag /*flag*/) const override {
     if (*event == nullptr) *event = new double;
-    *static_cast<double*>(*event) = told_.elapsed_ns();
+    *static_cast<double*>(*event) = callbacks_.elapsed_ns();
   }
   void destroyEvent(void* event, DeviceIndex /*device*/) const noexcept override {
     delete static_cast<double*>(event);
@@ -67,7 +67,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
                              const Stream& /*stream*/) const override {}
 
  private:
-  Told told_;
+  MemoryCallbacks callbacks_;
 
   static Stream stream() { return Stream(Stream::DEFAULT, Device(kType, 0)); }
 };
@@ -76,7 +76,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 /// host.
 class Allocator final : public c10::DeviceAllocator {
  public:
-  explicit Allocator(const Told& told) : told_(told) {}
+  explicit Allocator(const MemoryCallbacks& callbacks) : callbacks_(callbacks) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
     TORCH_CHECK(bytes == 0, "tensors on the device \"neuron\" have memory of the host");
@@ -89,7 +89,7 @@ class Allocator final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t /*pool*/) override {}
   void recordStream(const c10::DataPtr& /*data*/, Stream /*stream*/) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex /*device*/) override {
-    const std::int64_t now = told_.allocated();
+    const std::int64_t now = callbacks_.allocated();
     peak_ = std::max(peak_, now);
     c10::CachingDeviceAllocator::DeviceStats stats;
     for (auto* each : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
@@ -103,23 +103,24 @@ class Allocator final : public c10::DeviceAllocator {
   void resetPeakStats(DeviceIndex /*device*/) override { peak_ = 0; }
 #ifdef NKISIM_TORCH_MEMORY_INFO
   std::pair<std::size_t, std::size_t> getMemoryInfo(DeviceIndex /*device*/) override {
-    const std::int64_t memory = told_.memory();
-    const std::int64_t free = std::max<std::int64_t>(0, memory - told_.allocated());
+    const std::int64_t memory = callbacks_.memory();
+    const std::int64_t free = std::max<std::int64_t>(0, memory - callbacks_.allocated());
     return {static_cast<std::size_t>(free), static_cast<std::size_t>(memory)};
   }
 #endif
 
  private:
-  Told told_;
+  MemoryCallbacks callbacks_;
   std::int64_t peak_ = 0;
 };
 
 }  // namespace
 
 /// Gives torch the two; they live as long as the process.
-extern "C" __attribute__((visibility("default"))) void nkisim_register(const Told* told) {
-  static const Guard guard(*told);
-  static Allocator allocator(*told);
+extern "C" __attribute__((visibility("default"))) void nkisim_register(
+    const MemoryCallbacks* callbacks) {
+  static const Guard guard(*callbacks);
+  static Allocator allocator(*callbacks);
   c10::impl::DeviceGuardImplRegistrar(kType, &guard);
   c10::SetAllocator(kType, &allocator, 1);
 }

@@ -29,7 +29,7 @@ NEEDS = {"CAPABILITY": ("c10/core/impl/DeviceGuardImplInterface.h", "getDeviceCa
 _kept = []  # what C++ calls lives as long as the process
 
 
-class _Told(ctypes.Structure):
+class _MemoryCallbacks(ctypes.Structure):
     """What C++ asks: the same structure as there."""
 
     _fields_ = [("allocated", ctypes.CFUNCTYPE(ctypes.c_int64)), ("memory", ctypes.CFUNCTYPE(ctypes.c_int64)),
@@ -91,7 +91,7 @@ class _Clock:
     def __init__(self):
         self.ns = 0.0
 
-    def hear(self, result):
+    def on_result(self, result):
         self.ns += result.latency_ns or 0.0
 
 
@@ -103,10 +103,10 @@ def register(kind):
         library = _library()
         if library.exists() or build(library):
             clock = _Clock()
-            LISTENERS.append(clock.hear)
+            LISTENERS.append(clock.on_result)
             functions = functools.partial(allocated, kind), lambda: hbm_bytes(default_target()), lambda: clock.ns
-            told = _Told(*(made(function) for (_, made), function in zip(_Told._fields_, functions)))
-            _kept.append(told)
-            ctypes.CDLL(str(library)).nkisim_register(ctypes.byref(told))
+            callbacks = _MemoryCallbacks(*(made(function) for (_, made), function in zip(_MemoryCallbacks._fields_, functions)))
+            _kept.append(callbacks)
+            ctypes.CDLL(str(library)).nkisim_register(ctypes.byref(callbacks))
             return True
     return False

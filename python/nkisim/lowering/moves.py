@@ -5,7 +5,7 @@ import builtins
 import numpy as np
 
 from ..isa import instructions as isa
-from ..record.lent import seen
+from ..record.borrowed import seen
 from ..record.recorder import current
 from ..record.refusals import by_kernel, refused
 from ..values import subscripts

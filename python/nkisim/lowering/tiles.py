@@ -5,7 +5,7 @@ import builtins
 import numpy as np
 
 from ..isa import instructions as isa
-from ..record.lent import seen
+from ..record.borrowed import seen
 from ..record.recorder import current
 from ..values import index, subscripts
 from ..values.dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..values.errors import Error
 from ..values.storage import PSUM, SBUF, psum, sbuf
-from .lent import Lent, whole
+from .borrowed import BorrowedTiles, whole
 from .misuse import as_error
 from .naming import assigned_name
 
@@ -38,12 +38,12 @@ class Held:
     Methods take the recorder, which holds this: a reference back would keep a program's memory.
     """
 
-    __slots__ = ("pending", "adding", "lent")
+    __slots__ = ("pending", "adding", "borrowed")
 
     def __init__(self):
         self.pending: Pending | None = None
         self.adding = False  # the pending instruction adds to its place in PSUM
-        self.lent = Lent()
+        self.borrowed = BorrowedTiles()
 
     def result(self, recorder, shape, dtype, emit, space=SBUF, spaces=(SBUF, PSUM), kind=""):
         """A tile that the instruction made by emit(dst) will fill; see Pending."""
@@ -71,7 +71,7 @@ class Held:
         elif recorder.dialect.shares_places and st.dtype is target.dtype and st.space == target.st.space:
             # Its compiler had no copy here: the tile is where it was stored, until that changes.
             self._place_at(recorder, pending, target, False)
-            self.lent.lend(st, target)
+            self.borrowed.borrow(st, target)
         else:
             tensor = whole(st)
             self._place_at(recorder, pending, tensor, True)

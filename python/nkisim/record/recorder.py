@@ -18,7 +18,7 @@ from ..values.register import VirtualRegister
 from ..values.storage import HBM, Storage, buffer_of, hbm, private_hbm, row_major
 from ..values.tensor import NkiTensor
 from .dialect import NKI
-from .lent import seen
+from .borrowed import seen
 from .loops import Loops
 from .naming import assigned_name
 from .operations import OPS
@@ -128,8 +128,8 @@ class Recorder:
         held = self.held
         if held.pending is not None:
             held.flush(self)
-        if held.lent.tiles:
-            args = held.lent.operands(self, op, args)
+        if held.borrowed.tiles:
+            args = held.borrowed.operands(self, op, args)
         return self.program.append(op, args, engine, self.core, label or self.region, exact)
 
     def call(self, op_name, engine=None, label=None, exact=False, **args):
@@ -270,7 +270,7 @@ class Recorder:
     def values_of(self, view):
         """The values `view` has after what was recorded so far."""
         self.flush()
-        view = self.held.lent.shown(self, view)
+        view = self.held.borrowed.shown(self, view)
         self.reading.check(self, view)
         if not self.placed:
             self.looked = True

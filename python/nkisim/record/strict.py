@@ -55,7 +55,7 @@ def check_defects(program):
         warnings.warn_explicit(message, SyntaxWarning, file, line)
 
 
-def tell_host_name(module, name, since=0):
+def report_host_name(module, name, since=0):
     """Warns, at the line outside of kernels that uses it, of a name of `module` that the release lacks."""
     if recording.get() or not (is_strict() or sdk_chosen()) or sdk() < since:
         return  # within a kernel its source is read
@@ -267,7 +267,7 @@ def scan(function):
             warnings.warn_explicit(message, SyntaxWarning, file, before + node.lineno)
 
 
-def tell_names(function):
+def report_names(function):
     """The same, without strict, of names that a release lacks which somebody asked for."""
     if not sdk_chosen():
         return

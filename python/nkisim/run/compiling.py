@@ -41,7 +41,7 @@ class Outcome:
     dependences beyond those of its operands.
 
     `delay`: None where the kernel's own order fits SBUF and PSUM, else which of the orders of
-    compiler/passes/thrift.hpp does; `packed`: whether narrow tensors were put side by side for
+    compiler/passes/memory_saving_order.hpp does; `packed`: whether narrow tensors were put side by side for
     that; `peak`: the highest byte per partition by (core, "SBUF" or "PSUM"); `steps`: (pass, number
     changed, text) in the order of the passes.
     """

@@ -1,6 +1,6 @@
 """What the simulator says of its work: NKISIM_LOG's destinations and `logging.getLogger("nkisim")`.
 
-Each room of the core has a logger below that one ("nkisim.compiler", "nkisim.dma"); docs/log.md says
+Each category of the core has a logger below that one ("nkisim.compiler", "nkisim.dma"); docs/log.md says
 what they say. Where a program does not use logging, its module is not imported either.
 """
 
@@ -14,7 +14,7 @@ from .. import _core
 if TYPE_CHECKING:
     import logging
 
-ROOMS = tuple(_core.log_rooms())
+CATEGORIES = tuple(_core.log_categories())
 #: Levels of the core by name, as the numbers of Python's (whose documentation fixes them); what Python has no name
 #: for is below its lowest and above its highest.
 LEVELS = dict(zip(_core.log_levels(), (5, 10, 20, 30, 40, 51)))
@@ -26,7 +26,7 @@ class _Heard:
     def __init__(self) -> None:
         self.started = False
         self.levels: list[str] | None = None
-        self.loggers: list[logging.Logger] = []  # of ROOMS, once the program has imported logging
+        self.loggers: list[logging.Logger] = []  # of CATEGORIES, once the program has imported logging
 
 
 _heard = _Heard()
@@ -43,10 +43,10 @@ def follow() -> None:
     if not _heard.loggers:
         import logging
 
-        _heard.loggers = [logging.getLogger(f"nkisim.{room}") for room in ROOMS]
+        _heard.loggers = [logging.getLogger(f"nkisim.{category}") for category in CATEGORIES]
     levels = [_lowest(logger) for logger in _heard.loggers]
-    if levels != (_heard.levels or ["warning"] * len(ROOMS)):
-        _core.log_listen(levels, _hear)
+    if levels != (_heard.levels or ["warning"] * len(CATEGORIES)):
+        _core.log_listen(levels, _on_record)
         _heard.levels = levels
 
 
@@ -57,6 +57,6 @@ def _lowest(logger):
     return "off"
 
 
-def _hear(room, level, text):
+def _on_record(category, level, text):
     """A line of the core."""
-    _heard.loggers[ROOMS.index(room)].log(LEVELS[level], "%s", text)
+    _heard.loggers[CATEGORIES.index(category)].log(LEVELS[level], "%s", text)

@@ -44,8 +44,8 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     except Exception as problem:
         problem.__traceback__ = kernel_frames(problem.__traceback__)
         raise
-    for hear in list(LISTENERS):
-        hear(result)
+    for on_result in list(LISTENERS):
+        on_result(result)
     return result
 
 
@@ -69,7 +69,7 @@ def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         strict.check_grid(function, grid)
         strict.check_arguments(function, args, kwargs)
     elif dialect.reads_source:
-        strict.tell_names(function)
+        strict.report_names(function)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
     for name, _ in recorder.prepared.values():
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",

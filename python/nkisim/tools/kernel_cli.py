@@ -21,7 +21,7 @@ import traceback
 
 import numpy as np
 
-from nkisim_work import Doing
+from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
 from .. import _core
@@ -177,7 +177,7 @@ def _take_comment(args, path, name):
             setattr(args, option, value)
 
 
-def _simulate(args, module, path, name, doing):
+def _simulate(args, module, path, name, progress):
     """Exit code of one run."""
     if args.timing_only and args.expect:
         _usage("--timing-only computes no values for --expect to be compared with")
@@ -198,14 +198,14 @@ def _simulate(args, module, path, name, doing):
                       confidence=args.confidence,
                       rules={"suppress": args.suppress, "error": args.error,
                              **({"unread": True} if args.unread else {})})
-    doing.say(f"simulating {name} on {options.target}")
+    progress.say(f"simulating {name} on {options.target}")
     result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
                           options, kernel.dialect)
     if reference is not None and not result.partial:
-        doing.say(f"computing {args.expect}")
+        progress.say(f"computing {args.expect}")
         outputs = _written(before, given) if result.outputs is None else result.outputs
         report.outputs = compare(outputs, reference(**_copies(before)), args.rtol, args.atol)
-    doing.say("writing the reports")
+    progress.say("writing the reports")
     code = report.finish(result)
     report.say(result, code)
     return code
@@ -237,8 +237,8 @@ def main(words=None):
         path, found, name = args.kernel.rpartition(":")
         if not found or not os.path.exists(path):
             _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
-        with Doing(f"executing {path}") as doing:
-            return _simulate(args, _load(path), path, name, doing)
+        with ProgressLine(f"executing {path}") as progress:
+            return _simulate(args, _load(path), path, name, progress)
     except Error as problem:
         code = {"usage": USAGE, "internal": INTERNAL}.get(problem.code, BAD_INPUT)
         return _complain(problem, code, words)

@@ -16,7 +16,7 @@ import os
 import shlex
 import sys
 
-from nkisim_work import Doing
+from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
 from ..values.errors import Error
@@ -142,7 +142,7 @@ def files(name, latencies):
             ".ci/run": _RUN, ".github/workflows/kernels.yml": _WORKFLOW}
 
 
-def _latencies(name, doing):
+def _latencies(name, progress):
     """What the kernel takes on each generation, and a tenth."""
     import numpy as np
 
@@ -154,7 +154,7 @@ def _latencies(name, doing):
     space, found = {}, {}
     exec(compile(text.format(name=name) if text is _ADD else text, f"{name}.py", "exec"), space)
     for target in TARGETS:
-        doing.say(f"simulating {name} on {target}")
+        progress.say(f"simulating {name} on {target}")
         arguments = [np.zeros(shape, np.float32) for shape in shapes]
         found[target] = round(1.1 * run(space[name], *arguments, target=target, timing="only").latency_us, 1)
     return found
@@ -165,8 +165,8 @@ def write(name, folder):
     if not name.isidentifier() or keyword.iskeyword(name) or name in ("reference", "nki", "nisa", "nl", "np"):
         raise Error(rule="option_value", operand="NAME", found=repr(name), code="usage",
                     required="a name that a Python function may have")
-    with Doing("writing a kernel") as doing:
-        latencies = _latencies(name, doing)
+    with ProgressLine("writing a kernel") as progress:
+        latencies = _latencies(name, progress)
     paths = {os.path.join(folder, path): text for path, text in files(name, latencies).items()}
     there = [path for path in paths if os.path.lexists(path)]
     if there:

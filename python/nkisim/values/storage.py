@@ -67,7 +67,7 @@ class Storage(_core.Allocation):
     before it), role, file and line; zeroed_at (index of the last memset, in PSUM), array (of the host),
     narrowed (its host array has integers of 64 bits), compared (its values are truths), vector (loaded
     from a tensor of one dimension, along the partitions), masked (partitions that a mask left of the last
-    tile written here), lent (view of another storage that holds the values for now: record/lent).
+    tile written here), borrowed (view of another storage that holds the values for now: record/borrowed).
     """
 
     __slots__ = ()

@@ -143,9 +143,9 @@ def test_a_tile_changed_in_place_is_filled_once_a_turn(recorded, tmp_path):
 
 def test_only_chosen_tiles_are_split(recorded, tmp_path):
     program, asked = Program.read(recorded("one"), tmp_path), []
-    assert buffers.split(program, lambda name, turns: asked.append((name, len(turns)))) is None
-    assert [turns for _, turns in asked] == [16]  # that which is filled in the loop; the other has one life
-    split = buffers.split(program, lambda name, turns: True)
+    assert buffers.split(program, lambda name, iterations: asked.append((name, len(iterations)))) is None
+    assert [iterations for _, iterations in asked] == [16]  # that which is filled in the loop; the other has one life
+    split = buffers.split(program, lambda name, iterations: True)
     assert len(split.tensors) == len(program.tensors) + 15 and program.tensors.keys() <= split.tensors.keys()
 
 

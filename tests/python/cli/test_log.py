@@ -68,8 +68,8 @@ def test_a_log_changes_no_result():
     plain, told = run("run", TRACE, "--json"), run("run", TRACE, "--json", "--log-level", "trace")
     without = lambda text: {k: v for k, v in json.loads(text).items() if "seconds" not in k}  # noqa: E731
     assert without(plain.stdout) == without(told.stdout)
-    rooms = {line.split(": ")[2] for line in told.stderr.splitlines()}
-    assert rooms == {"compiler", "dispatch", "waits", "dma"}
+    categories = {line.split(": ")[2] for line in told.stderr.splitlines()}
+    assert categories == {"compiler", "dispatch", "waits", "dma"}
 
 
 def test_the_option_counts_where_the_environment_says_otherwise(tmp_path):

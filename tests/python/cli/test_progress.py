@@ -30,8 +30,8 @@ def reference(x):
     time.sleep(0.6)
     return np.exp(x)
 """
-#: A process whose Doing begins at once.
-SOON = "import nkisim_work.doing as d; d.FIRST_SECONDS = d.STEP_SECONDS = 0.02\n"
+#: A process whose ProgressLine begins at once.
+SOON = "import nkisim_work.progress_line as d; d.FIRST_SECONDS = d.STEP_SECONDS = 0.02\n"
 
 
 def environment():
@@ -107,10 +107,10 @@ def test_evaluations_count(tmp_path):
 def test_an_inner_one_leaves_the_word_to_the_outer():
     code = SOON + """
 import time
-from nkisim_work import Doing
-with Doing("outer"):
+from nkisim_work import ProgressLine
+with ProgressLine("outer"):
     time.sleep(0.1)
-    with Doing("inner"):
+    with ProgressLine("inner"):
         time.sleep(0.1)
     print("printed")
     time.sleep(0.1)

@@ -27,9 +27,9 @@ class RangeMax {
 /// Bytes that lives fill at the positions that a front has not passed: lives may begin and end
 /// before their positions come. A change takes O(log n), as does a question about a few thousand
 /// positions.
-class Filling {
+class Occupancy {
  public:
-  explicit Filling(std::size_t positions);
+  explicit Occupancy(std::size_t positions);
   /// Before find_sums(): a life at positions [first, last]; `awaited` if it has yet to begin().
   void add(std::size_t first, std::size_t last, std::int64_t bytes, bool awaited);
   void find_sums();
@@ -76,20 +76,20 @@ class Filling {
 
 /// Of a partition of SBUF, the bytes that tiles may fill whose lives a pass makes longer: three
 /// quarters. The rest is the scheduler's.
-[[nodiscard]] std::int64_t room_for_longer_lives(const isa::Machine& machine);
+[[nodiscard]] std::int64_t budget_for_longer_lifetimes(const isa::Machine& machine);
 
 /// Follows one core. Positions count its instructions in program order; whatever has been executed
 /// early, the rest can still be executed in program order from the first that is left. Fronts never
 /// go back; `i` is an instruction's number in the program.
-class Room {
+class SbufBudget {
  public:
   struct Limits {
     double share = 1;     // of SBUF that may be filled
     bool packed = false;  // narrow tiles count by the quadrants they take
   };
   /// `mine`: the core's instructions; `uses` and `placed` as for Hazards.
-  Room(const isa::Program& program, const isa::Uses& uses, std::span<const std::uint32_t> mine,
-       const std::vector<bool>& placed, Limits limits);
+  SbufBudget(const isa::Program& program, const isa::Uses& uses,
+             std::span<const std::uint32_t> mine, const std::vector<bool>& placed, Limits limits);
   /// Whether an instruction fits if it is executed now, position `front` being the first left, and
   /// leaves room to all that the program begins before it: the nearer use has the first claim.
   [[nodiscard]] bool fits(std::uint32_t i, std::size_t front);
@@ -121,7 +121,7 @@ class Room {
   std::vector<Life> lives_;                                     // by tensor
   std::vector<std::pair<std::uint32_t, std::uint32_t>> loops_;  // first and last positions
   std::array<std::int64_t, 2> capacity_{};
-  std::vector<Filling> filled_;  // SBUF, PSUM
+  std::vector<Occupancy> filled_;  // SBUF, PSUM
   bool tracks_ = false;
 };
 

@@ -1,4 +1,4 @@
-#include "compiler/passes/share.hpp"
+#include "compiler/passes/deduplicate_tiles.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "compiler/analysis/redirect.hpp"
-#include "compiler/analysis/room.hpp"
+#include "compiler/analysis/sbuf_budget.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -30,7 +30,7 @@ struct Repeat {
 class Sharer {
  public:
   Sharer(isa::Program& program, const std::vector<bool>& placed, isa::Uses uses,
-         const Values& values, std::int64_t room, bool all_of_loop)
+         const Values& values, std::int64_t budget, bool all_of_loop)
       : program_(program),
         placed_(placed),
         uses_(std::move(uses)),
@@ -41,7 +41,7 @@ class Sharer {
         dropped_(program.insts().size(), false),
         filled_(static_cast<std::size_t>(program.cores()),
                 RangeMax(std::max<std::size_t>(program.insts().size(), 1))),
-        room_(room),
+        budget_(budget),
         all_of_loop_(all_of_loop) {
     for (std::uint32_t t = 0; t < root_.size(); ++t) {
       root_[t] = t;
@@ -134,7 +134,7 @@ class Sharer {
     return groups;
   }
 
-  // What a loop needs stays for the loop, as far as there is room, or is loaded in each turn.
+  // A loop's tiles stay for the loop, as far as there is budget, or are loaded in each iteration.
   void take(std::vector<Repeat> group) {
     std::vector<Repeat> fit;
     for (const Repeat& r : group) {
@@ -152,12 +152,12 @@ class Sharer {
     for (const Repeat& r : group) merge(r);
   }
 
-  // The earlier tile lives on until the later one would have begun, if there is room; or back.
+  // The earlier tile lives on until the later one would have begun, if there is budget; or back.
   bool lengthen(const Repeat& r, int sign) {
     const std::uint32_t from = uses_.last(r.earlier) + 1, to = uses_.first(r.later);
     if (from >= to) return true;
     RangeMax& filled = filled_[program_.tensors()[r.later].core];
-    if (sign > 0 && filled.max(from, to) + bytes(r.later) > room_) return false;
+    if (sign > 0 && filled.max(from, to) + bytes(r.later) > budget_) return false;
     filled.add(from, to, sign * bytes(r.later));
     return true;
   }
@@ -219,7 +219,7 @@ class Sharer {
   std::vector<std::uint32_t> root_;  // by tile: the one that is read in its place
   std::vector<bool> dropped_;        // by instruction
   std::vector<RangeMax> filled_;     // by core: bytes of SBUF in use, by instruction
-  std::int64_t room_;
+  std::int64_t budget_;
   bool all_of_loop_;
 };
 
@@ -227,8 +227,8 @@ class Sharer {
 
 std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed,
                                        const isa::Uses& uses, const Values& values,
-                                       std::int64_t room, bool all_of_loop) {
-  return Sharer(program, placed, uses, values, room, all_of_loop).run();
+                                       std::int64_t budget, bool all_of_loop) {
+  return Sharer(program, placed, uses, values, budget, all_of_loop).run();
 }
 
 bool shares(const Unit& unit) { return unit.choices.share != Share::k_none && unit.may_drop(); }
@@ -241,7 +241,7 @@ Done share(Unit& unit) {
                     [](const isa::Inst& inst) { return inst.op == isa::Op::k_nc_matmul; });
   const std::vector<std::uint32_t> unneeded =
       share_tiles(unit.program, unit.final_addresses(), unit.uses(), unit.values(),
-                  room_for_longer_lives(unit.program.machine()),
+                  budget_for_longer_lifetimes(unit.program.machine()),
                   unit.choices.share == Share::k_tiles || products > kManyProducts);
   unit.program.remove(unneeded);
   return {unneeded.size()};

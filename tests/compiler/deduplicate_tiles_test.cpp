@@ -1,5 +1,5 @@
 // Which tiles are filled once for all that hold the same, and which only look alike.
-#include "compiler/passes/share.hpp"
+#include "compiler/passes/deduplicate_tiles.hpp"
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -21,7 +21,7 @@ struct Sample {
   std::uint32_t x, out;
   int tiles = 0, stores = 0;
   std::vector<bool> placed;
-  std::int64_t room = 1024;  // of every partition
+  std::int64_t budget = 1024;  // of every partition
   bool all_of_loop = true;
   Sample() {
     x = b.hbm("x", Dtype::kFloat32, {64, 16});
@@ -80,7 +80,7 @@ struct Sample {
     placed.resize(b.program().tensors().size(), false);
     const auto dropped =
         compiler::share_tiles(b.program(), placed, isa::Uses(b.program()),
-                              compiler::Values::of(b.program(), placed), room, all_of_loop);
+                              compiler::Values::of(b.program(), placed), budget, all_of_loop);
     b.program().remove(dropped);
     b.run();
     const auto all = b.get(out);
@@ -169,29 +169,29 @@ TEST_CASE("a write to any tensor whose address is given may change another's byt
 // A turn loads three tiles, A, B and C (C by two DMAs), of 64 bytes, each beside a sum. Two that
 // wait for the next turn and these are 256 bytes; with 192 one can wait at a time: A for the second
 // turn, then C for it, then C for the third.
-TEST_CASE("a loop keeps as many of its tiles as there is room for, or none", "[share]") {
+TEST_CASE("a loop keeps as many of its tiles as there is budget for, or none", "[share]") {
   for (const bool all : {false, true}) {
-    for (const std::int64_t room : {256, 192}) {
+    for (const std::int64_t budget : {256, 192}) {
       Sample s;
-      s.room = room;
+      s.budget = budget;
       s.all_of_loop = all;
       for (int turn = 0; turn < 3; ++turn) {
         for (const int tile : {0, 1, 2}) s.load_and_add(tile, turn);
       }
-      const std::size_t dropped = room == 256 ? 8 : all ? 0 : 5;
+      const std::size_t dropped = budget == 256 ? 8 : all ? 0 : 5;
       CHECK(s.shared() == Result{dropped, {4, 4, 5, 5, 4, 5}});
     }
   }
 }
 
 TEST_CASE("sharing stops where there is no room", "[share]") {
-  for (const std::int64_t room : {192, 191}) {  // the block that is read again and two others
+  for (const std::int64_t budget : {192, 191}) {  // the block that is read again and two others
     Sample s;
-    s.room = room;
+    s.budget = budget;
     s.store(s.load(0));
     const std::uint32_t other = s.load(1);
     s.store(s.plus(other, 1));
     s.store(s.load(0));
-    CHECK(s.shared() == Result{room == 192 ? 1U : 0U, {2, 2, 4, 4, 2, 2}});
+    CHECK(s.shared() == Result{budget == 192 ? 1U : 0U, {2, 2, 4, 4, 2, 2}});
   }
 }

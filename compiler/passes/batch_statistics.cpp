@@ -1,4 +1,4 @@
-#include "compiler/passes/rows.hpp"
+#include "compiler/passes/batch_statistics.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -12,7 +12,7 @@
 namespace nkisim::compiler {
 namespace {
 
-constexpr std::size_t kMostRows = 8;          // turns of a loop: the most that a profile shows
+constexpr std::size_t kMostRows = 8;          // iterations of a loop: the most that a profile shows
 constexpr std::int64_t kSmallStatistic = 64;  // bytes per partition of what is reduced
 
 // A step of a statistic: data -> dst, both all of their tiles.
@@ -154,7 +154,7 @@ class RowMerger {
     isa::Inst inst = program_.insts()[group.front().inst];
     const isa::OpSpec& op = isa::spec(inst);
     std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
-    const auto turns = static_cast<std::int64_t>(group.size());
+    const auto iterations = static_cast<std::int64_t>(group.size());
     using Named = std::pair<std::string_view, std::uint32_t>;
     for (const auto& [name, tile] :
          {Named{"dst", group.front().dst}, Named{"data", group.front().data}}) {
@@ -164,8 +164,8 @@ class RowMerger {
       ref.tensor = grouping_.moves().find(tile)->tile;
       ref.offset = 0;
       const bool flat = inst.op == isa::Op::k_reciprocal || name == "dst";
-      ref.pattern = flat ? program_.intern({{1, turns * columns}})
-                         : program_.intern({{columns, turns}, {1, columns}});
+      ref.pattern = flat ? program_.intern({{1, iterations * columns}})
+                         : program_.intern({{columns, iterations}, {1, columns}});
       arg.tensor = program_.add_ref(ref);
     }
     const int axis = isa::param_index(op, "axis");

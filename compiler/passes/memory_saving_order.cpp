@@ -1,4 +1,4 @@
-#include "compiler/passes/thrift.hpp"
+#include "compiler/passes/memory_saving_order.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -19,10 +19,11 @@ namespace {
 
 // Orders one block. Whenever an instruction that needs no more room is ready it goes; else the
 // oldest that is not to wait, preceded by what it needs, each need by its own needs.
-class ThriftyBlock {
+class MemorySavingBlock {
  public:
-  ThriftyBlock(const isa::Program& program, const isa::Operands& operands, Precedence& precedence,
-               std::span<const std::uint32_t> block, TileLives& lives, Delay delay)
+  MemorySavingBlock(const isa::Program& program, const isa::Operands& operands,
+                    Precedence& precedence, std::span<const std::uint32_t> block, TileLives& lives,
+                    Delay delay)
       : program_(program),
         operands_(operands),
         block_(block),
@@ -187,7 +188,7 @@ class ThriftyBlock {
       auto& from = !free_.empty() ? free_ : held_;
       if (from.empty()) return;
       const Offer next = from.top();
-      if (!nodes_[next.second].done && !psum_has_room(next.second)) {
+      if (!nodes_[next.second].done && !fits_psum(next.second)) {
         if (&from == &held_) return;
         held_.push(next);
         from.pop();
@@ -198,7 +199,7 @@ class ThriftyBlock {
     }
   }
 
-  [[nodiscard]] bool psum_has_room(std::uint32_t n) const {
+  [[nodiscard]] bool fits_psum(std::uint32_t n) const {
     return !spread_ ||
            lives_.psum() + lives_.begins(block_[n]).psum <= program_.machine().psum_partition_bytes;
   }
@@ -253,9 +254,9 @@ std::string_view name(Delay delay) {
   return kNames.at(static_cast<std::size_t>(delay));
 }
 
-std::vector<std::uint32_t> thrifty_order(const isa::Program& program,
-                                         const std::vector<bool>& placed, const isa::Uses& uses,
-                                         Delay delay) {
+std::vector<std::uint32_t> memory_saving_order(const isa::Program& program,
+                                               const std::vector<bool>& placed,
+                                               const isa::Uses& uses, Delay delay) {
   const auto& insts = program.insts();
   std::vector<std::uint32_t> order(insts.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -266,7 +267,7 @@ std::vector<std::uint32_t> thrifty_order(const isa::Program& program,
     std::vector<std::uint32_t> block;
     const auto finish = [&] {
       const auto numbers =
-          ThriftyBlock(program, uses.operands(), precedence, block, lives, delay).run();
+          MemorySavingBlock(program, uses.operands(), precedence, block, lives, delay).run();
       for (std::size_t k = 0; k < numbers.size(); ++k) order[block[k]] = block[numbers[k]];
       block.clear();
     };

@@ -1,4 +1,4 @@
-"""What a command is doing, on a terminal, as long as it takes."""
+"""A line on the terminal that says what a command does, as long as it takes."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ FIRST_SECONDS, STEP_SECONDS = 1.0, 0.25
 
 
 class _Stream:
-    """A stream before which the line of a Doing is taken away."""
+    """A stream before which the line of a ProgressLine is taken away."""
 
-    def __init__(self, stream: Any, doing: Doing) -> None:
-        self._stream, self._doing = stream, doing
+    def __init__(self, stream: Any, progress: ProgressLine) -> None:
+        self._stream, self._progress = stream, progress
 
     def write(self, text: str) -> int:
-        with self._doing.lock:
-            self._doing.clear()
+        with self._progress.lock:
+            self._progress.clear()
             written = self._stream.write(text)
             if text:
-                self._doing.at_margin = text.endswith(("\n", "\r"))
+                self._progress.at_margin = text.endswith(("\n", "\r"))
         return written
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-class Doing:
+class ProgressLine:
     """After a second one line on the terminal says what is being done and for how long; it is gone before anything
     else is printed, and at the end. Elsewhere, and in what is quicker, nothing is said.
 
-        with Doing("reading k.py") as doing:
+        with ProgressLine("reading k.py") as progress:
             ...
-            doing.say("simulating matmul on trn2")
+            progress.say("simulating matmul on trn2")
     """
 
     def __init__(self, what: str) -> None:
@@ -70,7 +70,7 @@ class Doing:
                 if self.at_margin and not self._ended.is_set():
                     self._draw()
 
-    def __enter__(self) -> Doing:
+    def __enter__(self) -> ProgressLine:
         stream = sys.__stderr__  # not what escapes control characters: the line has its own
         if not isinstance(sys.stderr, _Stream) and stream is not None and stream.isatty():  # the outermost says it
             self._out, self._before = stream, (sys.stdout, sys.stderr)

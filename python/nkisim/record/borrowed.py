@@ -10,7 +10,7 @@ from ..values.tensor import NkiTensor
 from .operations import WRITES
 
 
-class Lent:
+class BorrowedTiles:
     """The tiles of a recording that are at home in another tensor.
 
     A view of such a tile stays a view of the tile: which bytes it shows is asked when an instruction
@@ -21,11 +21,11 @@ class Lent:
     __slots__ = ("tiles",)
 
     def __init__(self):
-        self.tiles = []  # weak references to storages whose `lent` is a view of another's
+        self.tiles = []  # weak references to storages whose `borrowed` is a view of another's
 
-    def lend(self, st, place):
+    def borrow(self, st, place):
         """The values of `st`, which has no memory, are at `place`, a view of its shape and dtype."""
-        st.lent = place
+        st.borrowed = place
         rows = place.st.masked
         st.masked = rows and (rows[0] - place.part, rows[1] - place.part)
         self.tiles.append(weakref.ref(st))
@@ -38,9 +38,9 @@ class Lent:
         moving = []
         for reference in kept:
             st = reference()
-            if st is None or st.lent is None:
+            if st is None or st.borrowed is None:
                 continue
-            if st in written or st.lent.st in written:
+            if st in written or st.borrowed.st in written:
                 moving.append(st)
             else:
                 self.tiles.append(reference)
@@ -56,10 +56,10 @@ class Lent:
     def shown(self, recorder, view):
         """`view` as one of memory that the program has."""
         for entry in view.dyn or ():
-            if isinstance(entry[1], NkiTensor) and entry[1].st.lent is not None:
+            if isinstance(entry[1], NkiTensor) and entry[1].st.borrowed is not None:
                 _move(recorder, entry[1].st)
         found = seen(view)
-        if found.st.lent is not None:
+        if found.st.borrowed is not None:
             _move(recorder, view.st)
         return found
 
@@ -80,14 +80,14 @@ def whole(st):
 
 def _move(recorder, st):
     """Gives a tile memory of its own, with its values."""
-    place, st.lent = st.lent, None
+    place, st.borrowed = st.borrowed, None
     recorder.place(st)
     recorder.call("tensor_copy", dst=whole(st), src=place)
 
 
 def seen(view):
-    """What a view of a lent tile shows, as a view of the tensor that holds it; itself if none does."""
-    st, place = view.st, view.st.lent
+    """What a view of a borrowed tile shows, as a view of the tensor that holds it; itself if none does."""
+    st, place = view.st, view.st.borrowed
     if place is None or view.dyn is not None or view.dtype is not st.dtype:
         return view
     full = whole(st)

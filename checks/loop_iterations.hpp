@@ -7,8 +7,9 @@
 
 namespace nkisim::checks {
 
-/// What for_each_twice() tells besides instructions: where outermost loops begin, turn and end.
-struct NoTurns {
+/// Callbacks of for_each_twice() besides instructions: where outermost loops begin, iteration and
+/// end.
+struct NoIterationCallbacks {
   void enter(const isa::Inst&) {}
   void again() {}
   void leave() {}
@@ -16,8 +17,9 @@ struct NoTurns {
 
 /// Calls fn(instruction) for all of a program in order, for the body of an outermost loop once
 /// more, with the loops within it as they stand.
-template <typename Fn, typename Turns = NoTurns>
-void for_each_twice(const isa::Program& program, const Fn& fn, Turns&& turns = {}) {
+template <typename Fn, typename IterationCallbacks = NoIterationCallbacks>
+void for_each_twice(const isa::Program& program, const Fn& fn,
+                    IterationCallbacks&& iterations = {}) {
   using Control = isa::OpSpec::Control;
   const auto& insts = program.insts();
   std::size_t begin = 0;
@@ -27,15 +29,15 @@ void for_each_twice(const isa::Program& program, const Fn& fn, Turns&& turns = {
     if (control == Control::kLoopBegin || control == Control::kWhileBegin) {
       if (open++ == 0) {
         begin = i;
-        turns.enter(insts[i]);
+        iterations.enter(insts[i]);
       }
     }
     const bool ends = control == Control::kLoopEnd || control == Control::kWhileEnd;
     fn(insts[i]);
     if (!ends || --open > 0) continue;
-    turns.again();
+    iterations.again();
     for (std::size_t k = begin + 1; k < i; ++k) fn(insts[k]);
-    turns.leave();
+    iterations.leave();
   }
 }
 

@@ -1,4 +1,4 @@
-#include "compiler/analysis/room.hpp"
+#include "compiler/analysis/sbuf_budget.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -48,7 +48,7 @@ std::int64_t RangeMax::max(std::size_t from, std::size_t to) const {
   return top;
 }
 
-Filling::Filling(std::size_t positions) : steps_(positions + 1) {
+Occupancy::Occupancy(std::size_t positions) : steps_(positions + 1) {
   std::size_t nodes = (steps_.size() + kBlock - 1) / kBlock, begin = 0;
   for (std::size_t& level : levels_) {
     level = begin;
@@ -58,13 +58,13 @@ Filling::Filling(std::size_t positions) : steps_(positions + 1) {
   sums_.resize(begin);
 }
 
-void Filling::add(std::size_t first, std::size_t last, std::int64_t bytes, bool awaited) {
+void Occupancy::add(std::size_t first, std::size_t last, std::int64_t bytes, bool awaited) {
   steps_[first].change += bytes;
   steps_[last + 1].change -= bytes;
   if (awaited) steps_[first].awaited += bytes;
 }
 
-void Filling::find_sums() {
+void Occupancy::find_sums() {
   filled_ = steps_[0].change;
   for (std::size_t block = 0; block * kBlock < steps_.size(); ++block) {
     sums_[block] = of_block(block);
@@ -79,7 +79,7 @@ void Filling::find_sums() {
   }
 }
 
-Filling::Sum Filling::of_block(std::size_t block) const {
+Occupancy::Sum Occupancy::of_block(std::size_t block) const {
   Sum sum;
   const std::size_t end = std::min(steps_.size(), (block + 1) * kBlock);
   for (std::size_t p = block * kBlock; p < end; ++p) {
@@ -88,7 +88,7 @@ Filling::Sum Filling::of_block(std::size_t block) const {
   return sum;
 }
 
-void Filling::update(std::size_t position) {
+void Occupancy::update(std::size_t position) {
   std::size_t node = position / kBlock;
   sums_[node] = of_block(node);
   for (std::size_t level = 1; level <= kHeight; ++level) {
@@ -103,14 +103,14 @@ void Filling::update(std::size_t position) {
   }
 }
 
-void Filling::advance(std::size_t front) {
+void Occupancy::advance(std::size_t front) {
   while (front_ < front) {
     awaited_ += steps_[front_].awaited;
     filled_ += steps_[++front_].change;
   }
 }
 
-void Filling::begin(std::size_t first, std::int64_t bytes) {
+void Occupancy::begin(std::size_t first, std::int64_t bytes) {
   if (first < front_) {
     awaited_ -= bytes;
     return;
@@ -123,14 +123,14 @@ void Filling::begin(std::size_t first, std::int64_t bytes) {
   update(first);
 }
 
-void Filling::end(std::size_t last, std::int64_t bytes) {
+void Occupancy::end(std::size_t last, std::int64_t bytes) {
   if (last < front_) return;
   filled_ -= bytes;
   steps_[last + 1].change += bytes;
   update(last + 1);
 }
 
-std::int64_t Filling::most(std::size_t until) const {
+std::int64_t Occupancy::most(std::size_t until) const {
   Sum sum;
   sum.awaited = awaited_ + steps_[front_].awaited;
   std::size_t p = front_ + 1;
@@ -168,12 +168,13 @@ std::int64_t bytes_of(const isa::Tensor& tensor, std::int64_t bytes, const isa::
 
 }  // namespace
 
-std::int64_t room_for_longer_lives(const isa::Machine& machine) {
+std::int64_t budget_for_longer_lifetimes(const isa::Machine& machine) {
   return machine.sbuf_partition_bytes / 4 * 3;
 }
 
-Room::Room(const isa::Program& program, const isa::Uses& uses, std::span<const std::uint32_t> mine,
-           const std::vector<bool>& placed, Limits limits)
+SbufBudget::SbufBudget(const isa::Program& program, const isa::Uses& uses,
+                       std::span<const std::uint32_t> mine, const std::vector<bool>& placed,
+                       Limits limits)
     : operands_(uses.operands()), lives_(operands_.tensors()) {
   const isa::Machine& machine = program.machine();
   const auto sbuf = static_cast<double>(machine.sbuf_partition_bytes);
@@ -182,7 +183,7 @@ Room::Room(const isa::Program& program, const isa::Uses& uses, std::span<const s
   fill(program, mine.size(), placed, limits.packed);
 }
 
-void Room::find_uses(const isa::Program& program, std::span<const std::uint32_t> mine) {
+void SbufBudget::find_uses(const isa::Program& program, std::span<const std::uint32_t> mine) {
   using Control = isa::OpSpec::Control;
   const std::vector<std::size_t>& control_flow = program.control_flow();
   std::vector<std::uint32_t> region(control_flow.empty() ? 0 : lives_.size(), 0);  // of first uses
@@ -214,9 +215,9 @@ void Room::find_uses(const isa::Program& program, std::span<const std::uint32_t>
   }
 }
 
-void Room::fill(const isa::Program& program, std::size_t positions, const std::vector<bool>& placed,
-                bool packed) {
-  filled_.assign(2, Filling(std::max<std::size_t>(positions, 1)));
+void SbufBudget::fill(const isa::Program& program, std::size_t positions,
+                      const std::vector<bool>& placed, bool packed) {
+  filled_.assign(2, Occupancy(std::max<std::size_t>(positions, 1)));
   for (std::size_t t = 0; t < lives_.size(); ++t) {
     Life& life = lives_[t];
     if (life.left == 0) continue;
@@ -232,11 +233,11 @@ void Room::fill(const isa::Program& program, std::size_t positions, const std::v
     tracks_ |= life.followed;
     filled_[index(tensor.space)].add(life.first, life.last, life.bytes, life.followed);
   }
-  for (Filling& filled : filled_) filled.find_sums();
+  for (Occupancy& filled : filled_) filled.find_sums();
 }
 
 template <typename Fn>
-void Room::each_life(std::uint32_t i, Fn&& fn) const {
+void SbufBudget::each_life(std::uint32_t i, Fn&& fn) const {
   for (const isa::Operand& operand : operands_.of(i)) {
     if (operand.on_chip() && lives_[operand.tensor()].followed) {
       fn(operand.tensor(), index(operand.space()));
@@ -244,13 +245,13 @@ void Room::each_life(std::uint32_t i, Fn&& fn) const {
   }
 }
 
-bool Room::begins(std::uint32_t i) const {
+bool SbufBudget::begins(std::uint32_t i) const {
   bool any = false;
   each_life(i, [&](std::uint32_t t, std::size_t) { any |= !lives_[t].born; });
   return any;
 }
 
-bool Room::fits(std::uint32_t i, std::size_t front) {
+bool SbufBudget::fits(std::uint32_t i, std::size_t front) {
   std::array<std::int64_t, 2> wanted{};
   std::array<std::size_t, 2> until{};
   each_life(i, [&](std::uint32_t t, std::size_t space) {
@@ -261,7 +262,7 @@ bool Room::fits(std::uint32_t i, std::size_t front) {
   });
   for (std::size_t space = 0; space < 2; ++space) {
     if (wanted.at(space) == 0 || front >= until.at(space)) continue;
-    Filling& filled = filled_[space];
+    Occupancy& filled = filled_[space];
     filled.advance(front);
     const std::int64_t left = capacity_.at(space) - wanted.at(space);
     if (filled.now() > left || filled.most(until.at(space)) > left) return false;
@@ -269,11 +270,11 @@ bool Room::fits(std::uint32_t i, std::size_t front) {
   return true;
 }
 
-bool Room::execute(std::uint32_t i, std::size_t front) {
+bool SbufBudget::execute(std::uint32_t i, std::size_t front) {
   bool ended = false;
   each_life(i, [&](std::uint32_t t, std::size_t space) {
     Life& life = lives_[t];
-    Filling& filled = filled_[space];
+    Occupancy& filled = filled_[space];
     filled.advance(front);
     if (!life.born) filled.begin(life.first, life.bytes);
     life.born = true;

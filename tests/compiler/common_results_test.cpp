@@ -1,5 +1,5 @@
 // Which repeated instructions are dropped, and which only look alike.
-#include "compiler/passes/reuse.hpp"
+#include "compiler/passes/common_results.hpp"
 
 #include <catch2/catch.hpp>
 #include <functional>

@@ -1,10 +1,10 @@
-#include "compiler/passes/reuse.hpp"
+#include "compiler/passes/common_results.hpp"
 
 #include <algorithm>
 #include <optional>
 
 #include "compiler/analysis/redirect.hpp"
-#include "compiler/analysis/room.hpp"
+#include "compiler/analysis/sbuf_budget.hpp"
 #include "compiler/analysis/values.hpp"
 #include "isa/program/footprint.hpp"
 
@@ -18,7 +18,7 @@ class Reuser {
         placed_(placed),
         uses_(uses),
         values_(program, placed),
-        room_(room_for_longer_lives(program.machine())) {}
+        budget_(budget_for_longer_lifetimes(program.machine())) {}
 
   std::vector<std::uint32_t> run() {
     std::vector<std::uint32_t> repeated;
@@ -94,7 +94,7 @@ class Reuser {
     const std::int64_t bytes = uses.operands().bytes(later);
     if (uses.readers(later).empty()) return false;
     const std::uint32_t between = uses.last(earlier) + 1, first = uses.first(later);
-    if (between < first && filled.max(between, first) + bytes > room_) return false;
+    if (between < first && filled.max(between, first) + bytes > budget_) return false;
     if (!redirect(program_, uses, later, earlier)) return false;
     filled.add(between, std::max(between, first), bytes);
     return true;
@@ -105,7 +105,7 @@ class Reuser {
   const isa::Uses& uses_;  // before any result was taken
   std::optional<Taken> taken_;
   Values values_;
-  std::int64_t room_;
+  std::int64_t budget_;
   std::vector<std::uint32_t> known_;  // tiles, by the number of what they hold
 };
 

@@ -27,8 +27,8 @@ inline constexpr std::array kDelays = {Delay::kNone, Delay::kSources, Delay::kAl
 /// of the others those that `delay` names wait for the first that needs them, the rest keep the
 /// program's order. The k-th instruction is the program's order[k]-th; it computes the same bits.
 /// `placed` as for Hazards. Programs with explicit semaphores are left as they are.
-[[nodiscard]] std::vector<std::uint32_t> thrifty_order(const isa::Program& program,
-                                                       const std::vector<bool>& placed,
-                                                       const isa::Uses& uses, Delay delay);
+[[nodiscard]] std::vector<std::uint32_t> memory_saving_order(const isa::Program& program,
+                                                             const std::vector<bool>& placed,
+                                                             const isa::Uses& uses, Delay delay);
 
 }  // namespace nkisim::compiler

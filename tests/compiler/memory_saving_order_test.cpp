@@ -1,6 +1,6 @@
 // Orders that need less memory: worked out by hand, and on random programs against the interpreter,
 // sets of bytes and a recount of what lives.
-#include "compiler/passes/thrift.hpp"
+#include "compiler/passes/memory_saving_order.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -11,7 +11,7 @@
 
 using namespace nkisim;
 using compiler::Delay;
-using compiler::thrifty_order;
+using compiler::memory_saving_order;
 using isa::Dtype;
 using isa::Engine;
 using isa::Uses;
@@ -68,7 +68,7 @@ struct Builder : PB {
 
 }  // namespace
 
-TEST_CASE("loads wait for their first use", "[thrift]") {
+TEST_CASE("loads wait for their first use", "[memory_saving_order]") {
   // Three loads, then each is added to a sum: 0 1 2 | 3 4 5. In program order four tiles live at
   // once (s, a, b, c), with each load before its use two.
   Builder b;
@@ -82,15 +82,15 @@ TEST_CASE("loads wait for their first use", "[thrift]") {
   b.add(s, s, tiles[2]);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 4 * 4096);
   const auto none = nothing_placed(b.program());
-  CHECK(thrifty_order(b.program(), none, Uses(b.program()), Delay::kNone) ==
+  CHECK(memory_saving_order(b.program(), none, Uses(b.program()), Delay::kNone) ==
         Order{0, 3, 1, 4, 2, 5});
-  const Order sunk = thrifty_order(b.program(), none, Uses(b.program()), Delay::kSources);
+  const Order sunk = memory_saving_order(b.program(), none, Uses(b.program()), Delay::kSources);
   CHECK(sunk == Order{0, 3, 1, 4, 2, 5});
   b.program().reorder(sunk);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 2 * 4096);
 }
 
-TEST_CASE("what frees memory goes first", "[thrift]") {
+TEST_CASE("what frees memory goes first", "[memory_saving_order]") {
   // p = in + in, q = in + p, r = p + p, and each is stored (to the same bytes: in this order).
   // 0 load in, 1 p, 2 r, 3 q, 4 store p, 5 store q, 6 store r. After 1 the store of p begins
   // nothing: 4. q takes as much as `in` leaves: 3, ahead of r; q can leave: 5. Now r is p's last
@@ -107,14 +107,14 @@ TEST_CASE("what frees memory goes first", "[thrift]") {
   b.store(out, q);
   b.store(out, r);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 4 * 4096);
-  const Order order =
-      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kNone);
+  const Order order = memory_saving_order(b.program(), nothing_placed(b.program()),
+                                          Uses(b.program()), Delay::kNone);
   CHECK(order == Order{0, 1, 4, 3, 5, 2, 6});
   b.program().reorder(order);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 3 * 4096);
 }
 
-TEST_CASE("sums that share an operand spread over PSUM", "[thrift]") {
+TEST_CASE("sums that share an operand spread over PSUM", "[memory_saving_order]") {
   // 4 sums over 3 weights, sum after sum: program order needs every weight at once. Begun side by
   // side they use up one weight after the other. With more sums than banks only as many begin.
   Builder b;
@@ -140,13 +140,13 @@ TEST_CASE("sums that share an operand spread over PSUM", "[thrift]") {
   }
   const std::int64_t rest = 2 * 128 + 4;  // rows, out
   CHECK(peak(b.program(), isa::Space::kSbuf) == 3 * 1024 + rest);
-  b.program().reorder(
-      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kSpread));
+  b.program().reorder(memory_saving_order(b.program(), nothing_placed(b.program()),
+                                          Uses(b.program()), Delay::kSpread));
   CHECK(peak(b.program(), isa::Space::kSbuf) <= 1024 + rest);
   CHECK(peak(b.program(), isa::Space::kPsum) == 4 * 2048);
 }
 
-TEST_CASE("a small load that lets a large tile end comes at once", "[thrift]") {
+TEST_CASE("a small load that lets a large tile end comes at once", "[memory_saving_order]") {
   // Sum i is r_i (256 bytes) times w0 + w1 + w2 (1024 bytes each), sum after sum. With r0 and w0
   // there, loading r1 begins 256 bytes and lets w0 end, 1024; loading w1 to end r0 would begin
   // 1024 for 256. So w0's readers go first, and one weight is there at a time.
@@ -171,14 +171,14 @@ TEST_CASE("a small load that lets a large tile end comes at once", "[thrift]") {
     }
   }
   // 0 1 load r, 2 3 4 load w, 5 6 7 the first sum, 8 9 10 the second.
-  const Order order =
-      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kSpread);
+  const Order order = memory_saving_order(b.program(), nothing_placed(b.program()),
+                                          Uses(b.program()), Delay::kSpread);
   CHECK(order == Order{0, 2, 5, 1, 8, 3, 6, 9, 4, 7, 10});
   b.program().reorder(order);
   CHECK(peak(b.program(), isa::Space::kSbuf) == 2 * 256 + 1024);
 }
 
-TEST_CASE("PSUM is not overfilled by sums that could begin", "[thrift]") {
+TEST_CASE("PSUM is not overfilled by sums that could begin", "[memory_saving_order]") {
   // 12 sums of one bank each could all begin at once; PSUM has 8 banks.
   Builder b;
   const auto rows = b.sbuf("rows", Dtype::kBfloat16, {128, 128});
@@ -195,8 +195,8 @@ TEST_CASE("PSUM is not overfilled by sums that could begin", "[thrift]") {
     b.op("tensor_copy", {{"dst", PB::arg(b.all(out))}, {"src", PB::arg(b.view(sum, {{1, 1}}))}},
          Engine::kVector);
   }
-  b.program().reorder(
-      thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), Delay::kSpread));
+  b.program().reorder(memory_saving_order(b.program(), nothing_placed(b.program()),
+                                          Uses(b.program()), Delay::kSpread));
   CHECK(peak(b.program(), isa::Space::kPsum) <= b.program().machine().psum_partition_bytes);
 }
 
@@ -273,8 +273,8 @@ struct Random {
 
 }  // namespace
 
-TEST_CASE("a random program computes the same in every thrifty order", "[thrift]") {
-  int thriftier = 0;
+TEST_CASE("a random program computes the same in every thrifty order", "[memory_saving_order]") {
+  int smaller = 0;
   for (unsigned seed = 1; seed <= 30; ++seed) {
     for (const Delay delay : kDelays) {
       INFO("seed " << seed << ", delay " << static_cast<int>(delay));
@@ -282,19 +282,19 @@ TEST_CASE("a random program computes the same in every thrifty order", "[thrift]
       isa::Program& p = program.b.program();
       const auto expected = program.result();
       const std::int64_t before = peak(p, isa::Space::kSbuf);
-      Order order = thrifty_order(p, nothing_placed(p), Uses(p), delay);
+      Order order = memory_saving_order(p, nothing_placed(p), Uses(p), delay);
       p.reorder(order);
       const bool same = program.result() == expected;  // not printed: thousands of bytes
       REQUIRE(same);
-      thriftier += peak(p, isa::Space::kSbuf) < before ? 1 : 0;
+      smaller += peak(p, isa::Space::kSbuf) < before ? 1 : 0;
       std::sort(order.begin(), order.end());
       for (std::uint32_t i = 0; i < order.size(); ++i) REQUIRE(order[i] == i);
     }
   }
-  CHECK(thriftier > 30);
+  CHECK(smaller > 30);
 }
 
-TEST_CASE("thrifty orders leave control flow and semaphores in place", "[thrift]") {
+TEST_CASE("thrifty orders leave control flow and semaphores in place", "[memory_saving_order]") {
   Builder b;
   const auto x = b.hbm("x", Dtype::kFloat32, {128, 1024});
   const auto s = b.tile("s"), t = b.tile("t");
@@ -304,7 +304,7 @@ TEST_CASE("thrifty orders leave control flow and semaphores in place", "[thrift]
   b.op("loop_end", {});
   b.store(x, s);
   for (const Delay delay : kDelays) {
-    CHECK(thrifty_order(b.program(), nothing_placed(b.program()), Uses(b.program()), delay) ==
+    CHECK(memory_saving_order(b.program(), nothing_placed(b.program()), Uses(b.program()), delay) ==
           Order{0, 1, 2, 3, 4});
   }
 }
