@@ -18,8 +18,9 @@ def edits(program):
         iterations = sum(n for _, n in found)
         what = "PSUM" if tile["space"] == "psum" else "SBUF"
         yield Edit("buffers", line, "ndarray", f"{count(len(found), 'tile')} in {what} of {size(free_bytes(tile))} per "
-                   f"partition {'is' if len(found) == 1 else 'are'} filled {iterations:,} times: allocate inside the loop, "
-                   "so that an iteration need not wait for the last one's readers", _apart(line), f"buffers {line}")
+                   f"partition {'is' if len(found) == 1 else 'are'} filled {iterations:,} times: allocate inside the "
+                   "loop, so that an iteration need not wait for the last one's readers", _apart(line),
+                   f"buffers {line}")
 
 
 def _iterations(program, name):

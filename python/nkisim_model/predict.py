@@ -260,19 +260,20 @@ def _simulate(share, kernel, given, config):
 
 def _parts(session, regions):
     """The parts of a rank's critical path by layer and name. It has one path for each core, of which the one that
-    ends last is taken; a wait that belongs to no instruction is its successor's."""
+    ends last is taken; a wait that belongs to no instruction is its successor's. As the latency, it is counted from
+    the first instruction's start."""
     path = session.path
     ends = {core: path.to[path.core == core].max() for core in set(path.core.tolist())}
     core = max(ends, key=ends.get)
     found = defaultdict(Part)
-    mine = path.core == core
+    mine, start = path.core == core, session.parts.start.min(initial=path.to.max())
     columns = zip(*(column[mine].tolist()[::-1] for column in
                     (getattr(path, "from"), path.to, path.inst, path.cause)))
     engines = session.insts.engine.tolist()
     name = (0, PARTS[-1])
     for begin, stop, inst, cause in columns:
         name = regions.get(inst, name)
-        us = (stop - begin) / FS_PER_NS / 1e3
+        us = max(0, stop - max(begin, start)) / FS_PER_NS / 1e3
         busy = CAUSES[cause] == "busy" and inst >= 0
         found[name].us += us
         found[name].bounds[f"{ENGINES[engines[inst]]} busy" if busy else CAUSES[cause]] += us

@@ -105,7 +105,8 @@ def register(kind):
             clock = _Clock()
             LISTENERS.append(clock.on_result)
             functions = functools.partial(allocated, kind), lambda: hbm_bytes(default_target()), lambda: clock.ns
-            callbacks = _MemoryCallbacks(*(made(function) for (_, made), function in zip(_MemoryCallbacks._fields_, functions)))
+            fields = zip(_MemoryCallbacks._fields_, functions)
+            callbacks = _MemoryCallbacks(*(made(function) for (_, made), function in fields))
             _kept.append(callbacks)
             ctypes.CDLL(str(library)).nkisim_register(ctypes.byref(callbacks))
             return True

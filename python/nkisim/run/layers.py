@@ -135,7 +135,15 @@ def run_layers(run: _Run, function: Callable[..., Any], args: Sequence[Any], kwa
 
 
 def _line(latencies, layers):
-    """(latency of so many layers, a layer's time, error) by the line of least squares through {layers: latency}."""
+    """(latency of so many layers, a layer's time, error) by a line through the {layers: latency} of the last runs: of
+    as many as lie on one, since the first ones may have a start that others do not show."""
+    points = list(latencies.items())
+    lines = [_fit(dict(points[first:]), layers) for first in range(len(points) - FEWEST + 1)]
+    return next((line for line in lines if line[2] <= MOST_ERROR), lines[0])
+
+
+def _fit(latencies, layers):
+    """The same by the line of least squares through all of them."""
     import statistics
 
     slope, start = statistics.linear_regression(list(latencies), list(latencies.values()))

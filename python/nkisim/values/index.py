@@ -55,7 +55,7 @@ class Expr(Unreadable):
         turned = "i[None, :] instead of i[:, None], of the one-dimensional nl.arange"
         cure = {"T": turned, "transpose": turned, "reshape": "i[:, None] or i[None, :]"}.get(
             name, "nisa.iota, which fills a tile with numbers,")
-        fail(self._rule, f"an index tile has no {name}; {cure} is required", kind=KernelAttributeError)
+        fail("index_tile", f"an index tile has no {name}; {cure} is required", kind=KernelAttributeError)
 
     def __repr__(self):
         return f"<index tile {self.shape}>"

@@ -19,14 +19,16 @@ pytestmark = pytest.mark.process
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 TRACE = ROOT / "traces" / "softmax.jsonl"
-# A memset whose values nobody reads: the second one writes all of it.
+# A product whose values nobody reads: the second one writes all of it.
 LOST = """{"nisa": 1, "target": "trn2", "name": "lost"}
 {"tensor": {"name": "y", "space": "hbm", "shape": [128, 512], "dtype": "float32", "role": "output"}}
+{"tensor": {"name": "h", "space": "hbm", "shape": [128, 512], "dtype": "float32", "role": "input", \
+"data": {"generator": "uniform", "seed": 3, "low": -2, "high": 2}}}
 {"tensor": {"name": "w", "space": "sbuf", "shape": [128, 128], "dtype": "float32", "address": 0}}
 {"tensor": {"name": "x", "space": "sbuf", "shape": [128, 512], "dtype": "float32", "address": 512}}
 {"tensor": {"name": "p", "space": "psum", "shape": [128, 512], "dtype": "float32", "address": 0}}
 {"i": "memset", "dst": "w", "value": 1}
-{"i": "memset", "dst": "x", "value": 1}
+{"i": "dma_copy", "dst": "x", "src": "h"}
 {"i": "nc_matmul", "dst": "p", "stationary": "w", "moving": "x"}
 {"i": "nc_matmul", "dst": "p", "stationary": "w", "moving": "x"}
 {"i": "tensor_copy", "dst": "x", "src": "p"}
@@ -93,7 +95,7 @@ def test_what_is_no_setting_is_a_usage_error(words, log, message):
 
 def test_warnings_stay_unless_the_log_leaves_them_out(lost):
     said = run("run", lost)
-    assert said.stderr.startswith(f"nkisim: warning: {lost}:8: nc_matmul: its result is lost")
+    assert said.stderr.startswith(f"nkisim: warning: {lost}:9: nc_matmul: its result is lost")
     as_json = run("run", lost, "--json")
     assert as_json.stderr == said.stderr and json.loads(as_json.stdout)["ok"]
     assert run("run", lost, "--quiet").stderr == said.stderr

@@ -60,7 +60,7 @@ def timed(kernel, *args, **options):
     return nkisim.run(kernel, *args, target="trn2", timing="only", **options)
 
 
-@pytest.mark.parametrize("layers", [32, 80])
+@pytest.mark.parametrize("layers", [96, 160])
 def test_few_layers_tell_the_time_of_all(layers):
     found = timed(counted, X, SCALE, layers=layers)
     every = timed(counted, X, SCALE, layers=layers, exact=True)
@@ -86,14 +86,14 @@ def test_by_hand():
 
 
 def test_lists_and_stacks_are_cut():
-    whole = timed(counted, X, SCALE, layers=32)
-    assert timed(listed, X, [shape(128, WIDTH) for _ in range(32)], layers=32).steady
-    by_list = timed(listed, X, nkisim.per_layer([SCALE] * 32), layers=32)
+    whole = timed(counted, X, SCALE, layers=96)
+    assert timed(listed, X, [shape(128, WIDTH) for _ in range(96)], layers=96).steady
+    by_list = timed(listed, X, nkisim.per_layer([SCALE] * 96), layers=96)
     assert by_list.latency_ns == whole.latency_ns
-    for stack in (shape(32, 128, WIDTH), np.zeros((32, 128, WIDTH), np.float32)):
-        found = timed(stacked, X, nkisim.per_layer(stack), layers=32)
+    for stack in (shape(96, 128, WIDTH), np.zeros((96, 128, WIDTH), np.float32)):
+        found = timed(stacked, X, nkisim.per_layer(stack), layers=96)
         assert found.steady and found.latency_us == pytest.approx(whole.latency_us, rel=0.01)
-    made = timed(stacked, X, nkisim.per_layer(lambda n: shape(n, 128, WIDTH)), layers=32)
+    made = timed(stacked, X, nkisim.per_layer(lambda n: shape(n, 128, WIDTH)), layers=96)
     assert made.latency_ns == found.latency_ns
 
 
