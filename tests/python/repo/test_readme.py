@@ -34,7 +34,7 @@ def test_every_block_is_run_or_tried(readme):
     assert kinds.count("sh") == 1 and set(kinds) == {"console", "python", "sh"}
     install = dict(blocks)["sh"]
     commands = [line.split("#")[0].strip() for line in install.splitlines()]
-    assert commands == ["scripts/quickstart", "pip install nkisim-*.whl"]
+    assert commands == ["scripts/quickstart", "scripts/test", "pip install nkisim-*.whl"]
     assert "scripts/quickstart" in (ROOT / "packaging/try_readme").read_text(encoding="utf-8")
     assert "pip install" in (ROOT / "packaging/try_wheel").read_text(encoding="utf-8")
 
