@@ -1,11 +1,14 @@
 // nkisim chip: the modules of a chip as SystemC elaborates them.
 #include <iostream>
+#include <utility>
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/compile_options.hpp"
 #include "src/cli/options.hpp"
 #include "src/config/config.hpp"
 #include "src/files/files.hpp"
+#include "src/job/job.hpp"
 #include "src/report/report.hpp"
 #include "src/trace/trace.hpp"
 
@@ -24,12 +27,6 @@ void options(po::options_description& named, po::positional_options_description&
   positional.add("trace", 1);
 }
 
-// --config, else --target, which may be a file as well.
-std::string machine_of(const Args& args) {
-  if (given(args, "config")) return text(args, "config");
-  return given(args, "target") ? text(args, "target") : "trn2";
-}
-
 int bounded(const Args& args, const char* option, int most) {
   const int value = given(args, option) ? args[option].as<int>() : 1;
   if (value >= 1 && value <= most) return value;
@@ -37,12 +34,19 @@ int bounded(const Args& args, const char* option, int most) {
                                      std::to_string(most) + ", not " + std::to_string(value));
 }
 
-std::vector<models::Block> blocks_of(const Args& args, const models::Config& config) {
+// The modules, and the name of the config that they are of. A trace has its own target, cores, and
+// the queues that its transfers take.
+std::pair<std::vector<models::Block>, std::string> blocks_of(const Args& args) {
   isa::World world;
   world.ranks = bounded(args, "ranks", kMostRanks);
-  if (given(args, "trace")) {  // has its own cores, and the queues that its transfers take
-    return models::blocks(*read_trace(text(args, "trace")).program, config, world);
+  const std::vector<std::string> sets = texts(args, "set");
+  if (given(args, "trace")) {
+    const TraceFile trace =
+        read_for(text(args, "trace"), {.target = text(args, "target")}, text(args, "config"), sets);
+    const models::Config config = config_for(args, *trace.program);
+    return {models::blocks(*trace.program, config, world), config.name};
   }
+  const models::Config config = load_config(machine_name(args), sets);
   isa::Program program(config.machine);
   const int last = bounded(args, "lnc", config.topology.cores_per_chip) - 1;
   program.add_tensor({.name = "x",  // so that the program has that many cores
@@ -50,15 +54,14 @@ std::vector<models::Block> blocks_of(const Args& args, const models::Config& con
                       .dtype = isa::Dtype::kUint8,
                       .core = static_cast<std::uint8_t>(last),
                       .shape = {1, 1}});
-  return models::blocks(program, config, world);
+  return {models::blocks(program, config, world), config.name};
 }
 
 int run(const Args& args) {
-  const models::Config config = load_config(machine_of(args), texts(args, "set"));
-  const std::vector<models::Block> blocks = blocks_of(args, config);
+  const auto [blocks, config] = blocks_of(args);
   const std::string file = text(args, "svg");
   if (!file.empty()) {
-    const std::string drawing = block_svg(blocks, "nkisim: " + config.name);
+    const std::string drawing = block_svg(blocks, "nkisim: " + config);
     if (file == "-") {
       std::cout << drawing;
       return kOk;

@@ -29,12 +29,6 @@ void options(po::options_description& named, po::positional_options_description&
   positional.add("words", -1);
 }
 
-// --config, else --target, which may be a file as well.
-std::string machine_of(const Args& args) {
-  if (given(args, "config")) return text(args, "config");
-  return given(args, "target") ? text(args, "target") : "trn2";
-}
-
 int ranks_of(const Args& args) {
   return given(args, "ranks") ? args["ranks"].as<int>() : kDefaultRanks;
 }
@@ -184,7 +178,7 @@ void print(const nlohmann::ordered_json& r) {
 int run(const Args& args) {
   const std::vector<std::string> words = texts(args, "words");
   if (words.size() != 2) usage(isa::Rule::option_value, "collective takes an operation and a size");
-  models::Config config = load_config(machine_of(args), texts(args, "set"));
+  models::Config config = load_config(machine_name(args), texts(args, "set"));
   if (given(args, "in-graph")) config.collectives.handshake = 0;
   const int ranks = ranks_of(args);
   const int lnc =

@@ -67,6 +67,8 @@ const Command& explain_command();
 /// The value of an option, empty if it was not given.
 [[nodiscard]] std::string text(const Args& args, const std::string& option);
 [[nodiscard]] std::vector<std::string> texts(const Args& args, const std::string& option);
+/// The machine that is asked for: --config, else --target, which may be a file as well, else trn2.
+[[nodiscard]] std::string machine_name(const Args& args);
 /// The value of a required option or positional argument; a usage Error if it is missing.
 [[nodiscard]] std::string required(const Args& args, const std::string& option);
 

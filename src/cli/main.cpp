@@ -137,6 +137,11 @@ std::string text(const Args& args, const std::string& option) {
   return args.count(option) != 0 ? args[option].as<std::string>() : std::string();
 }
 
+std::string machine_name(const Args& args) {
+  if (given(args, "config")) return text(args, "config");
+  return given(args, "target") ? text(args, "target") : "trn2";
+}
+
 std::vector<std::string> texts(const Args& args, const std::string& option) {
   using Texts = std::vector<std::string>;
   return args.count(option) != 0 ? args[option].as<Texts>() : Texts();

@@ -61,3 +61,13 @@ def test_cores_of_a_rank():
     names = {m["name"] for m in modules("--lnc", "2", "--target", "trn3")}
     assert {"rank0.nc0", "rank0.nc1"} <= names
     assert "1 to" in cli("chip", "--lnc", "64", code=2).stderr
+
+
+def test_a_trace_has_the_chip_of_its_target(tmp_path):
+    lines = TRACE.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert '"target": "trn2"' in lines[0]
+    other = tmp_path / "k.jsonl"
+    other.write_text(lines[0].replace('"target": "trn2"', '"target": "trn3"') + "".join(lines[1:]), encoding="utf-8")
+    assert "nkisim: trn3" in cli("chip", other, "--svg", "-").stdout
+    assert "nkisim: trn2" in cli("chip", other, "--target", "trn2", "--svg", "-").stdout
+    assert "trn1" in cli("chip", other, "--config", "trn1", code=2).stderr
