@@ -279,7 +279,7 @@ class Unread {
   }
 
   // Whether the fill that overwrites a result has run before it, too: what is carried from
-  // iteration to iteration of a loop starts anew there, and after the last iteration nobody reads
+  // iteration to iteration of a loop starts anew there, and after the last iteration nothing reads
   // it.
   bool starts_anew(std::uint32_t step, std::uint32_t later, std::uint32_t tensor) const {
     if (!results_[later].fill || !used_[tensor]) return false;

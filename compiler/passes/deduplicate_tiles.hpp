@@ -10,10 +10,10 @@ namespace nkisim::compiler {
 
 /// Tiles of SBUF that are filled with what another tile held before (analysis/values), by any
 /// number of loads, products and other instructions: their readers read the earlier tile, as far as
-/// SBUF has room in its budget for its longer lifetime (`budget` bytes of every partition), and
+/// the SBUF budget (`budget` bytes of every partition) allows its longer lifetime, and
 /// what filled them, and nothing else needs, is not done. Chains count from their end: if the
-/// result is shared, its operands need not be. Of the tiles that one loop fills again, those are
-/// kept that there is room for, the first first; `all_of_loop`: all or none. Returns the
+/// result is shared, its operands need not be. Of the tiles that one loop fills again, the first
+/// ones that the budget allows are kept; `all_of_loop`: all or none. Returns the
 /// instructions to remove, ascending. `placed` as for Hazards. For programs without control flow.
 std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<bool>& placed,
                                        const isa::Uses& uses, const Values& values,

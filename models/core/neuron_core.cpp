@@ -1,6 +1,7 @@
 #include "models/core/neuron_core.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "models/core/rank.hpp"
 #include "models/engines/gpsimd_engine.hpp"

@@ -2,8 +2,6 @@
 // happens in it at one instant.
 #pragma once
 
-#include <array>
-#include <functional>
 #include <memory>
 
 #include "isa/machine/memory.hpp"

@@ -271,13 +271,14 @@ void Dispatcher::note_memory(Operation& op) const {
   }
   bool fixed = true;
   const std::int64_t bank = program_.machine().psum_bank_bytes();
+  const std::int64_t banks = program_.machine().psum_banks;
   isa::for_each_tensor(*op.step.inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
     if (ref.space == isa::Space::kSbuf) op.memory.sbuf = true;
     if (ref.space != isa::Space::kPsum) return;
     fixed &= ref.dynamic == nullptr;
     isa::Footprint f;
     find_footprint(ref, program_, state_, f);
-    for (std::int64_t b = f.first / bank; b * bank < f.last && b < 8; ++b) {
+    for (std::int64_t b = f.first / bank; b * bank < f.last && b < banks; ++b) {
       op.memory.psum_banks |= 1U << static_cast<unsigned>(b);
     }
   });

@@ -21,11 +21,6 @@ std::vector<SharedPort> ports_of(const std::vector<PortRule>& rules, bool per_ba
   return ports;
 }
 
-bool any_of(const std::vector<SharedPort>& ports, isa::Engine engine) {
-  return std::any_of(ports.begin(), ports.end(),
-                     [&](const SharedPort& port) { return port.of(engine); });
-}
-
 }  // namespace
 
 PsumBank::PsumBank(const sc_core::sc_module_name& name, const std::vector<PortRule>& rules)
@@ -39,9 +34,9 @@ Psum::Psum(const sc_core::sc_module_name& name, const std::vector<PortRule>& rul
 }
 
 bool Psum::shared_by(isa::Engine engine) const {
-  return any_of(whole_, engine) || std::any_of(banks_.begin(), banks_.end(), [&](const auto& bank) {
-           return any_of(bank->ports(), engine);
-         });
+  return models::shared_by(whole_, engine) ||
+         std::any_of(banks_.begin(), banks_.end(),
+                     [&](const auto& bank) { return models::shared_by(bank->ports(), engine); });
 }
 
 void Psum::probe(isa::Engine engine, std::uint32_t banks, Grant& grant) const {

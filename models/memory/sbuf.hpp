@@ -1,7 +1,6 @@
 // SBUF of one core as a module: the port that engines share.
 #pragma once
 
-#include <algorithm>
 #include <systemc>
 #include <vector>
 
@@ -30,8 +29,7 @@ class Sbuf : public sc_core::sc_module, public sbuf_if {
     }
   }
   [[nodiscard]] bool shared_by(isa::Engine engine) const override {
-    return std::any_of(ports_.begin(), ports_.end(),
-                       [&](const SharedPort& port) { return port.of(engine); });
+    return models::shared_by(ports_, engine);
   }
   void probe(isa::Engine engine, Grant& grant) const override {
     for (const SharedPort& port : ports_) port.probe(engine, grant);

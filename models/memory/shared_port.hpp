@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "models/config.hpp"
 
@@ -39,5 +40,11 @@ class SharedPort {
   isa::Engine holder_ = isa::Engine::kAny;
   Fs until_ = 0;
 };
+
+/// Whether `engine` shares one of these ports.
+[[nodiscard]] inline bool shared_by(const std::vector<SharedPort>& ports, isa::Engine engine) {
+  return std::any_of(ports.begin(), ports.end(),
+                     [engine](const SharedPort& port) { return port.of(engine); });
+}
 
 }  // namespace nkisim::models

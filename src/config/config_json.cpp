@@ -158,10 +158,7 @@ json load_inherited(const std::string& name_or_path, const std::filesystem::path
   }
   json base = load_inherited(inherited, path.parent_path(), reach, depth + 1);
   own.erase("inherits");
-  of_file(name_or_path, [&] {
-    merge(base, own);
-    return 0;
-  });
+  of_file(name_or_path, [&] { merge(base, own); });
   return base;
 }
 
@@ -269,7 +266,6 @@ models::Config load_config(const std::string& name_or_path,
       apply_override(config, std::string_view(o).substr(0, equals),
                      std::string_view(o).substr(equals + 1));
     }
-    return 0;
   });
   return parse_config(config, name_or_path);
 }

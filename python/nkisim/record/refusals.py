@@ -66,7 +66,6 @@ def _say(row, file, line, parts):
     warnings.warn_explicit(message, SyntaxWarning if is_strict() else UserWarning, file, line)
 
 
-
 def by_kernel():
     """Whether a kernel, and no other function of the front end, called the function that asks."""
     frame: types.FrameType | None = sys._getframe(2)

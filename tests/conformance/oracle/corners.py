@@ -6,7 +6,7 @@ import numpy as np
 from .alu import BITVEC, apply, bitvec
 from .case import Case, bits, draws, exact, near, nisa, nl, stored
 from .elementwise import fold, unsure
-from .engines import X4, activated, spread_scales
+from .engines import X4, activated, mx_product, spread_scales
 from .formats import INTEGERS, numpy_type, widen
 from .search import occurrences, wanted
 
@@ -61,16 +61,7 @@ def matmul_fp4(d):
             case.load(name + "_scale", spread_scales(scale, rows), "uint8"),
         ]
         wide.append(value.astype(np.float64) * 2.0 ** (np.repeat(scale, 8, 0).astype(int) - 127)[:, :, None])
-    dst = case.new("dst", (m, n), "float32", "psum")
-    case.call(
-        "nc_matmul_mx",
-        dst=dst,
-        stationary=operands[0],
-        moving=operands[2],
-        stationary_scale=operands[1],
-        moving_scale=operands[3],
-    )
-    case.result(dst, near(np.einsum("kmq,knq->mn", *wide), 0, "float32"))
+    mx_product(case, operands, wide)
     return case
 
 

@@ -322,6 +322,20 @@ def quantize_mx(d):
     return case
 
 
+def mx_product(case, operands, wide):
+    """The call of nc_matmul_mx with (stationary, its scale, moving, its scale), and the product of their values."""
+    dst = case.new("dst", (wide[0].shape[1], wide[1].shape[1]), "float32", "psum")
+    case.call(
+        "nc_matmul_mx",
+        dst=dst,
+        stationary=operands[0],
+        moving=operands[2],
+        stationary_scale=operands[1],
+        moving_scale=operands[3],
+    )
+    case.result(dst, near(np.einsum("kmq,knq->mn", *wide), 0, "float32"))
+
+
 @draws("nc_matmul_mx", 4)
 def nc_matmul_mx(d):
     """nki.isa.nc_matmul_mx: sum over K and the 4 packed elements of the dequantised values, element * 2^(scale -
@@ -337,17 +351,7 @@ def nc_matmul_mx(d):
         operands.append(case.load(name + "_scale", spread_scales(scale, rows), "uint8"))
         factor = 2.0 ** (np.repeat(scale, 8, 0).astype(int) - 127)
         wide.append(value.astype(np.float64).reshape(rows, count, 4) * factor[:, :, None])
-    dst = case.new("dst", (m, n), "float32", "psum")
-    case.call(
-        "nc_matmul_mx",
-        dst=dst,
-        stationary=operands[0],
-        moving=operands[2],
-        stationary_scale=operands[1],
-        moving_scale=operands[3],
-    )
-    value = np.einsum("kmq,knq->mn", *wide)
-    case.result(dst, near(value, 0, "float32"))
+    mx_product(case, operands, wide)
     return case
 
 
