@@ -125,7 +125,8 @@ void BlockScheduler::settle(Line& line, models::Fs time) {
   }
 }
 
-// What was taken to be ready only because nothing was ready sooner is so no more.
+// Puts instructions back that are not ready yet. They counted as ready only because nothing was
+// ready sooner.
 void BlockScheduler::unsettle(Line& line) {
   if (line.overtaken && line.settled > line.free) {
     for (Lowest<std::uint32_t>* queue : {&line.now, &line.hungry}) {

@@ -9,7 +9,7 @@
 namespace nkisim::compiler {
 namespace {
 
-// What engines accept as an operand's first partition, for so many.
+// True if engines accept `partition` as the first of so many.
 bool may_start(int partition, int partitions) {
   return partition == 0 || (partition % 32 == 0 && partitions <= 32) ||
          (partition == 64 && partitions <= 64);

@@ -48,8 +48,8 @@ class Reuser {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // What an instruction of VectorE, ScalarE or GpSimd computes into all of a tile of SBUF that
-  // nothing else writes; null if it does anything else.
+  // The only result of an instruction of VectorE, ScalarE or GpSimd, if it fills a tile of SBUF
+  // that nothing else writes; else null.
   [[nodiscard]] const isa::TensorRef* only_result(const isa::Inst& inst) const {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.dma || inst.engine == isa::Engine::kTensor || inst.engine == isa::Engine::kSync) {
@@ -73,7 +73,7 @@ class Reuser {
            uses_.writes(ref.tensor) == 1 && isa::reaches_all(ref, program_);
   }
 
-  // What changes as results are taken, from the first on.
+  // The analyses that change as results are taken, made when the first is.
   struct Taken {
     isa::Uses uses;
     RangeMax filled;  // bytes of SBUF in use, by instruction

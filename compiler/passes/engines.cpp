@@ -29,7 +29,7 @@ bool is_constant(const isa::Arg& arg) {
          (arg.kind == isa::Arg::Kind::kReal && !std::isnan(arg.real));
 }
 
-// Of a sum or product the order matters to two NaN only, which a constant is not.
+// The order of a sum or product matters only to two NaN, and no constant is NaN.
 bool commutes(const isa::Inst& inst, const isa::Arg& operand, std::string_view reverse) {
   return is_constant(operand) || (operand.kind == isa::Arg::Kind::kTensor &&
                                   !inst.flag(isa::param_index(isa::spec(inst), reverse)));

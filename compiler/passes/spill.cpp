@@ -188,7 +188,7 @@ class Spiller {
     ++done_.transfers;
   }
 
-  // What the instruction leaves of each tile's state, and which tiles may leave after it.
+  // Updates the state of each tile after the instruction, and the tiles that may leave SBUF.
   void note(std::uint32_t i) {
     const bool load = loads_unwritten(program_.insts()[i]);
     each_named(i, [&](std::uint32_t t, const isa::TensorRef& ref, bool write) {

@@ -82,8 +82,8 @@ class Grouper {
     });
   }
 
-  // What an engine reads starts together, whether a rule says so or not; a result may start
-  // elsewhere where the instruction's rules allow it. DMAs do not mind.
+  // All operands that an engine reads start on one partition, with or without a rule. A result may
+  // start elsewhere where the instruction's rules allow it. DMAs have no such limit.
   void relate(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     std::vector<std::uint32_t> read, written;
