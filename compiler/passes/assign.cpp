@@ -1,3 +1,12 @@
+// Algorithm of `queues`:
+//
+//   for each DMA whose engine is open:
+//     GpSimd triggers it with software descriptors if it moves an input or output
+//       (`software`, from trn2)
+//     ScalarE triggers it if it stores to HBM; otherwise SyncE does
+//     an engine that cannot run it leaves it as recorded
+//   descriptors=static: for each DMA without an engine or mode, and with known addresses:
+//     take static descriptors from the next of the static queues, round robin
 #include "compiler/passes/assign.hpp"
 
 #include <string>

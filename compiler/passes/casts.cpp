@@ -1,3 +1,11 @@
+// Algorithm of `casts`:
+//
+//   on trn1, legacy API, for each copy that widens a 16-bit tile to float32:
+//     if all its readers sum the whole of it, and the source stays as it is:
+//       let them read the source, and drop the copy
+//   for each DMA that stores a float32 tile of SBUF to a 16-bit tensor:
+//     make a tile of the narrow type
+//     put a tensor_copy into it before the store, and store the narrow tile instead
 #include "compiler/passes/casts.hpp"
 
 #include <algorithm>

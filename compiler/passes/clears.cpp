@@ -1,3 +1,12 @@
+// Algorithm of `clears`:
+//
+//   for each instruction in program order:
+//     a loop or a branch ends the search for all open clears
+//     each PSUM operand that it reads: forget the clears with such cells not yet overwritten
+//     each PSUM operand that it overwrites: mark the cells in the open clears
+//       a clear without cells left is dead
+//     a dense memset of a PSUM tile without an address: open a clear of all its cells
+//   remove the dead clears
 #include "compiler/passes/clears.hpp"
 
 #include <algorithm>

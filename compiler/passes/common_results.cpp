@@ -1,3 +1,11 @@
+// Algorithm of `reuse` (value numbering):
+//
+//   for each instruction in program order:
+//     number what it computes by its operation, constants and the numbers of its operands
+//     skip it unless its only result is a whole SBUF tile that nothing else writes
+//     if an earlier tile has the same number, and SBUF can keep it until the later one's first use:
+//       let the later one's readers read the earlier tile, and drop the instruction
+//     else the tile is the one for its number
 #include "compiler/passes/common_results.hpp"
 
 #include <algorithm>

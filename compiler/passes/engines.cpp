@@ -1,3 +1,12 @@
+// Algorithm of `engines` (choice `scalar`):
+//
+//   for each instruction of VectorE, engine open, that ScalarE computes to the same bits:
+//     a copy out of PSUM goes to ScalarE
+//     a sum or product with a constant or a value per row is a candidate
+//   sum the estimated busy times of all engines
+//   bisect the share of candidates for which ScalarE is not the engine that is busy longest
+//   give ScalarE that share, spread evenly over the program; constants get a column of their own
+//   undo everything if the columns do not fit
 #include "compiler/passes/engines.hpp"
 
 #include <array>

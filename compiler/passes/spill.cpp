@@ -1,3 +1,11 @@
+// Algorithm of spill_tiles (Belady's, with reloads):
+//
+//   for each instruction in program order:
+//     for each tile of SBUF that it uses and that is not resident:
+//       evict tiles until it fits: of the eight whose next use is latest, the one with the greatest
+//         distance (twice the distance if no store is needed); store it unless HBM has its content
+//       a tile that was evicted before gets new storage: load it back, or repeat its loads
+//     note what the instruction writes; a tile after its last use is no longer resident
 #include "compiler/passes/spill.hpp"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// Algorithm of `transfers`:
+//
+//   collect DMAs of whole rows between HBM and one tile, by line of the kernel and direction
+//     (loads only of what the kernel has stored)
+//   cut each list into groups: neighbours in HBM, up to 512 KiB, none waits for another,
+//     tiles that lie or can lie side by side
+//   for each group: place the tiles side by side; one DMA does all of the group
+//   order the program again: each instruction as soon as its operands are there, the oldest first
+//   undo everything if the groups wait for one another or the tiles no longer fit
 #include "compiler/passes/transfers.hpp"
 
 #include <algorithm>

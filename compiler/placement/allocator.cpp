@@ -1,3 +1,12 @@
+// Algorithm of `allocate`: the first of these placements that fits
+//
+//   rolling pointer: each item, by its start, in the first gap from where the previous one ends
+//   first fit: each item, by its start, in the lowest gap
+//   zones (SBUF): large items by first fit, small ones above them by rolling pointer
+//   largest first: each item in the lowest gap that is free during its life
+//     (skipped if more bytes live at a time than there are)
+//
+// PSUM items take whole free banks, round robin; then any gap within one bank.
 #include "compiler/placement/allocator.hpp"
 
 #include <algorithm>

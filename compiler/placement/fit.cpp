@@ -1,3 +1,13 @@
+// Algorithm of `fit`:
+//
+//   keep the program's own order if its tiles can be placed
+//   for narrow tensors as they are, then side by side:
+//     for each delay of memory_saving_order: keep the order if its tiles can be placed
+//   spill, for kernels of one core without control flow:
+//     share equal tiles without a limit: spilling brings back tiles that live too long
+//     for each share of SBUF: try the orders from the fewest bytes moved to the most,
+//       and keep the first whose tiles can be placed
+//   else report the shortage of the own order, or run over capacity where that is allowed
 #include "compiler/placement/fit.hpp"
 
 #include <algorithm>

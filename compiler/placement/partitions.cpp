@@ -1,3 +1,11 @@
+// Algorithm of partition_groups (union-find):
+//
+//   tensors stay if they have an address, over 64 partitions, or a use that fixes the partition
+//     (TensorE, lists, indices, meetings of cores)
+//   for each instruction: join the tensors that it reads
+//     try the instruction's own checks with the operands at partition 64:
+//       inputs that cannot move stay; a result that cannot move alone joins the inputs
+//   a group with a tensor that stays, stays
 #include "compiler/placement/partitions.hpp"
 
 #include <algorithm>
