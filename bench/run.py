@@ -210,7 +210,7 @@ def main():
     global clock
     if args.threads > 1:
         clock = time.perf_counter
-    # What is measured is what stands here: the default targets leave nkisim_stages as it was built last.
+    # Build everything first: the default targets leave nkisim_stages as it was built last.
     subprocess.run(["ninja", "--quiet", "-C", args.build, "all", "nkisim_stages"], check=True,
                    stdout=subprocess.DEVNULL)
     what = args.what or ["read", "compile", "time", "profile", "growth", "matmul", "ops"]

@@ -30,7 +30,7 @@ class ValueNumbers {
   bool within_ = false, again_ = false;
 };
 
-/// Whether two instructions say the same, sources, destinations and constants.
+/// True if two instructions are equal in sources, destinations and constants.
 [[nodiscard]] bool same_words(const isa::Inst& a, const isa::Inst& b);
 
 }  // namespace nkisim::checks

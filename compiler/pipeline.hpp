@@ -22,7 +22,7 @@ struct Pass {
 /// All passes, in the order in which they run.
 [[nodiscard]] std::span<const Pass> pipeline();
 
-/// What the compiler did to a program.
+/// The result of compiling a program.
 struct Compiled {
   struct Step {
     std::string_view pass;
@@ -36,7 +36,7 @@ struct Compiled {
   std::vector<Peak> peaks;
   std::optional<isa::Error> overflow;  // why a legacy kernel runs over capacity
 
-  /// What a pass of the pipeline changed.
+  /// The number of changes that a pass of the pipeline made.
   [[nodiscard]] std::size_t changed(std::string_view pass) const;
 };
 

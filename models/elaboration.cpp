@@ -9,7 +9,7 @@
 namespace nkisim::models {
 namespace {
 
-// Of every rank of the world: twins have their rank's.
+// The program of every rank of the world. Twins have the program of their rank.
 std::vector<const isa::Program*> programs_of(std::span<const RankSetup> ranks, int count) {
   std::vector<const isa::Program*> programs(static_cast<std::size_t>(count));
   for (std::size_t r = 0; r < ranks.size(); ++r) {

@@ -10,7 +10,7 @@
 namespace nkisim::models {
 namespace {
 
-// What of a run's end can fail, rank by rank; the first error of all shards is thrown in each.
+// Runs a check at the end of each rank. Every shard throws the first error of all shards.
 template <typename Fn>
 void for_own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard, const Fn& fn) {
   std::optional<isa::Failure> failure;

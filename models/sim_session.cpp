@@ -119,7 +119,7 @@ void SimSession::simulate(const sc_core::sc_time& span) {
 
 void SimSession::run() { simulate(time(std::numeric_limits<Fs>::max() - now())); }
 
-// Of its last moment SystemC runs nothing.
+// SystemC runs nothing at the last moment of the span.
 void SimSession::run_until(Fs limit) {
   const Fs span = limit == kNever ? kNever : limit - now();
   if (span <= 0) return;

@@ -69,7 +69,7 @@ class SimSession {
     ProcessLock(const ProcessLock&) = delete;
     ProcessLock& operator=(const ProcessLock&) = delete;
   };
-  // What SystemC keeps outside contexts, as the caller had it.
+  // Restores SystemC's global state, which is outside its contexts, for the caller.
   class Globals {
    public:
     Globals();

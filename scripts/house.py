@@ -11,7 +11,7 @@ from pathlib import Path
 import layers
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-#: What a storey is for; a storey is the first part of a room's name.
+#: The purpose of each storey; a storey is the first part of a folder's name.
 CPP = {"isa": ("what an instruction is and computes", "#dbe9f6"), "models": ("when things happen (SystemC)", "#e2f0d9"),
        "compiler": ("places and orders programs", "#fff2cc"), "checks": ("races, without running", "#fde9d9"),
        "src": ("files, configs, runs, reports, commands", "#ead1dc"), "python": ("binding: nkisim._core", "#d9d2e9")}

@@ -36,7 +36,7 @@ PYTHON_ROOMS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
                 "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
                 "nkisim_adapters", "nkisim_editor", "nkisim_validation")
-#: What the extension module offers belongs to no room: it is made before any of them.
+#: The extension module belongs to no folder: it is made before any of them.
 NATIVE = "nkisim._core"
 
 #: Imports upwards that users' names need, made when one is first asked for: nkisim.evaluate, nkisim.tune.
@@ -45,9 +45,9 @@ DEFERRED = {("nkisim", "nkisim_evaluate")}
 FILE_LINES, FUNCTION_LINES, BRANCHES, ATTRIBUTES, MEMBERS = 500, 60, 25, 30, 35
 SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
          "validation", "tests")
-#: What may name instructions: those that define, make or replace them. Others ask their OpSpec.
+#: Code that may name instructions: it defines, makes or replaces them. Other code asks their OpSpec.
 NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
-#: What may know which operating system it runs on, and what Linux alone has: its headers, calls and files.
+#: Files that may depend on the operating system, and the headers, calls and files of Linux alone.
 HOST_ROOMS = ("isa/host/", "python/nkisim_evaluate/confine.py", "python/nkisim_evaluate/overseer.py",
               "python/nkisim_evaluate/syscalls.py", "python/nkisim_work/host.py", "scripts/layers.py",
               "tests/", "bench/run.py")

@@ -34,7 +34,7 @@ Written from the docstrings. `import nkisim` has what stands under "nkisim"; [py
 
 {adapters}
 """
-#: What users import, by where it is defined.
+#: Names that users import, by where they are defined.
 DOCUMENTED = {
     "nkisim": ("nkisim.run.kernel.run", "nkisim.run.result.Result", "nkisim.run.options.Options",
                "nkisim.run.kernel.Kernel", "nkisim.run.shapes.shapes", "nkisim.run.shapes.Recording",

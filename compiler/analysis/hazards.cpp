@@ -149,7 +149,7 @@ void Hazards::insert(const Access& access, std::uint32_t number) {
   }
 }
 
-// What a tensor's last use leaves need not be kept, nor what was before it.
+// Releases a tensor after its last use: no later access can conflict with it.
 void Hazards::release(const Access& access) {
   OfTensor& of = tensors_[access.tensor];
   if (of.arena != access.arena) return;  // by another operand of the instruction

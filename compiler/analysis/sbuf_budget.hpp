@@ -42,7 +42,7 @@ class Occupancy {
   /// The most that is filled at a position from the front to before `until`, and besides what all
   /// awaited lives take that have their first position before `until`. `until` is behind the front.
   [[nodiscard]] std::int64_t most(std::size_t until) const;
-  /// What is filled at the front.
+  /// The bytes filled at the front.
   [[nodiscard]] std::int64_t now() const { return filled_; }
 
  private:
@@ -74,8 +74,8 @@ class Occupancy {
   std::int64_t awaited_ = 0;  // first positions before the front
 };
 
-/// Of a partition of SBUF, the bytes that tiles may fill whose lives a pass makes longer: three
-/// quarters. The rest is the scheduler's.
+/// The bytes per partition of SBUF that passes may fill by longer lives of tiles: three quarters.
+/// The scheduler has the rest.
 [[nodiscard]] std::int64_t budget_for_longer_lifetimes(const isa::Machine& machine);
 
 /// Follows one core. Positions count its instructions in program order; whatever has been executed
@@ -90,8 +90,9 @@ class SbufBudget {
   /// `mine`: the core's instructions; `uses` and `placed` as for Hazards.
   SbufBudget(const isa::Program& program, const isa::Uses& uses,
              std::span<const std::uint32_t> mine, const std::vector<bool>& placed, Limits limits);
-  /// Whether an instruction fits if it is executed now, position `front` being the first left, and
-  /// leaves room to all that the program begins before it: the nearer use has the first claim.
+  /// True if an instruction fits when it is executed now. Position `front` is the first not
+  /// executed. It leaves capacity for all lives that begin before it in the program: the nearer use
+  /// goes first.
   [[nodiscard]] bool fits(std::uint32_t i, std::size_t front);
   /// True if the instruction begins a tile's life.
   [[nodiscard]] bool begins(std::uint32_t i) const;

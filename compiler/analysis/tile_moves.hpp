@@ -17,7 +17,7 @@ class TileMoves {
   };
 
   TileMoves(isa::Program& program, const isa::Uses& uses) : program_(program), uses_(uses) {}
-  /// Whether all uses can follow the tensor: none is in a list of operands or at a run-time
+  /// True if all uses can follow the tensor: none is in a list of operands or at a run-time
   /// address.
   [[nodiscard]] bool can_move(std::uint32_t tensor) const {
     return uses_.direct(tensor) && uses_.fixed(tensor);

@@ -73,7 +73,7 @@ Values Values::of(const isa::Program& program, const std::vector<bool>& placed) 
   return values;
 }
 
-// What is not written yet is alike in tiles of one size.
+// Tiles of one size hold the same unwritten value.
 void Values::begin() {
   placed_bytes_ = next_++;
   using Size = std::array<std::int64_t, 5>;

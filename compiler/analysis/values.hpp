@@ -34,9 +34,9 @@ class Values {
   void forget(const isa::Inst& inst);
   /// Takes what a tensor holds for something like nothing else.
   void renew(std::uint32_t t) { now_[t] = {next_++, 0}; }
-  /// What tensor `t` holds now, by its id.
+  /// The present value of tensor `t`, by its id.
   [[nodiscard]] const Value& last(std::uint32_t t) const { return now_[t]; }
-  /// Whether the i-th instruction was pure.
+  /// True if the i-th instruction was pure.
   [[nodiscard]] bool pure(std::uint32_t i) const { return pure_[i]; }
 
  private:

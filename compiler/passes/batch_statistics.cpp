@@ -1,3 +1,12 @@
+// Algorithm of `rows`:
+//
+//   collect tensor_reduce to one column and reciprocal of small SBUF tiles, by line of the kernel
+//   cut each list into groups of equal, independent ones: up to eight,
+//     and no more than PSUM holds the products of
+//   for each group: place the inputs side by side, and so the results;
+//     one instruction does all of the group
+//   order the program again: each instruction as soon as its operands are there, the oldest first
+//   undo everything if the groups wait for one another or the tiles no longer fit
 #include "compiler/passes/batch_statistics.hpp"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Algorithm of `edges`:
+//
+//   for each core, for each stretch between barriers:
+//     leave the stretch as it is unless an instruction is to follow a later one
+//     build a graph: dependences of memory and state, and the dependences that the kernel asks for
+//     repeat: issue the oldest instruction whose predecessors have all been issued
+//     refuse a circle, and a dependence that would cross a barrier
 #include "compiler/passes/edges.hpp"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Algorithm of memory_saving_order, for each stretch between barriers:
+//
+//   build the graph of dependences, and mark the instructions that `delay` names
+//   at any time: issue ready instructions that end at least as many bytes as they begin
+//   for each instruction that is not marked, in program order, then for each marked one:
+//     issue all that it needs, depth first, then the instruction
+//     spread: after the first read of a tile, issue its other readers if they begin fewer bytes
 #include "compiler/passes/memory_saving_order.hpp"
 
 #include <algorithm>

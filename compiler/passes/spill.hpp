@@ -9,7 +9,7 @@
 
 namespace nkisim::compiler {
 
-/// What spilling moves, in bytes of all partitions.
+/// The bytes of all partitions that spilling moves.
 struct Spilled {
   std::int64_t saved = 0;     // stored to HBM because SBUF is full
   std::int64_t reloaded = 0;  // loaded back

@@ -33,7 +33,7 @@ struct Placement {
   std::int64_t peak = 0;  // the highest byte that a tensor ends at
 };
 
-/// What found no room, and what lives at the same time.
+/// An item without a place, and the items that live at the same time.
 struct Shortage {
   Item item;
   std::vector<Item> live;

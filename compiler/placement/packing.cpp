@@ -1,3 +1,11 @@
+// Algorithm of `pack`:
+//
+//   for each group of narrow tensors, the largest first:
+//     choose the start partition at which the fullest quadrant holds least during their lives
+//   sort the items by bytes times quadrants, the largest first
+//   repeat, up to 24 times:
+//     place each item at the lowest address that is free in its quadrants while it lives
+//     if one does not fit: move it to the front, and start again
 #include "compiler/placement/packing.hpp"
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace nkisim::compiler {
 /// largest live tensors.
 void place_tensors(Unit& unit, bool thorough);
 
-/// Whether place_tensors would find room for all.
+/// True if place_tensors would find addresses for all.
 [[nodiscard]] bool can_be_placed(Unit& unit);
 
 }  // namespace nkisim::compiler

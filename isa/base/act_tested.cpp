@@ -97,7 +97,7 @@ struct Tanh {
   }
 };
 
-// Whether every element of a block rounds as certainly as it must.
+// Approximates a block. False if some element is too close to a rounding boundary.
 template <class F, bool Fused>
 [[gnu::always_inline]] inline bool approximate(const float* in, float* out) {
   std::uint32_t doubtful = 0;

@@ -73,7 +73,7 @@ void apply_bits(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::u
 void apply_bits_scalar(AluOp op, const std::uint32_t* a, std::uint32_t s, bool reverse,
                        std::uint32_t* out, std::size_t n);
 
-/// Whether 32-bit integer arithmetic has the operator: arithmetic, comparisons and logic of two
+/// True if 32-bit integer arithmetic has the operator: arithmetic, comparisons and logic of two
 /// operands.
 [[nodiscard]] bool has_words(AluOp op);
 /// Which operands are int32; the others are uint32.

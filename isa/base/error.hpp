@@ -42,7 +42,7 @@ class Error : public std::runtime_error {
   [[nodiscard]] const std::string& operand() const { return operand_; }
   [[nodiscard]] const std::string& found() const { return found_; }
   [[nodiscard]] const std::string& required() const { return required_; }
-  // What an index must be below; 0 where the error is about none.
+  // The bound that an index exceeds; 0 if the error is about no index.
   [[nodiscard]] std::int64_t limit() const { return limit_; }
 
   /// Adds the instruction name and its numeric location (done where the Inst is known).

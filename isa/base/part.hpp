@@ -155,7 +155,7 @@ struct CollectiveWork {
   Space space = Space::kHbm;
 };
 
-/// What an op becomes: its parts in issue order on one engine, and the transfer or the collective
+/// The work of an op: its parts in issue order on one engine, and the transfer or the collective
 /// that they start.
 struct Expansion {
   std::vector<Part> parts;

@@ -1,4 +1,4 @@
-// What is done about broken rules in one run.
+// The policy of one run: which broken rules are off, warnings or errors.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace nkisim::isa {
 
-/// What a user wants done about rules, by their ids: --suppress, --error, --unread, --strict.
+/// A user's choices by rule id: --suppress, --error, --unread, --strict.
 struct RuleWishes {
   std::vector<std::string> suppress = {}, error = {};
   bool unread = false, strict = false;
   bool operator==(const RuleWishes&) const = default;
 };
 
-/// What each rule is under some wishes: off, a warning or an error.
+/// The level of each rule under a user's choices: off, a warning or an error.
 class RulePolicy {
  public:
   RulePolicy() = default;
@@ -23,7 +23,8 @@ class RulePolicy {
   /// error.
   explicit RulePolicy(const RuleWishes& wishes);
   [[nodiscard]] Level of(Rule rule) const;
-  /// Whether any rule is on that only RuleInfo::unread turns on: they cost a look at all operands.
+  /// True if a rule is on that only RuleInfo::unread turns on. Such rules cost a look at all
+  /// operands.
   [[nodiscard]] bool looks_for_unread() const;
 
  private:

@@ -64,7 +64,7 @@ std::size_t digits_extent(std::string_view text, bool hex) {
   return at;
 }
 
-// Whether a number is not written as zero.
+// True if a number has a digit other than zero.
 bool has_digit(std::string_view text, bool hex) {
   return text.find_first_of(hex ? "123456789abcdefABCDEF" : "123456789") <
          std::min(text.find_first_of(hex ? "pP" : "eE"), text.size());

@@ -47,7 +47,7 @@ class Origins {
  public:
   static constexpr int kLongest = 64;
   std::uint32_t root(const Origin& origin);
-  /// What `inst` made of `from`.
+  /// The origin of a value that `inst` computed from one of origin `from`.
   std::uint32_t computed(const Inst& inst, std::uint32_t from);
   /// "byte 0 of tensor t on partition 3 (allocated at k.py:4), which was never written; first used
   /// by tensor_copy at k.py:7, then tensor_scalar at k.py:9".
@@ -89,8 +89,8 @@ class Definedness {
  private:
   std::uint64_t* words();
   std::int64_t size_;
-  // Whether all are known to be defined. Once as many bytes have been asked for as there are, all
-  // are looked at: a tile written row by row and read again and again costs its readers nothing.
+  // True if all bytes are known to be defined. Once as many bytes have been asked for as there are,
+  // all are checked: a tile written row by row and read again and again costs its readers nothing.
   mutable bool whole_ = false;
   mutable std::int64_t looked_at_ = 0;
   ZeroedArray<std::uint64_t> defined_;  // null until some are defined and some are not

@@ -1,4 +1,4 @@
-// What an op's eval sees: operands as dense tiles, the engines' registers, and nothing else.
+// The view of an op's eval: operands as dense tiles, the engines' registers, and nothing else.
 #pragma once
 
 #include <array>
@@ -48,7 +48,7 @@ class EvalContext {
   /// instruction's name and location.
   void run(const Inst& inst);
 
-  /// What `inst` sends its partner: to be asked when the cores have met, before either runs.
+  /// The message of `inst` to its partner. Call it when the cores have met, before either runs.
   /// Errors as of run().
   [[nodiscard]] Parcel send(const Inst& inst);
   /// Runs a rendezvous with what the partner sent; null on a single core.
@@ -72,7 +72,7 @@ class EvalContext {
   /// Operand as raw elements: columns * size_bytes(dtype) bytes per row.
   Tile<std::byte> load_raw(const TensorRef& ref);
   void store_raw(const TensorRef& ref, const Tile<std::byte>& values);
-  /// What `send` hands over of an operand: its bytes, and which of them are undefined.
+  /// Packs an operand for `send`: its bytes, and which of them are undefined.
   Parcel pack(const TensorRef& ref);
   /// As store_raw, but only the elements whose `mask` is not zero; others are not touched and not
   /// marked as defined.
@@ -89,7 +89,7 @@ class EvalContext {
   /// element of dst each of src goes to; empty: the one of the same number.
   void undefine_overlap(const TensorRef& dst, const TensorRef& src, const Tile<std::byte>& values,
                         const std::vector<std::int64_t>& becomes = {});
-  /// Whether an operand's pattern comes to an element more than once.
+  /// True if an operand's pattern reaches an element more than once.
   [[nodiscard]] bool comes_back(const TensorRef& ref);
   /// dst = src, element for element, of the same dtype.
   void copy_raw(const TensorRef& dst, const TensorRef& src);
@@ -116,7 +116,7 @@ class EvalContext {
   void set_skip_out_of_bounds(bool skip) { skip_out_of_bounds_ = skip; }
   /// The rows of the last loaded or stored operand that were dropped; empty: none.
   [[nodiscard]] const std::vector<bool>& skipped_rows() const { return skipped_; }
-  /// Whether row r of the last loaded/stored vector-indirect operand was dropped.
+  /// True if row r of the last loaded/stored vector-indirect operand was dropped.
   [[nodiscard]] bool row_skipped(std::int64_t r) const {
     return !skipped_.empty() && skipped_[static_cast<std::size_t>(r)];
   }
@@ -144,8 +144,8 @@ class EvalContext {
  private:
   struct Access;
   struct Replay;  // isa/machine/eval_undefined.cpp
-  // What a walk does to the elements: reads them (which sees whether they are defined), writes them
-  // all (marks them), or leaves both to the caller.
+  // The effect of a walk on the elements: it reads them and checks that they are defined, writes
+  // and marks them all, or leaves both to the caller.
   enum class Touch : std::uint8_t { kRead, kWrite, kSome };
   struct RunPlace {  // bytes inside a region; row_start: where the row's tensor begins
     std::int64_t byte, count, step, row_start, row;

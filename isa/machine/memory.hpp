@@ -107,7 +107,8 @@ class Memory {
   /// tensors that share the address; raw memory has what any tensor wrote, and they what it wrote.
   void overwrite_sharing(std::uint32_t tensor, std::int64_t bit, std::int64_t count,
                          const Inst& writer);
-  /// Those bytes are undefined, for `tensor` and in raw memory, or for all if it is that.
+  /// Marks the bytes as undefined, for `tensor` and in raw memory; for all tensors if it is raw
+  /// memory.
   void undefine(std::uint32_t tensor, std::int64_t bit, std::int64_t count, std::uint32_t origin);
   /// `inst` has been evaluated.
   void done(const Inst& inst) {

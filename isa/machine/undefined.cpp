@@ -62,7 +62,8 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
   } else {
     text += memory.origins().describe(origin, program);
   }
-  // Of a large tensor only the first is known: all before it was written.
+  // In a large tensor only the first undefined element is known; every element before it was
+  // written.
   const bool partly =
       last == nullptr &&
       (found.first > 0 || (t.elements() <= kCounted && found.elements < t.elements()));

@@ -1,4 +1,4 @@
-// What becomes of undefined values at the ends of a program: its outputs and its registers.
+// Checks for undefined values at the ends of a program: its outputs and its registers.
 #pragma once
 
 #include "isa/machine/eval.hpp"

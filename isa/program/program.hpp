@@ -67,7 +67,7 @@ class Program {
     tensors_[id].partition = partition;
     ++edits_;
   }
-  /// What a tensor turned out to be (a kernel says what it returns when it ends).
+  /// Sets the final role of a tensor: a kernel says what it returns when it ends.
   void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
 
   const Pattern* intern(const std::vector<Dim>& dims);
@@ -99,7 +99,7 @@ class Program {
   /// Gives instruction i, whose engine was left open, another one. Throws Error if it cannot run
   /// there; the program is then unchanged.
   void set_engine(std::size_t i, Engine engine);
-  /// What the kernel says of an instruction's order; empty where Inst::ordering is 0.
+  /// The order that the kernel asks for; empty where Inst::ordering is 0.
   [[nodiscard]] const Ordering& ordering(const Inst& inst) const;
   /// True if any instruction has one.
   [[nodiscard]] bool ordered() const { return orderings_.size() > 1; }
@@ -115,7 +115,7 @@ class Program {
   /// and branches in place; pointers to instructions become invalid.
   void reorder(std::span<const std::uint32_t> order);
 
-  /// What passes may change: tensors and instructions, without what these point to.
+  /// The part of a program that passes may change: tensors and instructions, without their targets.
   struct Version {
     std::deque<Tensor> tensors;
     std::deque<Inst> insts;
@@ -145,8 +145,8 @@ class Program {
   /// or a collective in two parts is not (isa/program/split.hpp).
   void finish() const;
 
-  /// Whether a matmul may accumulate onto what another engine wrote to PSUM, on generations where
-  /// that is undefined (documented since SDK 2.32 only; earlier releases took it).
+  /// True if a matmul may accumulate onto PSUM bytes that another engine wrote, on generations
+  /// where that is undefined (documented since SDK 2.32 only; earlier releases took it).
   void set_accumulates_onto_any(bool allowed) { accumulates_onto_any_ = allowed; }
   [[nodiscard]] bool accumulates_onto_any() const { return accumulates_onto_any_; }
 

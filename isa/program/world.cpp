@@ -97,7 +97,8 @@ void check_counted(const Program& program, const Inst& inst, RankGroup group, bo
     fail(Rule::has_rdispls, "has_rdispls", "true", "false without a NeuronSwitch (trn3)");
 }
 
-// What the device refuses although it has a clear meaning (docs/collectives.md has the sources).
+// Refuses calls that have a clear meaning but that the device refuses (docs/collectives.md has the
+// sources).
 void check_device(const Program& program, const Inst& inst, RankGroup group) {
   const Collective& op = spec(inst).collective;
   if (group.size() < 2)

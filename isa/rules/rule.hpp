@@ -8,17 +8,17 @@
 
 namespace nkisim::isa {
 
-/// What kind of failure an Error reports; the CLI maps it to an exit code.
+/// The kind of failure that an Error reports; the CLI maps it to an exit code.
 enum class ErrorCode : std::uint8_t {
   kUsage,     // wrong command line: exit 2
   kBadInput,  // trace, config or data that breaks a rule: exit 3
   kInternal,  // our own bug: exit 4
 };
 
-/// What is done about a broken rule.
+/// The reaction to a broken rule.
 enum class Level : std::uint8_t { kOff, kWarning, kError };
 
-/// What rules have in common: kinds.def.
+/// Kinds of rules: kinds.def.
 enum class RuleKind : std::uint8_t {
 #define NKISIM_KIND(name, ...) name,
 #include "isa/rules/kinds.def"

@@ -22,7 +22,7 @@
 
 namespace nkisim::isa {
 
-/// What a shard told this one in a round.
+/// A shard's message to this one in a round.
 struct Message {
   std::string all;   // as it told everybody
   std::string mine;  // this one alone
@@ -116,8 +116,8 @@ struct Failure {
   }
 };
 
-/// What a shard has to tell the others, and what it is told: calls, what they send, and errors.
-/// Between the rounds of one process nothing is kept.
+/// The shards' messages to each other: calls, the data that they send, and errors. Between the
+/// rounds of one process nothing is kept.
 class Post {
  public:
   /// A core of a rank has come to `inst` at `time`.
@@ -128,7 +128,7 @@ class Post {
     std::int64_t time = 0;
     std::int64_t prepared = 0;  // when the prepare of an operation in two parts ended
   };
-  /// What a rank sends in a call.
+  /// The data that a rank sends in a call.
   struct Sent {
     std::int64_t rank = 0;
     std::uint64_t call = 0;
@@ -148,7 +148,7 @@ class Post {
   [[nodiscard]] static std::vector<std::int64_t> get_lengths(WordReader& in, std::size_t count);
   [[nodiscard]] Sent get_sent(WordReader& in) const;
   [[nodiscard]] static std::optional<Failure> get_failure(WordReader& in);
-  /// Those that `program` has.
+  /// The collectives of `program`.
   [[nodiscard]] const CollectiveTable& table(const Program& program) const {
     return tables_.at(&program);
   }

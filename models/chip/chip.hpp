@@ -42,7 +42,7 @@ class Chips {
   [[nodiscard]] hbm_if& stack(int rank);
   /// The one that drives a stream of a rank.
   [[nodiscard]] CollectiveCore& cc_core(int rank, int stream);
-  /// Those of a rank; none where it is alone in its world.
+  /// CC-cores of a rank; empty if the rank is alone in its world.
   [[nodiscard]] std::vector<CollectiveCore*> cc_cores(int rank);
 
  private:

@@ -17,7 +17,7 @@ class link_if : public virtual sc_core::sc_interface {
   [[nodiscard]] virtual Fs next() const = 0;
   /// Appends the ranks that have finished their part of an operation by `now`.
   virtual void advance(Fs now, std::vector<Collectives::RankDone>& done) = 0;
-  /// What has begun to move since the last call.
+  /// Transfers that have begun since the last call.
   [[nodiscard]] virtual std::vector<Collectives::Moving> moving() = 0;
   [[nodiscard]] virtual RankPart part(Collectives::Id id, int position) const = 0;
   /// The timing of an operation that has ended, which is forgotten.

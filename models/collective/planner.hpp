@@ -28,7 +28,7 @@ struct CollectivePlan {
 
 /// Bytes of a chunk: what a rank gives to an all-gather or gets of a reduce-scatter.
 [[nodiscard]] double chunk_bytes(const CollectiveRequest& request);
-/// What a phase takes before its data move.
+/// The time of a phase before its data move.
 [[nodiscard]] Fs latency_of(const PlanPhase& phase, const CollectiveConfig& config);
 /// Adds loads to those of the same servers.
 void merge(std::vector<ServerLoad>& into, const std::vector<ServerLoad>& loads);
@@ -41,7 +41,7 @@ class CollectivePlanner {
   CollectivePlanner(const CollectiveConfig& config, const Topology& topology,
                     std::vector<double> rates)
       : config_(config), topology_(topology), rates_(std::move(rates)) {}
-  /// What the config's table chooses.
+  /// The choice of the config's table.
   [[nodiscard]] Choice choose(const CollectiveRequest& request);
   [[nodiscard]] const CollectivePlan& plan(const CollectiveRequest& request, const Choice& choice);
 

@@ -30,8 +30,8 @@ class Topology {
   [[nodiscard]] int ranks_per_chip() const { return ranks_per_chip_; }
   [[nodiscard]] int chips_per_instance() const { return config_.rows * config_.columns; }
   [[nodiscard]] Place place(int rank) const;
-  /// What data from one chip to another passes: links by the shortest way, rows first; a switch's
-  /// ports; the network.
+  /// The servers that data from one chip to another pass: links by the shortest way, rows first; a
+  /// switch's ports; the network.
   [[nodiscard]] std::vector<ServerId> route(int from_chip, int to_chip) const;
   /// Links of a chip to its neighbours in the instance, outgoing.
   [[nodiscard]] std::vector<ServerId> links(int chip) const;

@@ -52,8 +52,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   [[nodiscard]] std::string queue_name(QueueIndex queue) const { return queue_names_.at(queue); }
   [[nodiscard]] Fs end() const;
   [[nodiscard]] std::uint64_t instructions() const { return dispatcher_->count(); }
-  /// What a rendezvous instruction of this core sends its partner, with the registers it was issued
-  /// with.
+  /// The message of a rendezvous instruction to its partner. It reads the registers of the issue.
   [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }

@@ -104,7 +104,7 @@ void DmaRings::end_split() {
   alone_.pending.pop_front();
 }
 
-// Whether an engine's look at what is left for it is done with that.
+// Takes an engine's share of a split transfer. True if the engine needs no further look now.
 bool DmaRings::take_left(std::size_t e, Fs now) {
   const LaneAlone& share = alone_.first.shares[e];
   const auto [transfer, ready] = alone_.pending.front();

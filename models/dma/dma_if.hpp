@@ -7,7 +7,7 @@
 
 namespace nkisim::models {
 
-/// What engines ask of their core's DMA rings, and CC-cores.
+/// The view that engines and CC-cores have of the DMA rings of their core.
 class dma_if : public virtual sc_core::sc_interface {
  public:
   /// Starts a transfer on the queue of `op`, whose first packet may go at `first_packet` (now or
@@ -22,7 +22,7 @@ class dma_if : public virtual sc_core::sc_interface {
   virtual void occupy(double bytes) = 0;
 };
 
-/// What DMA rings report to their core.
+/// Reports of the DMA rings to their core.
 class dma_core_if : public virtual sc_core::sc_interface {
  public:
   /// The rings may have something to do sooner than they said.

@@ -138,7 +138,7 @@ std::size_t DmaLane::sole() const {
   return q;
 }
 
-// What of the stall collected is met: whole quanta.
+// The part of the collected stall that a packet meets: whole quanta.
 Fs DmaLane::whole_quanta(double stalled) const {
   if (stalled < static_cast<double>(config_.hbm_stall_quantum)) return 0;  // as is most often so
   return static_cast<Fs>(stalled / static_cast<double>(config_.hbm_stall_quantum)) *
@@ -328,7 +328,7 @@ bool DmaLane::rounds(Fs limit) {
   return true;
 }
 
-// Of the only queue with work; false if nothing starts by `now`.
+// Advances the only queue with work. False if nothing starts by `now`.
 bool DmaLane::advance_sole(Queue& queue, Fs now, std::vector<LaneDone>& done) {
   Active& a = queue.head;
   const Fs at = std::max(free_, a.item.ready);

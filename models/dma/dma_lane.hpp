@@ -24,7 +24,7 @@ struct PacketRun {
   Fs gap = 0;              // of `interval`: its ring fetches, which packets of another queue fill
 };
 
-/// What one engine moves for a transfer: payload packets and the semaphore write that ends them.
+/// The work of one engine for a transfer: payload packets and the semaphore write that ends them.
 /// Transfers that are alike share it.
 struct LaneLoad {
   Fs cold = 0;         // delay of the first packet if the engine was idle
@@ -36,7 +36,7 @@ struct LaneLoad {
   std::int64_t largest = 0;  // packet
   Fs work = 0;
   Fs gaps = 0;  // of `work`
-  // Of those before the last run: of a transfer, what comes before its semaphore write.
+  // Sums of all runs but the last. In a transfer they are the payload before the semaphore write.
   std::int64_t payload_bytes = 0;
   Fs payload_work = 0;
   Fs tail = 0;  // how long their last packet goes on after the next may start
@@ -61,7 +61,7 @@ struct LaneDone {
   Fs semaphore_start = 0;  // start of the semaphore write
 };
 
-/// What an idle engine makes of a share that nothing joins or delays.
+/// The times of a share on an idle engine, if nothing joins or delays it.
 struct LaneAlone {
   Fs planned = 0;      // DmaLane::next() before it begins
   Fs start = 0;        // first packet
@@ -90,9 +90,9 @@ class DmaLane {
   bool push(const LaneItem& item) {
     return push(item.queue, item.ready, *item.load, item.transfer);
   }
-  /// What becomes of a share when nothing else is before it or beside it until it is done, as
-  /// push() and advance() at its `end` or later say it; `before`: another that the idle engine does
-  /// first. Only where can_be_alone().
+  /// The times of a share that has the engine for itself until it is done. push() and advance() at
+  /// its `end` or later give the same. `before` is an earlier share of the idle engine. Requires
+  /// can_be_alone().
   [[nodiscard]] LaneAlone alone(Fs ready, const LaneLoad& load) const {
     return alone_after({.free = free_, .stalled = stalled_}, ready, load);
   }

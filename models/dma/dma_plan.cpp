@@ -12,7 +12,7 @@ Fs transfer_time(std::int64_t bytes, double bytes_per_ns) {
 // Different transfers remembered before starting afresh.
 constexpr std::size_t kMaxPlans = 4096;
 
-// What all packets of one transfer have in common.
+// The rates of all packets of one transfer.
 struct PacketRates {
   double bytes_per_ns = 1;
   Fs floor = 0;  // least time per descriptor, where descriptors are small
@@ -21,7 +21,7 @@ struct PacketRates {
   bool compute = false;
 };
 
-// Whether the pieces of a row lie close together in HBM.
+// True if the pieces of a row lie close together in HBM.
 bool are_near(const isa::DmaWork& work, const DmaConfig& config) {
   return config.piece_near_bytes > 0 && work.step_bytes <= config.piece_near_bytes;
 }

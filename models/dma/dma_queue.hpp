@@ -35,7 +35,7 @@ class DmaQueue : public sc_core::sc_module {
   }
   /// Transfers whose engines have not finished.
   [[nodiscard]] int outstanding() const { return outstanding_; }
-  /// Of all its transfers so far.
+  /// The descriptors of all its transfers so far.
   [[nodiscard]] std::int64_t descriptors() const { return descriptors_; }
 
  private:

@@ -15,7 +15,7 @@ constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets alternate 
 
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
-// What SystemC would replace in a name.
+// Replaces the characters that SystemC would replace in a name.
 std::string module_name(std::string name) {
   for (char& c : name) {
     if (c == '.' || std::isspace(static_cast<unsigned char>(c)) != 0) c = '_';

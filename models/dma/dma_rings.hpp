@@ -43,7 +43,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
   void number(const std::string& queue, QueueIndex index);
   /// When to call step(), as of the last call of any function here; kNever if nothing is left.
   [[nodiscard]] Fs next() const;
-  /// What has happened by `now`.
+  /// Executes everything due by `now`.
   void step(Fs now);
 
  private:

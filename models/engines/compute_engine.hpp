@@ -1,4 +1,4 @@
-// What engines with a data path share: the ports of SBUF and PSUM.
+// Base of the engines with a data path, which share the ports of SBUF and PSUM.
 #pragma once
 
 #include "models/engines/engine.hpp"

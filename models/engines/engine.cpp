@@ -49,7 +49,7 @@ void Engine::issue_due(Fs now) {
   } while (issue_next(now) == Progress::kIssued);
 }
 
-// Whether the first instruction still waits for what it waited for when the engine last looked.
+// True if the first instruction still waits for the same thing as at the engine's last look.
 bool Engine::as_before(Fs now) const {
   if (settled_) return wake_at_ > now;
   return blocked_queue_ != kNoQueue &&
@@ -132,7 +132,7 @@ Engine::Progress Engine::meet(Operation& op, Wait& wait, Fs now) {
   return Progress::kIssued;
 }
 
-// What bounds the start of the next part; false if something it needs has not happened yet.
+// Finds the bound of the next part's start. False if something that it needs has not happened yet.
 bool Engine::find_wait(const Operation& op, Wait& wait) {
   if (!wait_for_needs(op, wait)) return false;
   const isa::Sync* sync = op.step.inst->sync;

@@ -1,5 +1,5 @@
-// What all engines of a core share: a sequencer takes instructions in order, waits for what they
-// need, and starts their parts.
+// Base of all engines of a core: a sequencer takes instructions in order, waits for their needs,
+// and starts their parts.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace nkisim::models {
 
-/// What an engine is made of besides its ports.
+/// Everything that an engine needs besides its ports.
 struct EngineSetup {
   const Config& config;
   const CostTable& costs;
@@ -64,7 +64,7 @@ class Engine : public sc_core::sc_module {
   // ---- what engines do in ways of their own ----
   /// Before a part of an instruction that was not added is looked at.
   virtual void prepare(const Operation& /*op*/, const isa::Part& /*part*/) {}
-  /// Whether the part may start at its own time alone, since others can delay it until then.
+  /// True if the part may start only at its own time, because others can delay it until then.
   [[nodiscard]] virtual bool shares(const Operation& /*op*/, const Cost& /*cost*/) const {
     return false;
   }
@@ -74,7 +74,7 @@ class Engine : public sc_core::sc_module {
   /// Starts a part whose needs are met: on the data path or the sequencer.
   virtual Progress start(Operation& op, const isa::Part& part, const Cost& cost, Wait& wait,
                          Fs now);
-  /// What a part takes on this engine.
+  /// The cost of a part on this engine.
   [[nodiscard]] virtual Cost price(const isa::Part& part) const { return setup_.costs.cost(part); }
 
   void part_done(Operation& op, Fs start, Fs end);

@@ -9,7 +9,7 @@
 
 namespace nkisim::models {
 
-/// What a stretch of streaming adds to a window's activity: `weight` of its time from `from` on.
+/// The activity that a stretch of streaming adds to a window: `weight` of its time from `from` on.
 struct Activity {
   Fs from = 0;
   double weight = 0;  // share of the array's rows

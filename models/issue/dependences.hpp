@@ -69,7 +69,7 @@ class Dependences {
     isa::BucketRange range{};
     bool write = false;
   };
-  // Those of an instruction whose addresses no register decides.
+  // The operands of an instruction whose addresses depend on no register.
   struct Known {
     const isa::Arg* args = nullptr;
     isa::Op op{};

@@ -196,7 +196,7 @@ QueueIndex Dispatcher::collective_queue() {
   return collectives_;
 }
 
-// What became visible before it delays nobody any more.
+// A completion that was visible before this time delays no instruction any more.
 Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
 
 void Dispatcher::choose_queue(Operation& op) {
@@ -228,7 +228,8 @@ void Dispatcher::derive_needs(Operation& op) {
   add_waits(op);
 }
 
-// What the kernel asks to follow waits for a completion, also one of its own engine.
+// An instruction that the kernel orders after others waits for their completions, even on its own
+// engine.
 void Dispatcher::follow(const isa::Ordering& ordering) {
   for (const std::uint32_t id : ordering.after) {
     const auto found = ordered_.find(id);
@@ -257,7 +258,7 @@ void Dispatcher::add_waits(Operation& op) {
   op.added_waits = static_cast<std::uint16_t>(added);
 }
 
-// What follows a register load is known only when the load has finished.
+// Addresses after a register load are known only when the load has finished.
 void Dispatcher::wait_for_walk(Operation& op) {
   if (holder_.number == 0) return;
   placer_.wait_for(op.engine, holder_.queue, holder_.number, op.needs);

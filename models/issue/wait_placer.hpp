@@ -42,7 +42,7 @@ class WaitPlacer {
  private:
   // Per engine, its latest instruction known to have finished.
   using Clock = std::array<std::uint64_t, isa::kEngineCount>;
-  // What an engine knew when it issued its instruction `number`.
+  // The knowledge of an engine when it issued its instruction `number`.
   struct Moment {
     std::uint64_t number;
     Clock known;
@@ -52,7 +52,7 @@ class WaitPlacer {
     std::uint64_t number = 0;
     std::uint8_t engine = 0, all = 0;
   };
-  // Those of a queue's DMAs from number `first` on.
+  // The DMAs of a queue from number `first` on.
   struct Transfers {
     std::uint64_t first = 0;
     std::deque<Waiters> waiters;

@@ -61,8 +61,8 @@ void Hbm::settle(Fs now) {
   }
 }
 
-// What starts at this instant itself may have been submitted at it, or will be by a core that is
-// run later.
+// Stops before `now`: work that starts at this instant may be submitted at it by a core that runs
+// later.
 void Hbm::settle_all(Fs now) {
   settle(now);
   for (HbmUser* user : users_) user->take_until(now - 1, true);

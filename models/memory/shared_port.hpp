@@ -41,7 +41,7 @@ class SharedPort {
   Fs until_ = 0;
 };
 
-/// Whether `engine` shares one of these ports.
+/// True if `engine` shares one of these ports.
 [[nodiscard]] inline bool shared_by(const std::vector<SharedPort>& ports, isa::Engine engine) {
   return std::any_of(ports.begin(), ports.end(),
                      [engine](const SharedPort& port) { return port.of(engine); });

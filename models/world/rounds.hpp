@@ -28,12 +28,12 @@ class Rounds {
   void triggered(const isa::Post::Called& called, std::uint64_t call);
   /// A call has started that is the oldest of a rank.
   void started(std::int64_t rank, const isa::Inst& inst);
-  /// What operations do to this shard's ranks until `now`.
+  /// Applies the effects of operations on this shard's ranks until `now`.
   void apply_effects(Fs now);
   [[nodiscard]] sc_core::sc_event& wake() { return wake_; }
 
  private:
-  // What all know of a shard.
+  // The progress of a shard, as all shards know it.
   struct Progress {
     Fs done = 0;             // everything before it has happened
     Fs next = 0;             // its next event, if nothing reaches it before

@@ -179,7 +179,7 @@ void World::record(Fs now, Effects& effects) {
   harvest(now, effects);
 }
 
-// What starts together with a rank's oldest call, if all have come.
+// Starts all calls that are ready together with a rank's oldest call.
 void World::start(std::int64_t first, Fs now, Effects& effects) {
   const isa::Meeting::Ready ready = meeting_.ready(first);
   if (ready.groups.empty()) return;
@@ -228,8 +228,8 @@ void World::start(const Group& group, isa::Meeting::Lengths lengths,
   running_.emplace(links_->start(std::move(request), now), Running{group, flights, group.size()});
 }
 
-// Whether a device's call has ended on all ranks that it stands for, with one more of them; they
-// must do so at one time.
+// True if one more rank ends a device's call for all ranks of the device. They must end at one
+// time.
 bool World::ended(const Flights& flights, Effect& effect) {
   const auto found = flights.find(effect.rank);
   if (found == flights.end()) return true;  // of another process

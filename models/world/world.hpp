@@ -57,7 +57,7 @@ class World final : public sc_core::sc_module {
     Fs end = kNever;                                 // of those that have finished
     std::shared_ptr<const RankPart> part = nullptr;  // of the rank itself, not of its twins
   };
-  /// What an operation does to a rank: its data begin to move, or it has ended.
+  /// An effect of an operation on a rank: its data begin to move, or it has ended.
   struct Effect {
     Fs time = 0;
     bool early = false;     // foreseen; the model has not come there yet
@@ -78,7 +78,7 @@ class World final : public sc_core::sc_module {
   [[nodiscard]] Fs next_of_model() const { return links_ == nullptr ? kNever : links_->next(); }
   /// The record goes on to `now`: effects on ranks of any process are appended to `effects`.
   void record(Fs now, Effects& effects);
-  /// What will happen before `limit` if nobody triggers anything.
+  /// Appends the effects before `limit`, provided that no core triggers a call.
   void foresee(Fs limit, Effects& effects) const;
   void apply(const Effect& effect);
   /// The effects of one instant, in the order of ranks.
@@ -89,7 +89,7 @@ class World final : public sc_core::sc_module {
  private:
   using Group = isa::Meeting::Group;
   using Flights = std::map<std::int64_t, std::shared_ptr<Flight>>;  // by host, of this process
-  // What is known of a call besides what isa::Meeting knows.
+  // The facts of a call that isa::Meeting does not keep.
   struct Call {
     std::vector<Operation*> operations;  // per core, of a rank of this process
     Fs triggered = 0, prepared = 0;      // by the last core

@@ -1,4 +1,5 @@
-// What the module says about nkisim itself, and the files and reports it writes of a program.
+// Documents and facts of nkisim for Python, and the files and reports that the module writes of a
+// program.
 #include <pybind11/stl.h>
 
 #include <map>
@@ -141,8 +142,8 @@ std::map<std::string, std::string> list_targets() {
   return names;
 }
 
-// What this process may have of the machine, and what the system does not give: (what, what
-// follows).
+// The share of the machine that this process may have, and missing services of the system:
+// (service, consequence).
 py::dict describe_host() {
   std::vector<std::pair<std::string, std::string>> lacks;
   for (const host::Lack& lack : host::lacks()) lacks.emplace_back(lack.what, lack.follows);

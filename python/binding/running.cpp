@@ -238,9 +238,9 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   return out;
 }
 
-// What a run would race with, located: raised as an Error, or with `allow_races` returned. Without
-// `values` operands whose addresses are in memory are left out. Before it, what is odd about the
-// program as it was recorded.
+// Finds races before a run. Raises them as an Error, or returns them with `allow_races`; both have
+// places. Without `values`, operands whose addresses are in memory are left out. Warnings on the
+// program as it was recorded come first.
 std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values) {
   std::vector<std::string> lines = nkisim::checks::warnings(r.remarks, r.policy);
   if (!nkisim::checks::may_race(r.program)) return lines;

@@ -1,4 +1,4 @@
-// What runs of one program and of a world have in common.
+// Shared by runs of one program and of a world.
 #pragma once
 
 #include <span>

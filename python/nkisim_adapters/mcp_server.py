@@ -19,7 +19,7 @@ INSTRUCTIONS = """Judges NKI kernels for AWS NeuronCores (Trainium) by simulatio
 in microseconds, rules of the machine with the kernel's line. Start with `references`; `evaluate` a kernel as Python
 text with one function `kernel`; `explain` a rule or metric that a record names; `compare` two kernels to see where
 the time of the faster one was saved."""
-#: Of a record, what an agent needs to go on.
+#: The members of a record that an agent needs to go on.
 _TOLD = ("status", "latency_us", "speedup", "verdict", "error", "flags", "seeds", "instructions",
          "sbuf_partition_bytes", "psum_partition_bytes")
 

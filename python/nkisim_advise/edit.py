@@ -15,7 +15,7 @@ class Edit:
     what: str  # the instruction's name
     say: str
     apply: Callable
-    #: Of several edits of one alternative at most one is of use: another engine, another number of tiles.
+    #: At most one of several edits of one alternative is useful: another engine, another number of tiles.
     alternative: str = ""
 
 

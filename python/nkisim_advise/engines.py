@@ -4,7 +4,7 @@ from .edit import Edit, count
 from .program import engines_of
 
 DMAS = ("dma_copy", "dma_transpose")
-#: What depends on an engine's own state, or has no engine worth choosing.
+#: Instructions that depend on an engine's own state, or have no engine worth choosing.
 _FIXED = ("rng", "rand_get_state", "rand_set_state", "set_rng_seed", "nop", "core_barrier", "sendrecv", "rank_id",
           "nc_transpose", "device_print", "event_semaphore")
 

@@ -14,7 +14,7 @@ class BadProgram(Exception):
     """The trace cannot be changed; the message says why."""
 
 
-#: What only sequencers do: where it occurs, the order of instructions is no longer the order of the lines.
+#: Instructions of sequencers alone: with one, the order of instructions is no longer the order of the lines.
 CONTROL = ("loop_begin", "loop_end", "while_begin", "while_end", "if_begin", "else_begin", "if_end")
 #: Where cores or ranks meet, and what has an effect beyond its operands.
 MEETINGS = ("core_barrier", "sendrecv", "device_print", "set_rng_seed", "rand_set_state", "isa")

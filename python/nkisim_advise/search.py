@@ -167,7 +167,7 @@ def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, s
             raise BadProgram(message(base).removeprefix("nkisim: "))
         own = time.monotonic() - start
         bench.reference = _arrays(outputs)
-        # What was begun when the time is up is ended: a part is kept for that.
+        # Work that has begun when the time is up is finished: a part of the time is kept for that.
         bench.deadline = begun + min(0.97 * budget * own, seconds)
         if session is not None:
             bench.job("all", session=str(session))

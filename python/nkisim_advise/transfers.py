@@ -31,7 +31,7 @@ class _Transfer:
 
     def __init__(self, index, tile, tile_ref, hbm):
         self.index, self.tile, self.tile_ref, self.hbm = index, tile, tile_ref, hbm
-        #: What is loaded, as a key.
+        #: The key of the loaded data.
         self.source = hbm.tensor, hbm.offset, hbm.pattern, tile_ref.pattern, hbm.dtype
 
 

@@ -25,7 +25,7 @@ _PATH_BYTES = 4096
 #: Flags that the witness may raise.
 KINDS = ("reads_values", "reference", "files", "processes", "network", "memory", "introspection",
          "rebinds", "environment")
-#: What libraries look at by themselves: harmless, and the same for every candidate.
+#: Paths that libraries read by themselves: harmless, and the same for every candidate.
 _USUAL = ("/dev/null", "/dev/urandom", "/dev/random", "/dev/zero", "/etc/localtime",
           "/etc/ld.so.cache", "/etc/ld.so.preload", "/proc/self/maps", "/proc/self/status",
           "/proc/self/statm", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self/stat",

@@ -59,7 +59,7 @@ def isolate(scratch: str) -> list[str]:
     return missing
 
 
-#: What follows where a system lacks one of these (docs/security.md).
+#: The consequence if a system lacks one of these (docs/security.md).
 FOLLOWS = {
     "network": "a candidate has no network of its own to be shut in; the filter of system calls alone refuses sockets",
     "processes": "a candidate's processes are ended by group and by parent, not all at once, and it sees others",

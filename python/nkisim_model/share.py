@@ -107,7 +107,7 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
         raise ModelError(f"dtype {dtype!r}", f"one of {', '.join(DTYPE_BYTES)}")
     if tp < 1 or model.heads % tp:
         raise ModelError(f"tp {tp}", f"a divisor of the model's {model.heads} query heads")
-    # Of nki-library's kernels, those of attention and experts leave padding out of their norms.
+    # nki-library's kernels of attention and experts leave padding out of their norms.
     hidden = -(-model.hidden // (ROUND * lnc)) * ROUND * lnc if model.experts else model.hidden
     if hidden % ROUND or hidden % tp:
         raise ModelError(f"hidden_size {model.hidden}", f"a multiple of {ROUND} and of tp, which is {tp}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-#: Of the steps that are one kernel and measured, of which three are known: docs/models.md.
+#: Three steps that are one kernel are known and measured: docs/models.md.
 WHOLE_STEPS = "three whole steps of one author are measured: too few for how many are within"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .program import Failed, on_threads
 
-# Of a profile's weight, the share of its total time; opcodes and packets share the rest by time.
+# The share of a profile's total time in its weight; opcodes and packets share the rest by time.
 TOTAL_SHARE = 0.5
 
 

@@ -104,7 +104,7 @@ void print(const isa::Rule& rule) {
   }
 }
 
-// Whether it is spelled as names in a module of NKI are.
+// True if it is spelled as a name in a module of NKI.
 bool is_public_name(std::string_view what) {
   constexpr std::array<std::string_view, 5> kModules = {"nl.", "nisa.", "ncc.", "nki.",
                                                         "neuronxcc."};

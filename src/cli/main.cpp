@@ -49,7 +49,7 @@ int run(const Command& c, const std::vector<std::string>& given_words) {
   return c.run(args);
 }
 
-// Whether the second file of `nkisim compare` is a device profile: `diff-profile` compares with it.
+// True if the second file of `nkisim compare` is a device profile: `diff-profile` compares with it.
 bool names_profile(const std::vector<std::string>& words) {
   if (words.size() < 2 || words[0].starts_with('-')) return false;
   return words[1].ends_with(".json") || words[1].ends_with(".json.gz");
@@ -105,7 +105,7 @@ int report(const isa::Error& error, int code, bool json) {
   return report(error_json(error), error.what(), code, json);
 }
 
-// What the host refuses is the input's fault: too large, or not to be read.
+// The host refuses an input that is too large or unreadable, which is the input's fault.
 int report_host(const std::string& message, bool json) {
   const isa::Error error(isa::Rule::host_refuses, message);
   return report(error, kBadInput, json);

@@ -20,7 +20,7 @@ struct OptionInfo {
   std::string_view commands;  // "run* check": `run` shows it in --help
   std::string_view text;
 
-  /// Whether a command has it, and whether its --help shows it.
+  /// True if a command has it, and true if the command's --help shows it.
   [[nodiscard]] bool of(std::string_view command) const;
   [[nodiscard]] bool common_in(std::string_view command) const;
 };
@@ -41,7 +41,7 @@ void add_options(boost::program_options::options_description& named, std::string
 /// Words of the command line with older spellings replaced.
 [[nodiscard]] std::vector<std::string> without_aliases(std::vector<std::string> words,
                                                        std::string_view command);
-/// Whether a command has the compiler's switches.
+/// True if a command has the compiler's switches.
 [[nodiscard]] bool has_switches(std::string_view command);
 /// All names that a command takes: --target, ..., for completion.
 [[nodiscard]] std::vector<std::string> option_names(std::string_view command);

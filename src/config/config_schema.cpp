@@ -1,4 +1,4 @@
-// What a config may hold, as a JSON Schema: what configs/config.def has, and the tables beside it.
+// The JSON Schema of a config, from configs/config.def and the tables next to it.
 #include <sstream>
 
 #include "isa/base/machine.hpp"

@@ -87,7 +87,7 @@ class NpzWriter {
 /// has no such dtype (bfloat16, fp8, packed). Throws isa::Error naming `what`.
 [[nodiscard]] std::vector<std::byte> to_dtype(const NpyArray& array, isa::Dtype dtype,
                                               const std::string& what);
-/// Whether an array's bytes are those of `dtype` as they stand.
+/// True if an array's bytes are those of `dtype` without conversion.
 [[nodiscard]] bool holds(const NpyArray& array, isa::Dtype dtype);
 /// The dtype an array holds; empty for raw bytes.
 [[nodiscard]] std::optional<isa::Dtype> dtype_of(const NpyArray& array);

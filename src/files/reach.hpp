@@ -24,7 +24,7 @@ class Reach {
   std::vector<std::filesystem::path> roots_;  // canonical
 };
 
-/// Whether a relative name stays below where it starts: no "..", not absolute.
+/// True if a relative name stays below where it starts: no "..", not absolute.
 [[nodiscard]] bool stays_below(const std::filesystem::path& name);
 
 }  // namespace nkisim

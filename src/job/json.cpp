@@ -219,7 +219,7 @@ Comparison comparison_of(const Json& j) {
   return row;
 }
 
-// What the object of a rank and that of a run of one rank have in common.
+// The members that the object of a rank shares with that of a run of one rank.
 void put_values(const Outcome::Rank& rank, Json& out) {
   if (!rank.not_compared.empty()) out["not_compared"] = rank.not_compared;
   if (!rank.outputs.empty()) out["outputs"] = Json::array();

@@ -17,13 +17,13 @@ class RunListener {
   virtual ~RunListener() = default;
   RunListener(const RunListener&) = delete;
   RunListener& operator=(const RunListener&) = delete;
-  /// What is odd about the program or its results.
+  /// A warning about the program or its results.
   virtual void warn(const std::string& /*text*/) {}
   /// A line that the program prints.
   virtual void print(const std::string& /*line*/) {}
   /// How far it is with what; `all` 0: nobody knows.
   virtual void progress(const char* /*stage*/, std::uint64_t /*done*/, std::uint64_t /*all*/) {}
-  /// What it was with has ended.
+  /// The stage has ended.
   virtual void stage_ended() {}
   /// An undefined value in an output whose order alone is undefined.
   virtual void undefined(const std::string& /*text*/) {}

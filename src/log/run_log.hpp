@@ -1,5 +1,5 @@
-// What the compiler and a timed run do, as lines of the log. Neither knows of it: the pipeline
-// tells its caller of each pass, and models announce events.
+// Writes the compiler's passes and the events of a timed run as lines of the log. The pipeline and
+// the models do not know the log: they have callbacks and observers.
 #pragma once
 
 #include <memory>

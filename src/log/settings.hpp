@@ -47,7 +47,7 @@ struct Settings {
 [[nodiscard]] Settings parse_settings(std::string_view text, std::string_view whence,
                                       Settings before = {});
 
-/// What NKISIM_LOG says.
+/// The settings of NKISIM_LOG.
 [[nodiscard]] Settings environment_settings();
 /// As text that parse_settings reads.
 [[nodiscard]] std::string format_settings(const Settings& settings);

@@ -31,7 +31,7 @@ struct ProgramOrigin {
   std::optional<SwitchRuns> switches = {};  // what each would change, if that was tried
 };
 
-/// Of a trace that has been compiled.
+/// The origin of a program whose trace has been compiled.
 [[nodiscard]] ProgramOrigin origin_of(const TraceFile& trace, const compiler::Compiled& done);
 
 /// Collects one run. Shares are of the busy time: the durations of all parts of instructions, and

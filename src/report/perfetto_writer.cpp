@@ -83,7 +83,7 @@ class PerfettoWriter::Message {
     std::memcpy(at_, value.data(), value.size());
     head(field, value.size());
   }
-  /// What was written since `mark` becomes the content of a field.
+  /// Everything written since `mark` becomes the content of a field.
   [[nodiscard]] std::size_t mark() const { return static_cast<std::size_t>(end_ - at_); }
   void close(std::uint32_t field, std::size_t mark) { head(field, this->mark() - mark); }
   [[nodiscard]] std::string_view bytes() const { return {at_, mark()}; }

@@ -25,7 +25,7 @@ struct ReportFiles {
   SourceRules sources = {};  // of the session
 };
 
-/// What is said of a run besides its events.
+/// The facts of a run besides its events.
 struct RunFacts {
   const Summary& summary;
   const SimResult& result;

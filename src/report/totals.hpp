@@ -1,5 +1,5 @@
-// What a run comes to over all cores of all its ranks: the one place that says what a run's latency
-// is and what the run is bound by.
+// The totals of a run over all cores of all its ranks. It alone defines a run's latency and its
+// bottleneck.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -43,9 +43,9 @@ class Totals {
   /// active are those of the core where it is active longest. Of one core just its metrics.
   [[nodiscard]] const nlohmann::ordered_json& metrics() const { return metrics_; }
   [[nodiscard]] const Busiest& busiest() const { return busiest_; }
-  /// What the run is bound by, in words: "TensorEngine (93 % active)".
+  /// The bottleneck in words: "TensorEngine (93 % active)".
   [[nodiscard]] std::string bottleneck() const;
-  /// What most runs are looked at for, a line each: latency, engines, DMA, flops and bottleneck.
+  /// A line for each of latency, engines, DMA, flops and bottleneck.
   [[nodiscard]] std::vector<std::string> brief() const;
   /// {"latency_us", "totals", "bottleneck", "busiest", "brief"}.
   void put(nlohmann::ordered_json& out) const;

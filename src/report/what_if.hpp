@@ -1,4 +1,4 @@
-// What a change would gain, found by simulating again with another config.
+// The gain of a change, found by simulating again with another config.
 #pragma once
 
 #include <functional>

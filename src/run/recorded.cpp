@@ -16,7 +16,8 @@ constexpr std::string_view kArgument = "arg";
   isa::fail(isa::Rule::trace_not_recorded, what, found, required);
 }
 
-// What the compiler and the models would otherwise take from the program without a question.
+// Checks what the compiler and the models would otherwise accept from the program without a
+// question.
 void check_form(const TraceFile& trace) {
   const isa::Program& program = *trace.program;
   const std::string what = "a recorded program";

@@ -1,5 +1,5 @@
-// What can be believed of a program that somebody else's process says it recorded: what follows
-// from the program itself.
+// Checks a recorded program from another, untrusted process. Only facts that follow from the
+// program itself are believed.
 #pragma once
 
 #include <cstdint>

@@ -160,7 +160,7 @@ class Writer {
     }
   }
 
-  /// What instructions of one form share: op, engine, core, parameters and enumerated values.
+  /// The id of a form. Its instructions share op, engine, core, parameters and enumerated values.
   std::uint64_t form_id(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     std::string form;

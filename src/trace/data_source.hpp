@@ -59,7 +59,7 @@ struct LoadOptions {
 /// another name is an isa::Error.
 [[nodiscard]] NpySizeLimit input_size_limit(const isa::Program& program);
 
-/// Whether ranks get data of their own.
+/// True if ranks have data of their own.
 [[nodiscard]] bool differs_by_rank(const DataSource& source);
 
 /// Writes every input and constant into `memory`. `sources` is indexed by tensor id and may be

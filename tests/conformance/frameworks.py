@@ -43,7 +43,7 @@ np.testing.assert_allclose(grad_b, 2 * _a * _b + _a * _a, rtol=1e-5, atol=1e-5)
 """}
 
 
-#: What fails anywhere, by release (any: "") and name: why.
+#: Examples that fail anywhere, by release (any: "") and name: why.
 MISTAKES = {
     ("v2.20.0", "framework_custom_op.rst, JAX"): "its last block uses x and y, which it never sets",
     ("v2.26.0", "framework_custom_op.rst, JAX"): "its last block uses x and y, which it never sets",

@@ -97,7 +97,7 @@ TEST_CASE("routes take the shorter way round the torus") {
         t.route(1, 2).front());  // odd places go back where both are as far
   CHECK(t.route(0, 2).front() == t.route(0, 1).front());
   CHECK(t.links(5).size() == 4);
-  // Of the driver's neighbours of chip 5: 4, 6, 1, 9.
+  // The driver's neighbours of chip 5: 4, 6, 1, 9.
   for (const int neighbour : {4, 6, 1, 9}) CHECK(t.route(5, neighbour).size() == 1);
 }
 

@@ -40,7 +40,7 @@ struct Sequence {
                           dma ? Engine::kSync : static_cast<Engine>(queue)));
     queues.push_back(queue);
   }
-  // What the last instruction waits for when none has finished.
+  // The waits of the last instruction when none has finished.
   std::vector<Wait> last() {
     models::Completions completions(7);
     models::Dependences dependences(b.program(), isa::kEngineCount, completions);

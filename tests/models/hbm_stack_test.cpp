@@ -21,7 +21,7 @@ namespace {
 
 constexpr QueueIndex kQueue = 5;
 
-// What happens to a core at an instant: it hands in a transfer, asks, or looks at its rings.
+// An action of a core at an instant: it submits a transfer, asks, or steps its rings.
 struct Action {
   enum class Kind : std::uint8_t { kSubmit, kStep, kOutstanding, kBacklog } kind = Kind::kStep;
   int core = 0;

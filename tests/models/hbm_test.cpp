@@ -94,7 +94,7 @@ TEST_CASE("engines share what others leave") {
   hbm.reserve(0, from_ns(1024), 102'400);  // all of four windows
   // Nothing in them, not even a share, then 10 000 bytes at 100 B/ns.
   CHECK(hbm.delay(0, from_ns(100), 10'000) == from_ns(1024));
-  // What does not fit is reserved later: 12 800 of the fifth window's 15 600 bytes.
+  // The part that does not fit is reserved later: 12 800 of the fifth window's 15 600 bytes.
   hbm.reserve(from_ns(768), from_ns(256), 12'800);
   CHECK(hbm.delay(from_ns(1024), from_ns(28), 2'800) == 0);
   // Shares are of the other half: 12.5 B/ns.

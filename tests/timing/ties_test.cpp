@@ -1,4 +1,4 @@
-// What cores and ranks do to each other at one instant hangs on no order but that of the rule.
+// Effects of cores and ranks on each other at one instant depend on no order but that of the rule.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>

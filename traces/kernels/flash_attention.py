@@ -92,7 +92,7 @@ def update(t, w, s, v_tile, q, k):
     t.activation(dst=w.p, op="exp", data=w.scores, scale=SCALE, bias=w.minus_max, reduce_op="add",
                  reduce_res=total, reduce_cmd="reset_reduce", label=f"p q{q} k{k}")
     if not first:
-        # What was summed so far counts exp(old maximum - new maximum) of what it did.
+        # The sums so far count exp(old maximum - new maximum) of what they did.
         t.activation(dst=w.fade, op="exp", data=old, scale=SCALE, bias=w.minus_max)
         t.scalar_tensor_tensor(dst=s.total, data=s.total, op0="multiply", operand0=w.fade,
                                op1="add", operand1=w.tile_sum)

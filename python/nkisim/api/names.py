@@ -4,7 +4,7 @@ import sys
 
 from ..values.errors import KernelAttributeError, fail
 
-#: What others call something, and what to write here.
+#: Other libraries' names, and what to write here instead.
 _OTHERS = {
     "concat": "a tile whose slices are assigned", "concatenate": "a tile whose slices are assigned",
     "cat": "a tile whose slices are assigned", "stack": "a tile whose slices are assigned",

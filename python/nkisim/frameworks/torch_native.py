@@ -23,7 +23,7 @@ from ..record.targets import default_target, hbm_bytes
 from ..run.session import LISTENERS
 
 SOURCE = pathlib.Path(__file__).with_name("torch_native.cpp")
-#: What a part of torch_native.cpp needs of the headers, which torch has since some version.
+#: The header and the name that a part of torch_native.cpp needs; only newer versions of torch have them.
 NEEDS = {"CAPABILITY": ("c10/core/impl/DeviceGuardImplInterface.h", "getDeviceCapability"),
          "MEMORY_INFO": ("c10/core/CachingDeviceAllocator.h", "getMemoryInfo")}
 _kept = []  # what C++ calls lives as long as the process

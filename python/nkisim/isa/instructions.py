@@ -31,7 +31,7 @@ tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engi
 gpsimd_engine, sync_engine, unknown_engine = engine.gpsimd, engine.sync, engine.unknown
 
 
-#: What a call returns: `later.depends_on(earlier, ...)` lets it start when the others have completed.
+#: The value of a call: `later.depends_on(earlier, ...)` lets it start when the others have completed.
 NkiInstruction = _core.NkiInstruction
 INSTRUCTION = _core.NO_INSTRUCTION  # of a call that records nothing
 

@@ -13,9 +13,9 @@ from ..values.errors import KernelTypeError, fail
 from ..values.index import Mask
 from .rewriting import Editor, rewritten
 
-#: What a side must look like; `dtype or tile.dtype` stays Python's.
+#: The syntax of a side that may be a mask; `dtype or tile.dtype` stays Python's.
 _SIDES = (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Name, ast.Subscript, ast.Call)
-#: What means something else in a function of its own, as which the right side is passed.
+#: Syntax that a function of its own would change; the right side is passed as such a function.
 _BOUND = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROLE_INTERNAL, ROLE_INPUT, ROLE_OUTPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT = range(5)
 
-#: Whether this thread records a kernel: another may call one meanwhile (JAX's callbacks do).
+#: True while this thread records a kernel: another may call one meanwhile (JAX's callbacks do).
 recording = contextvars.ContextVar("nkisim_recording", default=False)
 
 

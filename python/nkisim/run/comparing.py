@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 
-#: What the core reads as it is; anything else is compared as float64.
+#: Types that the core reads directly; anything else is compared as float64.
 _OWN = {"float64", "float32", "float16", "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3fn",
         "float8_e5m2", "int8", "uint8", "int16", "uint16", "int32", "uint32"}
 

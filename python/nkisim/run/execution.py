@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .options import Options
     from .result import Result
 
-#: What only the newest release forbids: before, the product was added.
+#: A rule of the newest release only: earlier releases added the product.
 NEWEST = "psum_written_by_two_engines"
 
 

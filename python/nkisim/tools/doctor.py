@@ -23,7 +23,7 @@ from . import install as installing
 from . import machine
 from .kernel_report import BAD_INPUT, OK
 
-#: What each extra of the package brings (pyproject.toml), and what it is for.
+#: The packages of each extra (pyproject.toml), and their purpose.
 EXTRAS = {
     "profile": (("pyarrow", "plotly"), "nkisim report, --html, Parquet tables"),
     "sweep": (("tqdm", "matplotlib"), "nkisim sweep and its plots"),

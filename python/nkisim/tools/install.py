@@ -21,7 +21,7 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # nkisim
 _ROOT = os.path.join(_HERE, "packages")
 if not os.path.isdir(_ROOT):
     _ROOT = os.path.dirname(_HERE)
-#: What kernels import, and what frameworks' scripts do.
+#: Modules that kernels import, and modules that frameworks' scripts import.
 _KERNELS = ("nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
 _OURS = (*_KERNELS, "torch_neuronx", "jax_neuronx")
 #: Packages with other makers, which only count where these are not installed.

@@ -15,7 +15,7 @@ from .. import _core
 AWS_PACKAGES = ("neuronx-cc", "nki", "libneuronxla", "torch-neuronx", "jax-neuronx")
 AWS_PROGRAMS = ("neuronx-cc", "neuron-profile", "neuron-explorer", "neuron-ls")
 GIB = 1 << 30
-#: What a core of trn1 has of HBM; later ones have more.
+#: The HBM of a core of trn1; later ones have more.
 CORE_HBM = 16 * GIB
 #: The sandbox is the judge's business and its package stands above this one, so a process of its own is asked.
 _PROBE = ("import sys; sys.path[:] = [p for p in sys.path if p]; "

@@ -91,7 +91,7 @@ def test_{name}(nki_run, nki_target):
     run.latency_below(LATENCIES[nki_target])
 '''
 _RUN = '''#!/bin/sh
-# What CI runs: the kernels' tests. Reports of what fails are left in reports/.
+# CI runs this: the kernels' tests. Reports of failures are left in reports/.
 set -eu
 cd "$(dirname "$0")/.."
 exec python -m pytest -p nkisim.pytest_plugin --junitxml reports/pytest.xml --nkisim-artifacts reports "$@"

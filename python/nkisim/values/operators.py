@@ -96,7 +96,7 @@ _UFUNCS = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide
            "bitwise_xor": "bitwise_xor", "left_shift": "left_shift", "right_shift": "right_shift",
            "equal": "equal", "not_equal": "not_equal", "less": "less", "less_equal": "less_equal",
            "greater": "greater", "greater_equal": "greater_equal"}
-#: What NumPy's and torch's methods are called here.
+#: NumPy's and torch's methods, and their names here.
 _ELSEWHERE = {
     "T": "nl.transpose(tile), or nisa.nc_transpose(dst, tile),",
     **{name: f"nl.{name}(tile, axis=1)" for name in ("sum", "max", "min", "mean", "prod", "var")},

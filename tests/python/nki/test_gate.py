@@ -57,7 +57,7 @@ def scatter(dtype):
             {"i": "dma_compute", "dst": rows, "srcs": [rows, "b"], "reduce_op": "add"})
 
 
-#: Of trn3: (tensors, instruction, releases that refuse it)
+#: Programs of trn3: (tensors, instruction, releases that refuse it)
 CASES = {
     "activate2": ([A, B], {"i": "activate2", "dst": "a", "op": "relu", "data": "b", "imm0": 1.0,
                            "imm1": 0.0, "op0": "multiply", "op1": "add"}, SDKS[:2]),

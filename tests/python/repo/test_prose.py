@@ -36,8 +36,9 @@ def test_sentences_are_those_of_paragraphs_and_items():
     assert [count for count, _ in PROSE.sentences(PAGE)] == [3, 4, 4, 5, 5]
 
 
-def test_sections_that_a_program_writes_are_not_hand_written():
-    page = "before\n<!-- steps: from validation/advice --write -->\na b c\n<!-- end steps -->\nafter\n"
+@pytest.mark.parametrize("end", ["end", "end steps", "end of steps", "steps: end"])
+def test_sections_that_a_program_writes_are_not_hand_written(end):
+    page = f"before\n<!-- steps: from validation/advice --write -->\na b c\n<!-- {end} -->\nafter\n"
     assert PROSE._SECTION.sub("", page).split() == ["before", "after"]
 
 
