@@ -249,13 +249,13 @@ struct InstructionEvent {
   bool inserted = false;  // a wait that the machine put before the instruction
 };
 
-/// The data of a DMA moved [start, end); at `end` its completion is visible.
+/// The data of a DMA moved [start, end); from `visible` on, instructions see that it has.
 struct TransferEvent {
   std::string_view instruction;
   int rank = 0, core = 0;
   int queue = 0;
   std::uint64_t sequence = 0;  // of the instruction that triggered it
-  Time triggered = 0, start = 0, end = 0;
+  Time triggered = 0, start = 0, end = 0, visible = 0;
   std::int64_t packets = 0;
   std::string_view file;
   int line = 0;

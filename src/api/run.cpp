@@ -54,7 +54,8 @@ class Events : public models::Observer {
                      .sequence = e.sequence,
                      .triggered = e.trigger_start,
                      .start = e.first_packet,
-                     .end = e.visible,
+                     .end = e.last_packet,
+                     .visible = e.visible,
                      .packets = e.packets,
                      .file = file_of(*e.inst),
                      .line = static_cast<int>(e.inst->loc.kernel_line)});
