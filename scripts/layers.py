@@ -311,7 +311,7 @@ def main():
     if lizard is None:
         print("layers: functions are not measured, as Python's lizard is missing (scripts/setup)",
               file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if wrong or lizard is None else 0
 
 
 if __name__ == "__main__":
