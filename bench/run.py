@@ -169,7 +169,7 @@ def sgemm(size, repeat):
 def bench_matmul(build, folder, repeat, threads):
     subprocess.run([sys.executable, ROOT / "traces/make.py", "matmul_2048", "--out", folder],
                    check=True)
-    # By turns, so that a busy moment of the machine hits both.
+    # Runs alternate, so that a busy moment of the machine hits both.
     runs, blas = [], []
     for _ in range(repeat):
         runs.append(stages(build, "interpret", folder / "matmul_2048.jsonl"))

@@ -25,7 +25,7 @@ try:
 except ImportError:
     lizard = None
 
-#: Each includes only its own files and those of rooms before it. The longest prefix counts.
+#: Each includes only its own files and those of folders before it. The longest prefix counts.
 CPP_ROOMS = ("isa/host", "isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
              "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
              "src/device_profile", "src/report", "src/job", "src/cli", "python/binding")

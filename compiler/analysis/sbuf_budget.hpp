@@ -39,7 +39,7 @@ class Occupancy {
   void begin(std::size_t first, std::int64_t bytes);
   /// A life that has its last position at `last` ends at the front.
   void end(std::size_t last, std::int64_t bytes);
-  /// The most that is filled at a position from the front to before `until`, and besides what all
+  /// The most that is filled at a position from the front to before `until`, and the bytes that all
   /// awaited lives take that have their first position before `until`. `until` is behind the front.
   [[nodiscard]] std::int64_t most(std::size_t until) const;
   /// The bytes filled at the front.

@@ -79,7 +79,7 @@ class RowMerger {
                      Step{i, data.tensor, dst.tensor}};
   }
 
-  // Equal, independent ones, as many as there is room for in PSUM.
+  // Equal, independent ones, as many as PSUM holds.
   [[nodiscard]] bool continues(const RowGroup& group, const Step& step) const {
     return group.size() < rows_that_fit(group.front()) && alike(group, step);
   }
@@ -107,7 +107,7 @@ class RowMerger {
     return !grouping_.waits(group, step.inst);
   }
 
-  // As many as the banks allow in which one turn's products lie.
+  // As many as the banks allow in which one iteration's products lie.
   [[nodiscard]] std::size_t rows_that_fit(const Step& step) const {
     std::vector<std::uint32_t> seen = {step.data}, banks;
     for (std::size_t k = 0; k < seen.size() && seen.size() < 64; ++k) {

@@ -18,7 +18,7 @@ namespace nkisim::isa {
 struct Inst;
 class Program;
 
-/// Where an undefined byte comes from: a byte that nobody wrote, that another tensor overwrote, or
+/// Where an undefined byte comes from: an unwritten byte, that another tensor overwrote, or
 /// that one DMA wrote twice with different values; or what an instruction made of such bytes.
 struct Origin {
   enum class Kind : std::uint8_t {
@@ -83,7 +83,7 @@ class Definedness {
   void undefine(std::int64_t first, std::int64_t count, std::uint32_t origin);
   /// First byte in [first, first+count) that is undefined, or -1.
   [[nodiscard]] std::int64_t find_undefined(std::int64_t first, std::int64_t count) const;
-  /// Where undefined byte `at` comes from; 0 if nobody ever wrote it.
+  /// Where undefined byte `at` comes from; 0 if it was never written.
   [[nodiscard]] std::uint32_t origin(std::int64_t at) const;
 
  private:

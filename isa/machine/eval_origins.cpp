@@ -188,7 +188,7 @@ void EvalContext::mark_repeated() {
   repeated_.clear();
 }
 
-// Undefined bytes go along; those that nobody wrote leave as their sentinel.
+// Undefined bytes go along; unwritten ones leave as their sentinel.
 Parcel EvalContext::pack(const TensorRef& ref) {
   Parcel parcel{.bytes = {}, .rows = ref.rows(), .dtype = ref.dtype};
   const std::int64_t size = size_bytes(ref.dtype);

@@ -158,7 +158,7 @@ constexpr OpSpec spec_of(const Row& row) {
   return op;
 }
 
-// The first part of an operation: its engine goes on, and the set-up takes place beside it.
+// The first part of an operation: its engine goes on, and the set-up goes on meanwhile.
 constexpr OpSpec prepare_of(std::string_view name, std::string_view sources,
                             Collective::Kind kind) {
   return {

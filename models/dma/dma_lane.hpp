@@ -1,4 +1,4 @@
-// One DMA engine: packets of several queues, in order within a queue, in turns of so many bytes
+// One DMA engine: packets of several queues, in order within a queue, in slices of so many bytes
 // between them.
 #pragma once
 
@@ -155,7 +155,7 @@ class DmaLane {
   void take(Active& a, std::int64_t packets);
   [[nodiscard]] std::int64_t until(const Active& a, Fs limit) const;
   [[nodiscard]] std::int64_t rest_of_slice(const Active& a, Fs span) const;
-  // Its turn begins, unless it goes on because no other queue is ready.
+  // Its slice begins, unless it goes on because no other queue is ready.
   void serve(QueueIndex queue) {
     if (last_ != queue) slice_ = 0;
     last_ = queue;

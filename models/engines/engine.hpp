@@ -15,7 +15,7 @@
 
 namespace nkisim::models {
 
-/// Everything that an engine needs besides its ports.
+/// Everything that an engine needs apart from its ports.
 struct EngineSetup {
   const Config& config;
   const CostTable& costs;

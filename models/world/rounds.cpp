@@ -20,7 +20,7 @@ Rounds::Rounds(World& world, const isa::Shard& shard, const Config& config, SimS
   find_lookahead(config, programs);
 }
 
-// How long after any event of a shard a trigger that nobody knows of can reach a rank at the
+// How long after any event of a shard a trigger that is not known can reach a rank at the
 // earliest: the trigger instruction, and what Collectives::lookahead says.
 void Rounds::find_lookahead(const Config& config,
                             const std::vector<const isa::Program*>& programs) {
@@ -240,7 +240,7 @@ void Rounds::foresee() {
   schedule();
 }
 
-// When something can next happen on a shard's ranks that it has not told yet.
+// When something can next happen on a shard's ranks that it has not sent yet.
 Fs Rounds::next_activity(const Progress& shard) const {
   Fs first = shard.next;
   if (!shard.effects.empty()) first = std::min(first, shard.effects.front());

@@ -1,4 +1,4 @@
-// How far one shard of a world may go, and what it tells the others and hears of them.
+// How far one shard of a world may go, and its messages to and from the others.
 //
 // All shards keep the same record of all triggers and the same model of links and stacks
 // (world.hpp), so what they find out does not have to be sent. A shard runs ahead as far as nothing

@@ -3,7 +3,7 @@
 //
 // The record of who has come to which call and the model of what operations do are one, however
 // many processes the world runs in. In one process the record goes on as the simulation does; in
-// several each shard keeps the same record of all ranks and is told how far it can go (rounds.hpp).
+// several each shard keeps the same record of all ranks and learns how far it can go (rounds.hpp).
 #pragma once
 
 #include <deque>

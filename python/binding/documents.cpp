@@ -51,7 +51,7 @@ std::string kind_of_rule(const std::string& id) {
 }
 
 // Writes the trace, as compiled or as recorded; the data of input `id` is array `keys[id]` of the
-// .npz file beside it.
+// .npz file next to it.
 void save(Recorder& r, const std::string& path, const std::string& kernel,
           const std::string& archive, const std::map<std::uint32_t, std::string>& keys,
           bool compiled) {

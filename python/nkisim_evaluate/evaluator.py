@@ -26,7 +26,7 @@ from .reference import BadReference, Case, Reference
 from .testimony import Stop
 
 MAX_SOURCE = 16 << 20
-#: The members of a candidate besides its text (docs/evaluate.md).
+#: The members of a candidate apart from its text (docs/evaluate.md).
 KEYS = ("id", "source", "path", "kernel", "grid", "params")
 
 

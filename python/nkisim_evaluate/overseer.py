@@ -79,7 +79,7 @@ class Overseer:
         text = str(what)[:200].encode("utf-8", "replace").decode()
         self.flags.setdefault(kind, text)
 
-    # ---- what the system tells -------------------------------------------------------------------
+    # ---- what the system reports ------------------------------------------------------------------
     def decide(self, listener: int) -> None:
         """Answers one waiting system call."""
         notice = bytearray(_NOTICE.size)
@@ -157,7 +157,7 @@ class Overseer:
             pass
         return os.readlink(link)
 
-    # ---- what the witness tells ------------------------------------------------------------------
+    # ---- what the witness reports -----------------------------------------------------------------
     def heard(self, kind: str, text: str) -> None:
         """A line of the witness: a flag, or where nobody else sees it a file and what is done to it."""
         if kind in ("open", "write", "list", "change"):
@@ -172,7 +172,7 @@ class Overseer:
         else:
             self.add(kind if kind in KINDS else "introspection", text)
 
-    # ---- what either tells -----------------------------------------------------------------------
+    # ---- what either reports ----------------------------------------------------------------------
     def opened(self, where: str, writes: bool, folder: bool = False) -> int:
         """Notes that a file is to be opened: 0, or the error that this should be."""
         if self._is_reference(where):

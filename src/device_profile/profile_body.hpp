@@ -22,7 +22,7 @@ struct ProfileBody {
 };
 
 /// The kernel's instructions: those the compiler made (compiler_pc), ordering modes left out. If no
-/// instruction tells, all but the runtime's own opcodes. `everything` keeps all.
+/// instruction shows, all but the runtime's own opcodes. `everything` keeps all.
 [[nodiscard]] ProfileBody select_body(const HwProfile& profile, bool everything);
 
 /// True for opcodes that move or compute data, as opposed to control and synchronisation.

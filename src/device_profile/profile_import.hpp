@@ -1,4 +1,4 @@
-// Turns a decoded device profile into a trace that can be timed.
+// Makes a trace of a decoded device profile that can be timed.
 #pragma once
 
 #include <optional>

@@ -78,7 +78,7 @@ class Fields {
   void any(const char* name, Json& value) {
     field(name, value, Json(nullptr), [&](const Json& j) { value = j; });
   }
-  /// Throws if the object has a field that nobody asked for.
+  /// Throws if the object has an unknown field.
   void done() const {
     if (in_ == nullptr) return;
     for (const auto& [key, value] : in_->items()) {

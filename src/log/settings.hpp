@@ -41,7 +41,7 @@ struct Settings {
   std::string file;                // empty: standard error
 };
 
-/// Reads LEVEL, ROOM=LEVEL or several of them with commas between, and behind a colon a file:
+/// Reads LEVEL, CATEGORY=LEVEL or several of them with commas between, and behind a colon a file:
 /// "debug", "compiler=debug,world=info:run.log". What is not named stays as it is in `before`.
 /// Throws a usage Error that begins with `whence`.
 [[nodiscard]] Settings parse_settings(std::string_view text, std::string_view whence,

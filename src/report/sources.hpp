@@ -12,7 +12,7 @@ namespace nkisim {
 struct SourceRules {
   /// The names come from this process's own kernel: any source file is taken.
   bool own_kernel = false;
-  /// Otherwise: folders beside the trace's own.
+  /// Otherwise: folders apart from the trace's own.
   std::vector<std::filesystem::path> roots = {};
 };
 

@@ -19,7 +19,7 @@ namespace nkisim {
 /// An operand at a tensor's first byte, over all its partitions and without a pattern yet.
 [[nodiscard]] isa::TensorRef tensor_start(const isa::Tensor& tensor, std::uint32_t id);
 
-/// Turns JSON operands into interned TensorRefs of one program.
+/// Makes of JSON operands interned TensorRefs of one program.
 class OperandReader {
  public:
   explicit OperandReader(isa::Program& program) : program_(program) {}

@@ -19,7 +19,7 @@ class Editor(ast.NodeTransformer):
     """Edits the definition of a kernel, and says whether it did."""
 
     changed = False
-    #: Names that the edited source uses besides its own, with their values.
+    #: Names that the edited source uses beyond its own, with their values.
     names: Mapping[str, Any] = {}
 
 

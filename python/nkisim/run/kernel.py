@@ -23,7 +23,7 @@ from .world import run_world
 from .worldresult import WorldResult
 
 
-#: Asked in turn to make a call whose arguments have no values yet (a framework traces): each is
+#: Asked one after another to make a call whose arguments have no values yet (a framework traces): each is
 #: called with the kernel, args and kwargs and gives the result or NotImplemented.
 CALLS: list[Callable[[Kernel, tuple, dict], Any]] = []
 

@@ -51,7 +51,7 @@ class Options:
             allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN"))
         #: Undefined values in outputs: "error"; "partly", an error but for parts of an output that nothing
         #: wrote (the caller may slice them off: a warning, an error with NKISIM_STRICT); "warn" (they are
-        #: NaN, 4 in integers, as in AWS's simulator); or "zeros": nothing is tracked and what nobody wrote
+        #: NaN, 4 in integers, as in AWS's simulator); or "zeros": nothing is tracked and unwritten bytes
         #: reads as zero.
         self.undefined = "zeros" if allow_unwritten else undefined
         self.allow_races = (  # between the cores of a kernel: a warning instead of an error

@@ -17,7 +17,7 @@ from ..frameworks import torch_devices
 from ..frameworks.after_import import after_import
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # nkisim
-#: A build tree has our packages beside nkisim.
+#: A build tree has our packages next to nkisim.
 _ROOT = os.path.join(_HERE, "packages")
 if not os.path.isdir(_ROOT):
     _ROOT = os.path.dirname(_HERE)

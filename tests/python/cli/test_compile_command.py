@@ -61,7 +61,7 @@ def test_the_command_compiles_as_python_does(case, target, tmp_path):
     result = nkisim.run(case.kernel, *inputs, target=target, grid=case.grid, timing=False)
     expected = save(result, tmp_path)
     assert compiled(tmp_path, "nisa") == expected
-    # Binary tells 1 from 1.0 where a parameter is a real number, text does not.
+    # Binary distinguishes 1 from 1.0 where a parameter is a real number, text does not.
     expected = text(tmp_path / "out.nisa")
     compiled(tmp_path, "jsonl")
     assert text(tmp_path / "out.nisa") == expected

@@ -207,7 +207,7 @@ def test_what_does_not_fit_is_loaded_again_or_spilled(loads):
     result = nkisim.run(kernel, x, target="trn1")
     assert np.array_equal(result.outputs, made * total)
     assert result.peak[0, "SBUF"] <= 192 * 1024
-    # Three quarters of SBUF hold four tiles: when the sum is done two of the six at most beside it
+    # Three quarters of SBUF hold four tiles: when the sum is done two of the six at most next to it
     # and a product. The other four, 4 MiB each, come back: from where they came, or stored before,
     # each once at most.
     more = core(result)["hbm_read_bytes"] // MIB - 6 * 4
@@ -332,7 +332,7 @@ def test_transfers_that_wait_for_one_another_stay_apart(back):
         expected.append(expected[i - back] + np.float32(1))
     result = nkisim.run(chained, x, target="trn2")
     assert np.array_equal(result.outputs, np.concatenate(expected))
-    # The first loop's stores are one; the second's loads and stores go by `back` turns.
+    # The first loop's stores are one; the second's loads and stores go by `back` iterations.
     turns = 8 - back
     assert steps(result)["transfers"] == back - 1 + 2 * (turns - -(-turns // back))
 

@@ -49,7 +49,7 @@ DIFFERENT = {
     "neuronxcc.nki.isa reciprocal swallows engine": "2.21 only",
     "neuronxcc.nki.isa tensor_copy_dynamic_dst swallows dtype": "the destination decides",
     "nki.collectives collective_permute_implicit_current_processing_rank_id *": "2.28 only",
-    # Parameters that moved or were renamed: told apart by type (test_spellings.py).
+    # Parameters that moved or were renamed: distinguished by type (test_spellings.py).
     "*nki jit position 0 is fn; func": "func= is accepted",
     "neuronxcc.nki profile position 0 is kernel; func": "func= is accepted",
     "neuronxcc.nki.language static_cast position 0 is input_data; arr": "arr= is accepted",
