@@ -238,7 +238,7 @@ class Map:
         self._size = {name: sum(len(unpacked(text)) for _, text in some.values()) for name, some in self.files.items()}
 
     def stale(self, unit, of, now):
-        """Whether a unit is new, or its tests or a file that it executed are other ones."""
+        """True if a unit is new, or its tests or a file that it executed are other ones."""
         return self.of.get(unit) != of or any(now.get(f) != was for f, (was, _) in self.files[unit].items())
 
     def lines(self, unit, file, now):

@@ -126,7 +126,7 @@ def _of_text(text, tensors):
 
 
 def is_whole(ref, tensor):
-    """Whether it is all of an on-chip tensor, each element once."""
+    """True if it is all of an on-chip tensor, each element once."""
     shape = tensor["shape"]
     if ref.opaque is not None or ref.offset or ref.partition or ref.partitions != shape[0] or ref.dtype:
         return False

@@ -45,7 +45,7 @@ def _ends(program, index):
 
 
 def _free(program, name):
-    """Whether the compiler, or an edit, says where the tile lies."""
+    """True if the compiler, or an edit, says where the tile lies."""
     tensor = program.tensors[name]
     return tensor.get("space") == "sbuf" and "address" not in tensor
 

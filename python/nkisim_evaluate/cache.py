@@ -37,7 +37,7 @@ def _without_words(tree):
 
 
 def is_record(value: Any) -> bool:
-    """Whether what was read from a file is a result as the evaluator writes them: what is shown,
+    """True if what was read from a file is a result as the evaluator writes them: what is shown,
     sorted and divided by has its type."""
     if not isinstance(value, dict) or not isinstance(value.get("status"), str):
         return False

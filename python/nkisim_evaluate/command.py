@@ -170,7 +170,7 @@ def shown(record: Mapping[str, Any]) -> str:
 
 
 def cut_short(path: str) -> bool:
-    """Whether the last line of a regular file has no end."""
+    """True if the last line of a regular file has no end."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return False
     with open(path, "rb") as file:

@@ -29,7 +29,7 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def prctl(option: int, value: int = 1) -> bool:
-    """Whether the system took it."""
+    """True if the system took it."""
     return LINUX and _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
 
 
@@ -248,7 +248,7 @@ def _load(code, flags):
 
 
 def filters_calls() -> bool:
-    """Whether `filtered` has rules for this machine."""
+    """True if `filtered` has rules for this machine."""
     return LINUX and os.uname().machine in MACHINES
 
 

@@ -87,7 +87,7 @@ def write_array(path: str, array: np.ndarray) -> None:
 
 
 def _same(a, b):
-    """Whether two arrays have the same bytes."""
+    """True if two arrays have the same bytes."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))

@@ -188,7 +188,7 @@ class _Streams:
             self._poll.register(end, select.POLLIN)
 
     def drain(self, seconds: float) -> bool:
-        """Whether anything came. Where nothing can come any more it waits as long as an end takes."""
+        """True if anything came. Where nothing can come any more it waits as long as an end takes."""
         ready = self._poll.poll(max(seconds if self._open else min(seconds, 0.002), 0) * 1000)
         for end, events in ready:
             if end == self._listener:

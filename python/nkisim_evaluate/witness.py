@@ -71,7 +71,7 @@ def _asking(own, roots, getframe=sys._getframe):
                                    or name.startswith("<frozen "))
 
     def passes_on(frame):
-        """Whether a library's frame gives its caller the frames that it asks for."""
+        """True if a library's frame gives its caller the frames that it asks for."""
         name, function = frame.f_code.co_filename, frame.f_code.co_name
         return is_library(name) and (name.endswith("inspect.py") or name.endswith("traceback.py")
                                      and function in ("walk_tb", "walk_stack"))

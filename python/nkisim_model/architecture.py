@@ -65,7 +65,7 @@ class Architecture:
     quantised: str = ""
 
     def has_window(self, layer: int) -> bool:
-        """Whether a layer attends to the window alone."""
+        """True if a layer attends to the window alone."""
         return bool(self.window) and self.windowed[layer % len(self.windowed)]
 
     @property

@@ -134,7 +134,7 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
 
 
 def _check_place(target, cores, instances, ultraserver):
-    """Whether so many cores can be spread so over instances."""
+    """True if so many cores can be spread so over instances."""
     wide, most, joined = CHIPS_OF[target]
     if ultraserver and joined == 1:
         raise ModelError(f"an UltraServer of {target}", "none, as one domain of its switch is one already",

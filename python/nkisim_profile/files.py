@@ -8,7 +8,7 @@ import tempfile
 
 
 def _is_special(path):
-    """Whether something other than a regular file is behind a name: it is written directly."""
+    """True if something other than a regular file is behind a name: it is written directly."""
     if os.path.normpath(path).startswith(("/dev/", "/proc/")):
         return True
     try:

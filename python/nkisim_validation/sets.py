@@ -121,7 +121,7 @@ def summary(rows):
 
 
 def stored(name, part):
-    """Whether a row is read from the table's files instead of simulated by this run: kernels from
+    """True if a row is read from the table's files instead of simulated by this run: kernels from
     source (validation/public), and replays with numbers found without them."""
     return name in SOURCE.values() or (name == REPLAY and part != CALIBRATED)
 

@@ -52,7 +52,7 @@ class Local:
 
 
 def _put(into, item, stop):
-    """Whether the queue took it before the end."""
+    """True if the queue took it before the end."""
     while not stop.is_set():
         try:
             into.put(item, timeout=0.2)

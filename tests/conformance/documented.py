@@ -102,7 +102,7 @@ def blocks(text):
 
 
 def is_fragment(tree):
-    """Whether an ellipsis stands where a program needs something."""
+    """True if an ellipsis stands where a program needs something."""
     bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return any(isinstance(node, ast.Constant) and node.value is Ellipsis and id(node) not in bare and
                not in_subscript for node, in_subscript in _with_subscripts(tree))

@@ -75,7 +75,7 @@ class _Fit:
         return self.program
 
     def remember(self, line, named):
-        """Whether an HBM tensor holds what the instruction wrote."""
+        """True if an HBM tensor holds what the instruction wrote."""
         written = named.get(_name(line.get("dst")))
         if written is None:
             return

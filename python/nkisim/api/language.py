@@ -110,22 +110,22 @@ tile_size = _TileSize()
 
 
 def is_hbm(buffer):
-    """Whether a buffer or the name of one is in HBM."""
+    """True if a buffer or the name of one is in HBM."""
     return buffer_of(buffer).space == 0
 
 
 def is_sbuf(buffer):
-    """Whether a buffer or the name of one is SBUF."""
+    """True if a buffer or the name of one is SBUF."""
     return buffer_of(buffer).space == 1
 
 
 def is_psum(buffer):
-    """Whether a buffer or the name of one is PSUM."""
+    """True if a buffer or the name of one is PSUM."""
     return buffer_of(buffer).space == 2
 
 
 def is_on_chip(buffer):
-    """Whether a buffer or the name of one is SBUF or PSUM."""
+    """True if a buffer or the name of one is SBUF or PSUM."""
     return buffer_of(buffer).space != 0
 
 

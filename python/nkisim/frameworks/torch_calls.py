@@ -200,6 +200,6 @@ def add_backend():
 
 
 def is_traced(value):
-    """Whether a tensor's values are not known yet, or become part of a graph."""
+    """True if a tensor's values are not known yet, or become part of a graph."""
     return isinstance(value, (FakeTensor, FunctionalTensor)) or (
         isinstance(value, torch.Tensor) and value.device.type == "meta")

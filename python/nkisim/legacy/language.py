@@ -313,7 +313,7 @@ class _Reductions:
         self._began = {}  # storage -> whether it was written before the first of them
 
     def written_before(self, st, recorder):
-        """Whether the kernel had written `st` when a reduction into it began."""
+        """True if the kernel had written `st` when a reduction into it began."""
         known = self._began.get(st.id)
         if known is None:
             known = self._began[st.id] = recorder.program.lifetimes()[st.id][2]

@@ -139,7 +139,7 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
 
 
 def _summed_rows(cut, *operands):
-    """Whether a mask on 128 rows means those summed over: one of the operands was loaded under it."""
+    """True if a mask on 128 rows means those summed over: one of the operands was loaded under it."""
     return any(o.st.masked == (o.part, o.part + cut) for o in operands)
 
 

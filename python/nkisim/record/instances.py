@@ -63,7 +63,7 @@ class Instances:
         return self.all[0].value
 
     def complete(self):
-        """Whether the other cores' programs are recorded to their ends."""
+        """True if the other cores' programs are recorded to their ends."""
         return not self._others()
 
     def further(self):

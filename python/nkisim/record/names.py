@@ -135,7 +135,7 @@ def problems(tree, function, release):
 
 
 def _is_module(scope, node, found):
-    """Whether nki.isa or another package is named, not what is in it."""
+    """True if nki.isa or another package is named, not what is in it."""
     base = node
     while isinstance(base, ast.Attribute):
         base = base.value

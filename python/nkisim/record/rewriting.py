@@ -45,7 +45,7 @@ def rewritten(function: Any, *editors: Editor) -> types.FunctionType | None:
 
 
 def _mangled(kernel):
-    """Whether the source has a name that a class around it changes: __x."""
+    """True if the source has a name that a class around it changes: __x."""
     names = (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(kernel))
     return any(name.startswith("__") and not name.endswith("__") for name in names)
 

@@ -115,7 +115,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
 
 
 def _check_world(world, dialect, processes, client):
-    """Whether a world was asked for as it can be."""
+    """True if a world was asked for as it can be."""
     if world and not dialect.collectives:
         raise Error(f"{dialect.package} has no collectives; several ranks run kernels of nki",
                     rule="legacy_ranks", code="usage")

@@ -88,7 +88,7 @@ class LayersResult:
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a kernel has a parameter of that name."""
+    """True if a kernel has a parameter of that name."""
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -96,7 +96,7 @@ def takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def asked(function: Callable[..., Any], kwargs: Mapping[str, Any], only_time: bool) -> bool:
-    """Whether layers=N is meant for run(), not for the kernel alone."""
+    """True if layers=N is meant for run(), not for the kernel alone."""
     layers = kwargs.get("layers")
     if isinstance(layers, bool) or not isinstance(layers, int):
         return False

@@ -132,7 +132,7 @@ class _Arrays(Arguments):
 
 
 def _same(a, b):
-    """Whether two ranks' converted arguments record the same; what cannot tell does not."""
+    """True if two ranks' converted arguments record the same; what cannot tell does not."""
     if a is b:
         return True
     if type(a) is not type(b):

@@ -58,7 +58,7 @@ def program():
 
 
 def _ours(file, name):
-    """Whether a package's __init__.py is nkisim's: another installed after it may have replaced it."""
+    """True if a package's __init__.py is nkisim's: another installed after it may have replaced it."""
     own = os.path.join(installing._ROOT, name, "__init__.py")
     return os.path.exists(own) and filecmp.cmp(file, own, shallow=False)
 

@@ -114,7 +114,7 @@ class NkiGrid(Unreadable):
 
     @property
     def is_remainder(self):
-        """Whether the selection has a tile or block that its source's end cuts off."""
+        """True if the selection has a tile or block that its source's end cuts off."""
         return any(len(cell) < self._tiles_per_cell(k) or any(n < a.tile for _, n in cell)
                    for k, a in enumerate(self._axes) if a.tile is not None for cell in a.cells)
 
@@ -179,7 +179,7 @@ class NkiGrid(Unreadable):
     # ---- the selection as a tensor -------------------------------------------------------------
     @property
     def is_data_representable(self):
-        """Whether `data` can express the selection."""
+        """True if `data` can express the selection."""
         return self._data() is not None
 
     @property

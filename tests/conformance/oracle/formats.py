@@ -39,7 +39,7 @@ def numpy_type(dtype):
 
 
 def is_integer(dtype):
-    """Whether `dtype` is one of the integer formats."""
+    """True if `dtype` is one of the integer formats."""
     return dtype in INTEGERS
 
 

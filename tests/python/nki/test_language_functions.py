@@ -43,7 +43,7 @@ def name_of(dtype):
 
 
 def agrees(found, expected, dtype):
-    """Whether found is expected, computed in FP64, as `dtype`."""
+    """True if found is expected, computed in FP64, as `dtype`."""
     dtype = np.dtype(dtype)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
