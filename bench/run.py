@@ -22,7 +22,7 @@ clock = time.process_time  # perf_counter with --threads above 1
 
 
 def stages(build, what, trace):
-    """What nkisim_stages printed, by stage, with "seconds" as this run counts them."""
+    """The output of nkisim_stages, by stage, with "seconds" as this run counts them."""
     out = subprocess.run([build / "bench/nkisim_stages", what, trace], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
     clock_name = "cpu" if clock is time.process_time else "wall"

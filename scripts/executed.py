@@ -158,12 +158,12 @@ def unit_stamp(root, unit):
 
 
 def target(unit):
-    """What is built for a unit of C++'s."""
+    """The build target of a unit of C++'s."""
     return "differential_driver" if unit == "differential" else unit
 
 
 def command(unit):
-    """What runs a unit in a built tree, with {python} and {build}."""
+    """The command that runs a unit in a built tree, with {python} and {build}."""
     if unit.endswith(".py"):
         return ["{python}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", unit]
     if unit == "differential":
@@ -227,7 +227,7 @@ def make(tree, folder, python, tools, only=(), jobs=1):
 
 
 class Map:
-    """What the units of a folder's map execute."""
+    """The lines that the units of a folder's map execute."""
 
     def __init__(self, folder):
         self.seconds, self.of, self.files = {}, {}, {}

@@ -252,7 +252,7 @@ _NO_MEMBER = re.compile(r"^(?:using|friend|typedef|static|enum|struct|class|unio
 
 
 def statements(text, start):
-    """What stands directly in a C++ class from `start` on, without the bodies in it."""
+    """The text directly in a C++ class from `start` on, without the bodies in it."""
     depth, now = 0, ""
     for c in text[start:]:
         depth += {"{": 1, "}": -1}.get(c, 0)

@@ -143,7 +143,7 @@ def _mamba():
         add(name, program, total(PROFILE["trn1"]), bound, group)
         return program
     def active_percent(name, program):
-        """Of the time from VectorE's first to its last instruction, as the page's selections are."""
+        """The active share of the time from VectorE's first to its last instruction, as the page's selections are."""
         add(name + "-vector_active_percent", program, share("vector"), VECTOR)
     program = one("trn1-doc-mamba-v1-256", 1, 512, 256)
     add("trn1-doc-mamba-v1-256-vector_event_duration_sum_us", program,

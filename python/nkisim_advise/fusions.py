@@ -130,7 +130,7 @@ def _then_reduce(first, then, parameter):
 
 
 def _copied(first, then, parameter):
-    """What reads a copy reads what was copied."""
+    """Lets the reader of a copy read the copied tile."""
     return {**then, parameter: first["src" if first["i"] == "tensor_copy" else "data"]}, \
         "read the tile where it is instead of a copy"
 

@@ -66,7 +66,7 @@ class Studies:
 
 
 class Page:
-    """What is known of one open text."""
+    """The state of one open text."""
 
     def __init__(self, text, version):
         self.text, self.version = text, version
@@ -263,7 +263,7 @@ def _show(server, name, said):
 
 
 def _requests(server):
-    """What is asked: hovers, hints, actions."""
+    """The requests: hovers, hints, actions."""
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def on_hover(params: lsp.HoverParams):

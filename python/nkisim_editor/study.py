@@ -1,5 +1,5 @@
-"""What happens to a text in a process of its own: it is executed, and its kernels are recorded and timed on
-their example arguments. The process ends with it.
+"""Studies a text in a process of its own: it is executed, and its kernels are recorded and timed on their example
+arguments. The process ends with it.
 
 Each answer is a dict with "stage":
 

@@ -1,5 +1,5 @@
-"""What happens to a candidate in its own process: its file is executed and its kernel recorded on
-shapes alone. Out comes a program as data, and how its outputs lie in memory.
+"""Runs a candidate in its own process: its file is executed and its kernel recorded on shapes alone. Out comes a
+program as data, and how its outputs lie in memory.
 
 The process holds neither inputs nor reference, and nothing it says about values or time is used:
 both are found by simulating the program elsewhere. What it does besides describing a kernel is told
@@ -47,8 +47,7 @@ def _tell(kind, text):
 
 
 def _watched_functions():
-    """What modules and classes hold under which names, of those a candidate might rebind: as the
-    witness takes it."""
+    """The contents of modules and classes, by name, that a candidate might rebind: as the witness takes them."""
     held: list[tuple[Mapping[str, Any], str, Any, str]] = []
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in _WATCHED or not isinstance(module, types.ModuleType):

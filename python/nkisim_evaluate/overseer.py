@@ -1,5 +1,5 @@
-"""What a candidate does besides describing a kernel, told by the kernel of the system and by the
-witness within the candidate's process, and judged outside of it: its flags (docs/evaluate.md).
+"""Watches what a candidate does apart from describing a kernel. The kernel of the system and the witness within the
+candidate's process report it, and it is judged outside: its flags (docs/evaluate.md).
 
 System calls cannot be hidden by whatever the candidate does to its own memory; what only Python knows
 (witness.py) can be hidden by that alone.
@@ -127,7 +127,7 @@ class Overseer:
         return self.changed(f"os.{name}", path)
 
     def _path(self, pid, arguments, place):
-        """What a path among the arguments names, links resolved. Raises OSError."""
+        """The path that an argument names, links resolved. Raises OSError."""
         folder, at = place
         memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
         try:

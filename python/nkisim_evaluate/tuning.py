@@ -58,7 +58,7 @@ class Space:
             yield dict(zip(self.values, chosen))
 
     def candidate(self, point: Mapping[str, Any], number: Any) -> dict[str, Any]:
-        """What the evaluator is given for a combination."""
+        """The evaluator's candidate for a combination."""
         chosen = point["kernel"] if len(self.kernels) > 1 else self.kernels[0]
         path, _, name = chosen.rpartition(":")
         return {"id": number, "path": path, "kernel": name,
@@ -145,7 +145,7 @@ def _key(point):
 
 
 class Tuning:
-    """What a search found. rows: (point, record) in the order in which they were finished."""
+    """The result of a search. rows: (point, record) in the order in which they were finished."""
 
     def __init__(self, space: Space, rows: list[Row]) -> None:
         self.space, self.rows = space, rows
@@ -267,7 +267,7 @@ class Tuner:
 
     @property
     def found(self) -> Tuning:
-        """What is known by now."""
+        """The result so far."""
         return Tuning(self.space, self.rows)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a model is made of, read from its Hugging Face `config.json`."""
+"""The architecture of a model, read from its Hugging Face `config.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one rank has of a model: sizes of its tensors, and whether they fit its memory."""
+"""The share of one rank in a model: sizes of its tensors, and whether they fit its memory."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Share:
 
     @property
     def experts(self) -> int:
-        """Those that this rank has a part of."""
+        """The experts that this rank has a part of."""
         return self.model.experts // self.ep
 
     @property
     def overrides(self) -> dict[str, int] | None:
-        """What the machine's description says otherwise: instances of no more chips than these ranks take."""
+        """The overrides of the machine's description: instances of no more chips than these ranks take."""
         changed = {}
         wide, _, joined = CHIPS_OF[self.target]
         if self.instances > 1:
@@ -71,7 +71,7 @@ class Share:
 
     @property
     def weight_bytes(self) -> int:
-        """Of all layers, head and embedding."""
+        """The bytes of all layers, head and embedding."""
         parts = self.model.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts)
         return sum(parts.values()) * DTYPE_BYTES[self.dtype]
 
@@ -83,7 +83,7 @@ class Share:
 
     @property
     def memory_bytes(self) -> int:
-        """What a rank has."""
+        """The memory of a rank."""
         return hbm_bytes(self.target, self.lnc)
 
     @property

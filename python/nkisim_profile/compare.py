@@ -123,7 +123,7 @@ def order(a, b):
 
 
 def compare(a, b, names):
-    """What differs between two sessions, as `--json` prints it; times in ns, `summary` as AWS's."""
+    """The differences between two sessions, as `--json` prints them; times in ns, `summary` as AWS's."""
     x, y = a.totals(), b.totals()
     result = {"a": names[0], "b": names[1], "order": order(a, b),
               "summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
@@ -148,7 +148,7 @@ def differences(a, b):
 
 
 def cost_most_lines(result):
-    """What grew most, a line each."""
+    """The times that grew most, a line each."""
     out = []
     for title in TABLES:
         for row in result["cost_most"][title]:

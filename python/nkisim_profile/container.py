@@ -52,7 +52,7 @@ def _open(path):
 
 
 def manifest(path):
-    """What the file says of itself."""
+    """The file's own description."""
     with _open(path) as archive, reading(path):
         if archive.getinfo("manifest.json").file_size > MAX_MANIFEST:
             raise BadSession(f"{path}: its manifest is too large")

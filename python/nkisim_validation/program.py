@@ -10,7 +10,7 @@ from nkisim_work import Ended, Workers, message, program
 
 
 class Failed(Exception):
-    """What the user is told; `code` is the exit code (2 usage, 3 bad input)."""
+    """An error for the user; `code` is the exit code (2 usage, 3 bad input)."""
 
     def __init__(self, message, code=3):
         super().__init__(message)

@@ -139,7 +139,7 @@ SOURCES = (("nki-autotune", "trn2-autotune-"), ("nki-library", "trn2-nkilib-"),
 
 
 def source(name):
-    """Of a measurement's id. The two tutorials of aws-neuron-sdk are different kernels and years."""
+    """The source of a measurement's id. The two tutorials of aws-neuron-sdk are different kernels and years."""
     return next(s for s, start in SOURCES if name.startswith(start))
 
 

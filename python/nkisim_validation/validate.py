@@ -130,7 +130,7 @@ def spreads(rows):
 
 
 def exceeded(summary, args):
-    """What the limits say about the latencies, in words."""
+    """The latencies that exceed the limits, in words."""
     latencies = summary["errors"].get("kernel latencies")
     if latencies is None:
         return ["no kernel latency to hold against a limit"] if limited(args) else []

@@ -1,4 +1,4 @@
-"""What this package asks of the operating system and not every one has."""
+"""Services of the operating system that not every one has."""
 
 import glob
 import os

@@ -155,7 +155,7 @@ def timed(worker: "Worker | Workers", job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def message(outcome: Mapping[str, Any]) -> str:
-    """What the command would have said of an error."""
+    """The command's text for an error."""
     return f"nkisim: {outcome['error']['text']}"
 
 

@@ -155,7 +155,7 @@ def _tile(language, space):
 
 
 def _stand_ins(language):
-    """What may stand for a name, by how it is spelled: (pattern, how to make it from the argument)."""
+    """The stand-ins for a name, by how it is spelled: (pattern, how to make it from the argument)."""
     return ((r"(?i).*psum", _tile(language, "psum")), (r"(?i).*(tile|sbuf|sb|res|result)\d*$", _tile(language, "sbuf")),
             (r"[ijklmnp]\w?$|.*(idx|index)$", lambda x: 0), (r"[A-Z_\d]+$|.*(size|dim|num|len)", lambda x: 128),
             (r".*dtype", lambda x: language.float32), (r".*", lambda x: x))

@@ -101,7 +101,7 @@ importlib.machinery.SourceFileLoader.source_to_code = _without_doubled_docstring
 
 
 class Memory:
-    """What kernels take of the host, by Linux' account of this process."""
+    """The host memory that kernels take, by Linux' account of this process."""
 
     largest = (0, 0)  # (tensor bytes, peak bytes) of a test's largest kernel
 

@@ -1,4 +1,4 @@
-"""What a later checkout of AWS's kernels needs that nkisim has not: one command on the day of a release.
+"""Checks a later checkout of AWS's kernels for what nkisim lacks: one command on the day of a release.
 
     python tests/conformance/upstream.py CHECKOUT [--sdk 2.33] [--jobs 2] [--cases samples]
 

@@ -211,7 +211,7 @@ def computed_the_same_again(right):
 
 
 def nothing_was_lost(right):
-    """What is computed from bytes that nobody wrote is no loss."""
+    """A result of unwritten bytes is no loss."""
     t = _base(tiles="tu")
     if not right:
         t.dma("t", "x")

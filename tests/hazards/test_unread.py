@@ -1,4 +1,4 @@
-"""What nothing reads: --unread, and what --suppress and --error make of warnings."""
+"""Nothing reads some results: --unread, and what --suppress and --error make of warnings."""
 
 import json
 from types import SimpleNamespace

@@ -49,7 +49,7 @@ def build(t):
 
 
 class State:
-    """What 128 queries remember between key tiles."""
+    """The state of 128 queries between key tiles."""
 
     def __init__(self, t, q):
         # Two maxima alternate: the old one is still needed when the new one is known.

@@ -1,4 +1,4 @@
-"""What the programs share: a trace, and buffers used in turn."""
+"""Shared by the programs: a trace, and buffers used alternately."""
 import sys
 from pathlib import Path
 

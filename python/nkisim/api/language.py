@@ -130,7 +130,7 @@ def is_on_chip(buffer):
 
 
 class ParDim(int):
-    """What nl.par_dim gives: the size, which remembers that it was marked."""
+    """The size that nl.par_dim gives, which remembers that it was marked."""
 
 
 def par_dim(size):

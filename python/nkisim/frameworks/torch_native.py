@@ -1,5 +1,5 @@
-"""What torch asks of a device in C++ alone, for torch.accelerator: torch_native.cpp, compiled once per version of
-torch with the host's compiler (about two seconds) and kept in the user's cache.
+"""The services that torch asks of a device in C++ alone, for torch.accelerator: torch_native.cpp, compiled once per
+version of torch with the host's compiler (about two seconds) and kept in the user's cache.
 
 Without a compiler, with NKISIM_TORCH_NATIVE=0 or in a judged candidate the device is as before, but
 torch.accelerator cannot wait for it or say what is on it.
@@ -30,7 +30,7 @@ _kept = []  # what C++ calls lives as long as the process
 
 
 class _MemoryCallbacks(ctypes.Structure):
-    """What C++ asks: the same structure as there."""
+    """Functions that C++ calls: the same structure as there."""
 
     _fields_ = [("allocated", ctypes.CFUNCTYPE(ctypes.c_int64)), ("memory", ctypes.CFUNCTYPE(ctypes.c_int64)),
                 ("elapsed_ns", ctypes.CFUNCTYPE(ctypes.c_double))]

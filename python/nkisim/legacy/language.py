@@ -306,7 +306,7 @@ def atomic_rmw(dst, value, op, mask=None, **_ignored):
 
 
 class _Reductions:
-    """What loop_reduce keeps of a recording."""
+    """The state of loop_reduce in a recording."""
 
     def __init__(self):
         self.last = {}    # (site, shape) or (storage, place) -> the last result

@@ -1,4 +1,4 @@
-"""What the tensor engine computes: matrix products and transposes."""
+"""Operations of the tensor engine: matrix products and transposes."""
 
 import sys
 
@@ -54,7 +54,7 @@ def _turned_bytes(x):
 
 
 def _turned_parts(mask, dst, src):
-    """What a mask over `src` leaves of it and of its transpose `dst`; None if nothing."""
+    """The parts of `src` and of its transpose `dst` that a mask over `src` leaves; None if nothing."""
     box = index.box_of(mask, src.shape)
     if box is None:
         return None

@@ -1,4 +1,4 @@
-"""What one API of kernels has otherwise than another: the one object that says which API is recorded."""
+"""The differences between APIs of kernels: the one object that says which API is recorded."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def _parse(function):
 
 
 def _named(node, scope):
-    """What a name, or a dotted name through modules, stands for; None for all else."""
+    """The object that a name, or a dotted name through modules, stands for; None for all else."""
     if isinstance(node, ast.Name):
         return scope.get(node.id)
     if not isinstance(node, ast.Attribute):

@@ -125,7 +125,7 @@ def _check_world(world, dialect, processes, client):
 
 
 class Kernel:
-    """What @nki.jit makes of a function: call it with arrays, index it with a launch grid."""
+    """A function under @nki.jit: call it with arrays, index it with a launch grid."""
 
     __test__ = False  # a kernel called test_... is no test
 
@@ -215,7 +215,7 @@ class LaunchedKernel(Kernel):
 
 
 def _flags(function):
-    """What a decorator tells the compiler (nki.jit(additional_compile_opt="--disable-dge"))."""
+    """The compiler flags of a decorator (nki.jit(additional_compile_opt="--disable-dge"))."""
     return str(getattr(function, "settings", {}).get("additional_compile_opt") or "")
 
 

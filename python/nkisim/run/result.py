@@ -1,4 +1,4 @@
-"""What a run gives."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """What a run gives: outputs, latency and everything that can be written to files."""
+    """The result of a run: outputs, latency and everything that can be written to files."""
 
     def __init__(self, recorder: Recorder, options: Options, name: str) -> None:
         self.recorder = recorder
@@ -43,7 +43,7 @@ class Result:
         self.name = name
 
     def take(self, figures: _core.Figures) -> None:
-        """Those of a run that has ended, read only when someone asks."""
+        """Takes the figures of a run that has ended, which are read only when asked for."""
         self._figures = figures
         for name in ("summary", "totals", "summary_text", "confidence"):
             vars(self).pop(name, None)
@@ -154,7 +154,7 @@ class Result:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: summary, verdict and timeline, without scripts or a network."""
+        """The view of a notebook: summary, verdict and timeline, without scripts or a network."""
         return display.html(self)
 
     def __repr__(self) -> str:

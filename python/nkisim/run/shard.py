@@ -59,7 +59,7 @@ def serve_at(address: tuple[str, int], key: bytes) -> None:
 
 
 def build() -> str:
-    """What tells builds apart: what processes tell each other is of one."""
+    """The identity of a build: processes talk only to processes of the same one."""
     with open(_core.__file__, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 

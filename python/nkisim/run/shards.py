@@ -264,7 +264,7 @@ class Run:
             raise _gone(shard) from None
 
     def _pass_on(self, shards, printer):
-        """What each shard answers in the end."""
+        """The final answer of each shard."""
         answers: dict[int, tuple[str, Any]] = {}
         waiting: dict[int, tuple[Any, Any]] = {}
         while len(answers) < len(shards):

@@ -115,7 +115,7 @@ def _arguments_of(rank, ranks, args, kwargs, rank_inputs):
 
 
 class _Array:
-    """What an array is to a recording: not its values."""
+    """An array as a recording sees it: not its values."""
 
     def __init__(self, number: int, array: Any) -> None:
         self.what = number, tuple(array.shape), str(array.dtype), type(array)

@@ -1,4 +1,4 @@
-"""What a run of several ranks gives."""
+"""The result of a run of several ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RankResult:
-    """What one rank gave."""
+    """The result of one rank."""
 
     def __init__(self, rank: int, recorder: Recorder, found: dict[str, Any]) -> None:
         self.rank = rank
@@ -46,7 +46,7 @@ class RankResult:
 
 
 class WorldResult:
-    """What a run of several ranks gives: result[k] is rank k's part."""
+    """The result of a run of several ranks: result[k] is rank k's part."""
 
     def __init__(self, options: Options, name: str, world: _World) -> None:
         self.options = options
@@ -70,7 +70,7 @@ class WorldResult:
 
     @property
     def outputs(self) -> list[Any]:
-        """What the kernel returns on each rank."""
+        """The value that the kernel returns on each rank."""
         return [r.outputs for r in self.ranks]
 
     @property
@@ -107,7 +107,7 @@ class WorldResult:
 
     @property
     def recorder(self) -> Recorder:
-        """Of the first rank."""
+        """The recorder of the first rank."""
         return self.ranks[0].recorder
 
     @property

@@ -110,7 +110,7 @@ def examine():
 
 
 def problems(found):
-    """What is wrong, a sentence each; empty if nothing is."""
+    """Problems, a sentence each; empty if there are none."""
     out = [f"{name} is missing: pip install {name}" for name, v in found["needed"].items() if not v]
     command = found["program"]
     if command["path"] is None:

@@ -143,7 +143,7 @@ def files(name, latencies):
 
 
 def _latencies(name, progress):
-    """What the kernel takes on each generation, and a tenth."""
+    """The kernel's latency on each generation, and a tenth more."""
     import numpy as np
 
     from ..run.kernel import run

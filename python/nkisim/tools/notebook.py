@@ -129,7 +129,7 @@ def page(result):
 
 
 class Shown:
-    """What a cell leaves: HTML for notebooks, text for terminals."""
+    """The result of a cell: HTML for notebooks, text for terminals."""
 
     def __init__(self, line, table=(), pictures=()):
         self.line, self.table, self.pictures = line, table, pictures

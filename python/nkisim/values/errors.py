@@ -201,8 +201,8 @@ def parser_frontend():
 
 
 def of_tracer(message):
-    """What the tracer of SDK 2.33 refuses and the parser took: a finding of --strict, and told where
-    that release was asked for."""
+    """Reports what the tracer of SDK 2.33 refuses and the parser took: a finding of --strict, and a note where that
+    release was asked for."""
     if sdk() < 33 or parser_frontend():
         return
     strict(message, 33)

@@ -66,7 +66,7 @@ def axes_of(element_shape, tile_shape):
 
 
 class NkiGrid(Unreadable):
-    """What nl.tiles and nl.blocks give: a selection of a tensor's tiles or blocks, by coordinates."""
+    """The value of nl.tiles and nl.blocks: a selection of a tensor's tiles or blocks, by coordinates."""
 
     _cures = {"": "it is indexed, grid[i, j], or read as one tensor, grid.data"}
 
@@ -209,7 +209,7 @@ class NkiGrid(Unreadable):
         return self._tensor[tuple(key)]
 
     def _packed_data(self):
-        """Of tiles that lie one behind the other, each with the room of a whole one."""
+        """The data of tiles that lie one behind the other, each in the space of a whole one."""
         tiled = [(k, a) for k, a in enumerate(self._axes)]
         places = [[self._tile_number(k, a, t) for t in a.tiles()] for k, a in tiled]
         row = [t for t in self._axes if t.tile is not None]

@@ -82,7 +82,7 @@ def trust(facts):
 
 
 def named(s):
-    """What a session is of, if nobody says better: its trace's file."""
+    """The name of a session if no other is given: its trace's file."""
     return pathlib.Path(s.facts.get("trace") or "trace").name
 
 

@@ -1,4 +1,4 @@
-"""What is swept: a trace file, or a kernel that is recorded as one for each generation."""
+"""The source of a sweep: a trace file, or a kernel that is recorded as one for each generation."""
 
 import functools
 import hashlib

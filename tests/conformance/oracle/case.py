@@ -56,7 +56,7 @@ def nisa(name):
 
 @dataclass
 class Expect:
-    """What a result may be: between `low` and `high` (the same array where it is exact), except where `unknown`."""
+    """The bounds of a result: between `low` and `high` (the same array where it is exact), except where `unknown`."""
 
     low: np.ndarray
     high: np.ndarray

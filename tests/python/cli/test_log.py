@@ -1,4 +1,4 @@
-"""What the simulator says of its work: --log-level, NKISIM_LOG and Python's logging."""
+"""The simulator's log: --log-level, NKISIM_LOG and Python's logging."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What evaluations, tuning and sweeps run on."""
+"""The pools that evaluations, tuning and sweeps run on."""
 
 import itertools
 import sys

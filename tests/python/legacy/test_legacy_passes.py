@@ -185,7 +185,7 @@ def weighted(x, g):
 
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_a_row_is_repeated_over_the_partitions_once(target):
-    """Of 2 products and 2 copies (ACTIVATE on trn1) in each of 4 turns, those of the first are left."""
+    """Each of 4 iterations has 2 products and 2 copies (ACTIVATE on trn1); those of the first are left."""
     x, g = values(4 * P, 1024), values(1, 1024)
     shared = nkisim.run(weighted, x, g, target=target)
     assert steps(shared)["share"] == 3 * 4

@@ -93,7 +93,7 @@ def test_groups_that_cannot_be(config, ep):
 
 # ---- trust ------
 def test_the_interval_by_hand():
-    """Of a run of 200 us that may take 190 to 300: 0.95 to 1.5 times the kernel, and what lies between as it is."""
+    """A run of 200 us may take 190 to 300: 0.95 to 1.5 times the kernel, and the time between as it is."""
     run = {"interval": {"low_us": 190.0, "high_us": 300.0, "coverage": 0.8}, "reasons": ["a kernel"]}
     trust = nkisim_model.trust.trust_of(run, 200.0)
     assert nkisim_model.trust.interval(trust, 1000.0, {"host": 50.0}) == {

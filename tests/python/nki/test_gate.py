@@ -1,4 +1,4 @@
-"""What the compiler of an SDK release refuses is named with --strict, and nothing else is."""
+"""--strict names what the compiler of an SDK release refuses, and nothing else."""
 
 import json
 import pathlib

@@ -112,7 +112,7 @@ def _same_default(ours, documented):
 
 
 def _unlike(documented, places, named, swallow):
-    """What our parameters, by place and by name, have otherwise than documented."""
+    """The differences of our parameters from the documented ones, by place and by name."""
     for at, p in enumerate(documented):
         if p.kind is p.POSITIONAL_OR_KEYWORD and (at >= len(places) or places[at] != p.name):
             here = places[at] if at < len(places) else "nothing"
@@ -189,7 +189,7 @@ def test_the_list_covers_every_release():
 @pytest.mark.parametrize("module", ["nki.isa", "nki.language", "nki.collectives",
                                     "neuronxcc.nki.isa", "neuronxcc.nki.language"])
 def test_a_namespace_has_nothing_of_the_front_ends_own(module):
-    """What kernels may name: documented, or a name of another release or of the device's own.
+    """Kernels may use documented names, and names of another release or of the device's own.
 
     nki_cpu_simulator, which adds modules of its own to nki's, leaves the names that kernels see alone."""
     importlib.import_module("nki_cpu_simulator")

@@ -70,7 +70,7 @@ def two_cores(x):
 
 
 def in_threads(calls):
-    """What each call gives; all of them begin together."""
+    """The result of each call; all of them begin together."""
     ready = threading.Barrier(len(calls))
 
     def one(call):

@@ -27,7 +27,7 @@ def prefix(tmp_path_factory):
 
 
 def check(said):
-    """What the example prints: three DMA transfers and an addition, in that order."""
+    """Checks the example's output: three DMA transfers and an addition, in that order."""
     spans = [(float(a), float(b), what)
              for a, b, what in re.findall(r"([0-9.]+) to +([0-9.]+) ns +(.+)", said)]
     data = [s for s in spans if s[2] == "data of dma_copy"]

@@ -297,7 +297,7 @@ def test_save_and_reports(tmp_path):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ranks_that_one_stands_for_have_their_files(tmp_path, processes):
-    """Of a folded world, as commands write them: kernels run in Python left those of others out."""
+    """A folded world's files, as commands write them: kernels run in Python left those of others out."""
     def run(folder, **how):
         folder.mkdir()
         options = nkisim.Options(target="trn2", files={
