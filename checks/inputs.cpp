@@ -9,7 +9,7 @@
 namespace nkisim::checks {
 namespace {
 
-// Which elements of an input are read.
+// The elements of an input that are read.
 struct Coverage {
   std::vector<bool> read;  // by element
   const isa::Inst* last = nullptr;

@@ -1,4 +1,4 @@
-// Which executions of instructions certainly compute the same: value numbering, as compilers do it.
+// Value numbering: finds executions of instructions that certainly compute the same.
 #pragma once
 
 #include <bitset>

@@ -78,7 +78,7 @@ def drawing():
     return "\n".join(lines) + "\n"
 
 
-#: How a run happens, a row each from the front ends down: (what, about it, where, colour).
+#: The stages of a run, a row each from the front ends down: (what, about it, where, colour).
 ENTRIES = (("nkisim run", "options"), ("evaluate, tune", "candidates"), ("sweep, compare, validate", "points"),
            ("nkisim.run, pytest, torch", "a kernel in memory"))
 STEPS = (("Job", "what is to be run, as plain data (JSON)", "src/job/data", "#fff2cc"),

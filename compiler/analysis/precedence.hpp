@@ -1,4 +1,5 @@
-// Which earlier instructions of a block an instruction must follow, whatever orders the block.
+// Finds the earlier instructions of a block that an instruction must follow, for every pass that
+// reorders.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// How much of SBUF and PSUM the tiles of a program fill while its order changes: tiles have no
+// Counts the bytes of SBUF and PSUM that tiles fill while the order changes: tiles have no
 // addresses yet, so only their sum is known.
 #pragma once
 

@@ -114,7 +114,7 @@ std::uint32_t Values::number_of(std::span<const std::int64_t> key) {
   return slot.number;
 }
 
-// Where the key is, or is to be.
+// The slot that holds the key, or will hold it.
 Values::Slot& Values::slot_of(std::uint64_t hash, std::span<const std::uint8_t> key) {
   std::size_t at = hash & (slots_.size() - 1);
   while (slots_[at].size != 0) {

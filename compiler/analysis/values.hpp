@@ -1,4 +1,4 @@
-// Which contents of tensors are certainly the same, before anything has run: value numbering.
+// Value numbering: finds contents of tensors that are certainly the same, before anything has run.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Who triggers the DMAs for which a program names no engine.
+// Chooses the engine that triggers a DMA for which a program names none.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,8 @@ class RowMerger {
   RowMerger(isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed)
       : program_(program), uses_(uses), placed_(placed), grouping_(program, uses, placed) {}
 
-  // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
+  // Returns the number of instructions saved. Nothing if there is no order; the program is then
+  // spoilt.
   std::optional<std::size_t> run() {
     const std::vector<RowGroup> sites = steps_by_site();
     if (sites.empty()) return 0;

@@ -9,7 +9,7 @@
 
 namespace nkisim::compiler {
 
-/// Which instructions wait until something needs what they make.
+/// The instructions that wait until something needs their results.
 enum class Delay : std::uint8_t {
   kNone,     // none
   kSources,  // those that read nothing on chip: loads, memset, iota

@@ -39,7 +39,7 @@ struct Masked {
   Mask mask = 0;
 };
 
-// How much each quadrant holds, at the moments at which items are born.
+// The bytes that each quadrant holds, at the moments at which items are born.
 class Filled {
  public:
   explicit Filled(const std::vector<NarrowItem>& items) {

@@ -53,7 +53,7 @@ class Region {
   ZeroedArray<std::uint64_t> foreign_;  // null until another engine writes
 };
 
-/// Where a tensor's rows live: byte `start` of `region`, rows `pitch` bytes apart. Whether byte b
+/// The place of a tensor's rows: byte `start` of `region`, rows `pitch` bytes apart. Whether byte b
 /// of row r is defined is bit `b + shift + r * row_shift` of `bits`, which belong to the tensor
 /// alone.
 struct Placement {

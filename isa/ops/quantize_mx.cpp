@@ -56,7 +56,7 @@ int group_exponent(const Tile<float>& x, std::int64_t row, std::int64_t column) 
   return top;
 }
 
-// How a destination is filled: with the scale of SDK 2.31 no value of a group is too large.
+// The range of a destination: with the scale of SDK 2.31 no value of a group is too large.
 struct Range {
   int exponent;  // of the largest magnitude, once it is scaled
   float largest;

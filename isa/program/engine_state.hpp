@@ -1,4 +1,4 @@
-// Which instructions use their engine's state apart from memory.
+// Finds instructions that use their engine's state apart from memory.
 #pragma once
 
 #include "isa/program/op_spec.hpp"

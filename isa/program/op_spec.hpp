@@ -174,9 +174,9 @@ struct OpSpec {
   /// reduce_cmd other than idle.
   enum class State : std::uint8_t { kNone, kIfReducing, kAlways };
   State state = State::kNone;
-  /// How far an undefined element of an operand spreads in the result even where the result is the
-  /// same for all values that were tried (isa/machine/eval_undefined.cpp): to the element at its
-  /// place, if an operator compares; always; to its whole row.
+  /// The spread of an undefined element of an operand where the result is the same for all values
+  /// that were tried (isa/machine/eval_undefined.cpp): to the element at its place, if an operator
+  /// compares; always; to its whole row.
   enum class Undefined : std::uint8_t { kNone, kIfComparing, kElements, kRows };
   Undefined undefined = Undefined::kNone;
   /// On which elements of its operands one of the result can depend: those at its place (of

@@ -42,7 +42,7 @@ class Link {
                                     const std::vector<std::string>& each) = 0;
 };
 
-/// Which shard of the world this process has, and who has which rank.
+/// The shard of the world that this process has, and the owner of each rank.
 struct Shard {
   Link* link = nullptr;  // null: one process has all ranks
   int number = 0, count = 1;

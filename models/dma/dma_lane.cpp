@@ -131,7 +131,7 @@ std::int64_t DmaLane::slices_of_others(const Queue& queue) const {
   return a.bytes <= now ? 0 : (a.bytes - now + most - 1) / most;
 }
 
-// Which queue has work, where there is only one.
+// The index of the only queue with work.
 std::size_t DmaLane::sole() const {
   std::size_t q = 0;
   while (!queues_[q].busy) ++q;

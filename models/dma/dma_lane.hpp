@@ -115,10 +115,10 @@ class DmaLane {
   void advance(Fs now, std::vector<LaneDone>& done);
   /// A time at which to call advance() next: at most the next finish; kNever if idle.
   [[nodiscard]] Fs next() const;
-  /// When the next packet starts; kNever if idle. As of the last advance().
+  /// The start of the next packet; kNever if idle. As of the last advance().
   [[nodiscard]] Fs earliest() const;
-  /// When at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if that is
-  /// so already. As of the last advance().
+  /// The time when at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if
+  /// that is so already. As of the last advance().
   [[nodiscard]] Fs backlog(QueueIndex queue, std::int64_t bytes) const;
 
  private:

@@ -71,7 +71,7 @@ class World final : public sc_core::sc_module {
   using Effects = std::deque<Effect>;
   /// A core of a rank of any process calls a collective; the number of the call.
   std::uint64_t note(const isa::Post::Called& called);
-  /// When the record goes on by what is noted; kNever: there is nothing.
+  /// The next time of the record, from the noted calls; kNever: there is none.
   [[nodiscard]] Fs next_arrival() const {
     return arrivals_.empty() ? kNever : arrivals_.top().time;
   }

@@ -160,7 +160,7 @@ nkisim::Numbers numbers_of(const py::buffer_info& info, const std::string& dtype
            static_cast<std::size_t>(info.size * info.itemsize)}};
 }
 
-// How far `found` is from `expected`, contiguous arrays of bytes whose dtypes are named.
+// The distance of `found` from `expected`, contiguous arrays of bytes whose dtypes are named.
 py::dict compare(const py::buffer& found, const std::string& found_dtype,
                  const py::buffer& expected, const std::string& expected_dtype, double rtol,
                  double atol, const std::optional<double>& rel_l2) {

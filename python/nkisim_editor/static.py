@@ -10,7 +10,7 @@ from nkisim.record import strict
 from nkisim.tools.example_call import Call, calls
 from nkisim.values.errors import Error
 
-#: Whose names are looked up; no module of a user's is imported.
+#: The modules whose names are looked up; no module of a user's is imported.
 MODULES = ("nki.isa", "nki.language", "nki", "nki.collectives")
 
 

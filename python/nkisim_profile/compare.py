@@ -22,7 +22,7 @@ NOTES = """A trace is simulated first. --targets, --configs and --set compare A 
 options are those of `nkisim diff-profile --help-all`. --markdown writes the summary of a pull request, with a
 picture."""
 
-#: How many changes are named that cost most.
+#: The number of named changes that cost most.
 WORST = 3
 _LABEL = 44  # characters beside a bar
 TABLES = ("by_engine", "by_opcode", "by_line")

@@ -129,7 +129,7 @@ def found(rows):
     return result
 
 
-#: Who measured and published: starts of measurements' ids.
+#: The publishers: starts of measurements' ids.
 SOURCES = (("nki-autotune", "trn2-autotune-"), ("nki-library", "trn2-nkilib-"),
            ("AccelOpt", "trn1-nkibench-"), ("trainium-kernel-fusion", "trn2-fusion-"),
            ("nki-moe-megakernel", "trn2-decode-"), ("nki-moe-megakernel", "trn3-decode-"),

@@ -1,4 +1,4 @@
-// Which instructions of a profile are the kernel's, and in which order they ran.
+// Finds the kernel's instructions in a profile, and the order in which they ran.
 #pragma once
 
 #include <vector>

@@ -104,7 +104,7 @@ class Fields {
   std::map<std::string, bool> known_;
 };
 
-// Which of values and time are wanted.
+// The wish for values, time or both.
 void want(const char* name, Fields& fields, Job& job) {
   std::string word = job.values ? (job.time ? "" : "values") : "time";
   fields.text(name, word);

@@ -36,7 +36,7 @@ struct Loaded {
 /// another target.
 [[nodiscard]] models::Config config_for(const isa::Program& program, const std::string& name,
                                         const std::vector<std::string>& overrides);
-/// That of a job, loaded once.
+/// The config of a job, loaded once.
 const models::Config& config_for(const Job& job, Loaded& loaded);
 /// The choices of a job's switches, the others being as for kernels if `place`, else as for placed
 /// traces.

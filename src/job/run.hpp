@@ -27,7 +27,7 @@ class RunListener {
   virtual void stage_ended() {}
   /// An undefined value in an output whose order alone is undefined.
   virtual void undefined(const std::string& /*text*/) {}
-  /// Why the compiler could not make it fit; it runs all the same.
+  /// The reason why the compiler could not make it fit; it runs all the same.
   virtual void overflow(const std::string& /*text*/) {}
   /// It is about to be run by so many ranks. May throw.
   virtual void prepared(int /*ranks*/) {}

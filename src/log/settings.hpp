@@ -1,5 +1,4 @@
-// Which categories of the simulator say what of their work, and where to: --log-level and
-// NKISIM_LOG.
+// Settings of the log: categories, levels and destination, from --log-level and NKISIM_LOG.
 #pragma once
 
 #include <array>
@@ -13,7 +12,7 @@ namespace nkisim::log {
 
 enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError, kOff };
 
-/// Who says something; docs/log.md says what each of them does at which level.
+/// The source of a line; docs/log.md has its lines at each level.
 enum class Category : std::uint8_t {
   kCommand,
   kCompiler,

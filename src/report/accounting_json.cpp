@@ -20,7 +20,7 @@ std::string source(const isa::Program& program, const isa::Inst& inst) {
   return (file.empty() ? "trace" : file) + ":" + std::to_string(inst.loc.trace_line);
 }
 
-// Where instructions come from, as JSON text: the names of files are made text once.
+// The places of instructions, as JSON text: the names of files are made text once.
 class Places {
  public:
   explicit Places(const isa::Program& program) {

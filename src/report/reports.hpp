@@ -15,8 +15,8 @@
 
 namespace nkisim {
 
-/// Where to write what; an empty name is a file that is not wanted. A `chrome` name that ends in
-/// .gz is compressed.
+/// The files to write; an empty name is a file that is not wanted. A `chrome` name that ends in .gz
+/// is compressed.
 struct ReportFiles {
   std::string accounting_json = {}, session = {}, perfetto = {}, chrome = {};
   bool flows = false;        // arrows in the timelines

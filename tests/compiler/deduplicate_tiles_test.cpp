@@ -1,4 +1,4 @@
-// Which tiles are filled once for all that hold the same, and which only look alike.
+// Tiles that are filled once for all that hold the same, and others that only look alike.
 #include "compiler/passes/deduplicate_tiles.hpp"
 
 #include <catch2/catch.hpp>
@@ -75,7 +75,7 @@ struct Sample {
     if (turn == 1) store(sum);
   }
   void store(std::uint32_t t) { move(rows(out, stores++), b.all(t)); }
-  // How many instructions were dropped; and the first and last value of every block stored.
+  // The number of dropped instructions; and the first and last value of every block stored.
   std::pair<std::size_t, std::vector<float>> shared() {
     placed.resize(b.program().tensors().size(), false);
     const auto dropped =

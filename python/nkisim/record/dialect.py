@@ -39,7 +39,7 @@ class Dialect:
     decorator_decides: bool
     #: True if an index out of bounds at run time is NumPy's IndexError, in flat elements.
     flat_index_errors: bool
-    #: Why a run over capacity is no error.
+    #: The reason why a run over capacity is no error.
     over_capacity: str
 
 

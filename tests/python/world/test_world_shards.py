@@ -45,7 +45,7 @@ class Skewed:
             size = int(rng.choice([2, self.ranks]))
             groups = [order[i:i + size] for i in range(0, self.ranks, size)]
             self.steps.append((str(rng.choice(kinds)), groups, order))
-        # How much each rank does before and during each step.
+        # The work of each rank before and during each step.
         self.work = [[tuple(int(n) for n in rng.integers(0, 20, 2) * rng.choice([0, 1, 1, 6]))
                       for _ in self.steps] for _ in range(self.ranks)]
         self.inputs = [rng.integers(-4, 5, (ROWS, COLUMNS)).astype(np.float32)
