@@ -1,4 +1,5 @@
-"""Which tests execute a line: what scripts/mutate --map measures, and which of them are the nearest to a place.
+"""Finds the tests that execute a line: what scripts/mutate --map measures, and which of them are the nearest to a
+place.
 
 A unit is a test file of Python, without its slow tests, a program of C++'s tests, or a run of the differential test.
 What it executes of Python is told by coverage.py, in each process that it starts; what of C++, by

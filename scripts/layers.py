@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which room a line belongs in: checks that includes and imports point one way, and sizes.
+"""Checks where a line belongs: includes and imports point one way, and sizes hold.
 
     scripts/layers.py [--root FOLDER]
 
@@ -270,7 +270,7 @@ def statements(text, start):
 
 
 def members(text, start):
-    """How many data members the class has whose body begins at `start`."""
+    """The number of data members of the class whose body begins at `start`."""
     count = 0
     for statement in statements(text, start):
         statement = re.sub(r"\b(?:public|private|protected)\s*:(?!:)|\[\[\w+\]\]", "", statement).strip()

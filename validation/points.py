@@ -1,4 +1,4 @@
-"""Which program and which figure of its simulation stand against which measurement.
+"""The program and the figure of its simulation that stand against each measurement.
 
 A point is (measurement id, program, reading). Programs are built once and simulated once however
 many points read them. Constants that belong to the way of measuring, not to the kernel, are here.

@@ -48,7 +48,7 @@ class Ref:
         return out
 
     def elements(self):
-        """How many elements, per partition on chip."""
+        """The number of elements, per partition on chip."""
         n = 1
         for _, count in self.pattern:
             n *= count

@@ -244,7 +244,7 @@ def _one(program, group, name, loading):
 
 
 def _partition_dimensions(pattern, partitions):
-    """How many leading dimensions of a pattern in HBM are the partitions."""
+    """The number of leading dimensions of a pattern in HBM that are the partitions."""
     n = 1
     for at, (_, extent) in enumerate(pattern, 1):
         n *= extent

@@ -81,7 +81,7 @@ class Cache:
             raise BadReference(f"--cache {self._path}: {problem}") from None
 
     def _file(self, key, text=None):
-        """Where the record of a key is; that of an error with its text."""
+        """The file of a key's record; that of an error with its text."""
         if text is not None:
             key = hashlib.sha256(f"{key}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
         return os.path.join(self._path, key[:2], f"{key}.json")

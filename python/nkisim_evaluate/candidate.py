@@ -156,7 +156,7 @@ def _saved(recorder, given, folder, name):
 
 
 def _layout(tensor):
-    """Where the elements of an output are in its storage: offset in bytes, strides in elements."""
+    """The places of an output's elements in its storage: offset in bytes, strides in elements."""
     if tensor.dyn is not None:
         raise Error("the kernel returns a view with a dynamic address; a tensor is required",
                     rule="kernel_result")

@@ -179,7 +179,7 @@ def cut_short(path: str) -> bool:
 
 
 class _Sink:
-    """Where records go: standard output, and a file of lines that is whole whenever this ends."""
+    """The destination of records: standard output, and a file of lines that is whole whenever this ends."""
 
     def __init__(self, args: argparse.Namespace, as_json: bool) -> None:
         self._json = as_json

@@ -161,7 +161,7 @@ class Zygote:
         return process
 
     def __call__(self, job: dict[str, Any], seconds: float, memory_bytes: int) -> dict[str, Any]:
-        """How the recording of a job in a process of its own ended (zygote.py)."""
+        """The end of a job's recording in a process of its own (zygote.py)."""
         asked = json.dumps({"job": job, "seconds": seconds, "memory_bytes": memory_bytes})
         for _ in range(2):
             process = self._process

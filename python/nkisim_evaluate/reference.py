@@ -150,7 +150,8 @@ class Reference:
         return seed if seed not in self.seeds else seed + 1
 
     def errors(self, case: Case, found: Sequence[np.ndarray]) -> dict[str, Any]:
-        """How far `found` (arrays in the order of the outputs) is off, and whether it is right.
+        """The distance of `found` (arrays in the order of the outputs) from the expected arrays, and whether it is
+        right.
 
         A dict: equal, and where it can be said max_abs, rel_l2, mismatches, message.
         """

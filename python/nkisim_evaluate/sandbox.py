@@ -33,8 +33,8 @@ _FRAME = re.compile(rb" (\w{1,16}) ([0-9a-f]*)\n")
 
 
 class Ended:
-    """How a child ended: `kind` is result, timeout, memory or crashed; `result` its bytes, `printed`
-    the first part of what it printed and how much it was, `message` for people."""
+    """The end of a child: `kind` is result, timeout, memory or crashed; `result` its bytes, `printed` the first part of
+    what it printed and how much it was, `message` for people."""
 
     def __init__(self, kind: str, result: bytes = b"", printed: str = "", printed_bytes: int = 0,
                  message: str = "") -> None:

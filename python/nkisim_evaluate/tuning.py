@@ -163,8 +163,8 @@ class Tuning:
 
     @property
     def likely(self) -> float | None:
-        """How likely, from 0 to 1, the best is faster than the default on a chip (docs/evidence.md,
-        "How far to trust one run"); None if that is not known, or the default is the best."""
+        """The probability, from 0 to 1, that the best is faster than the default on a chip (docs/evidence.md, "How far
+        to trust one run"); None if that is not known, or the default is the best."""
         best, default = self.best, self.default
         if not best or not default or default[1]["status"] != "ok" or best[1] is default[1]:
             return None

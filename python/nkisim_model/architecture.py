@@ -141,7 +141,7 @@ def _format(config):
 
 
 def _windowed(config, facts):
-    """Which layers attend to a window alone: `layer_types` says so, else what the kinds have."""
+    """The layers that attend to a window alone: `layer_types` says so, else what the kinds have."""
     if not config.get("sliding_window") or config.get("use_sliding_window") is False:
         return (False,)
     if "layer_types" in config:

@@ -1,4 +1,4 @@
-"""How far to trust a prediction: an interval, and what it rests on (docs/models.md)."""
+"""The trust in a prediction: an interval, and what it rests on (docs/models.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Trust(NamedTuple):
 
 
 def trust_of(confidence: dict[str, Any] | None, us: float) -> Trust:
-    """That of a run of `us` microseconds with this `confidence` (docs/evidence.md)."""
+    """The trust in a run of `us` microseconds with this `confidence` (docs/evidence.md)."""
     if confidence is None:
         return Trust(reasons=("the run says nothing of its trust",))
     found = confidence["interval"]

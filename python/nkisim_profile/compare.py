@@ -110,7 +110,7 @@ def changes(a, b):
 
 
 def order(a, b):
-    """How likely the faster of two sessions is the faster one on a chip too, if they are versions of one
+    """The probability that the faster of two sessions is the faster one on a chip too, if they are versions of one
     kernel: their errors differ by `versions` (docs/evidence.md), taken as normal. None if not known."""
     kinds, scales = zip(*(((f.get("confidence") or {}).get("origin"), spread_of(f.get("confidence")))
                           for f in (a.facts, b.facts)))
@@ -135,7 +135,7 @@ def compare(a, b, names):
 
 
 def profile(session):
-    """Where a run's time went, in the three tables that are compared; plain data."""
+    """The time of a run, in the three tables that are compared; plain data."""
     return {"by_engine": by_engine(session), "by_opcode": by_opcode(session), "by_line": by_line(session)}
 
 

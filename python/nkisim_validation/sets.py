@@ -33,7 +33,7 @@ def numbers(config, path=""):
 
 
 class Ties:
-    """Which measurements the numbers of `configs` ({target: plain JSON}) were chosen with.
+    """The measurements that the numbers of `configs` ({target: plain JSON}) were chosen with.
 
     table: validation/held_out.json. unknown: (target, path, source) of measured or derived numbers
     whose source names nothing that the table knows: all measurements of the target count.

@@ -111,7 +111,7 @@ class Worker:
         return json.loads(answer)
 
     def _end(self, process: subprocess.Popen[bytes]) -> Ended:
-        """Why the process has ended."""
+        """The reason why the process has ended."""
         assert self._errors is not None  # as long as there is a process
         code = process.wait()
         self._errors.seek(0)

@@ -146,7 +146,7 @@ class _WithoutEllipses(ast.NodeTransformer):
 
 
 def _tile(language, space):
-    """How to make a tile of 1 in a memory."""
+    """Code that makes a tile of 1 in a memory."""
     def make(x):
         if space == "sbuf":
             return language.load(x)

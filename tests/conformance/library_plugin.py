@@ -135,7 +135,7 @@ def _over_time(*_args):
 
 
 class Quota:
-    """How many tests of each function have run: a skipped or too large one makes room for the next."""
+    """The number of tests of each function that have run: a skipped or too large one makes a place for the next."""
 
     def __init__(self, count, too_large=None):
         self.count, self.ran, self.tried = count, {}, {}

@@ -1,4 +1,4 @@
-"""Which combinations of instruction, dtype, memory and mode the drawn cases reached."""
+"""Counts the combinations of instruction, dtype, memory and mode that the drawn cases reached."""
 
 from collections import defaultdict
 

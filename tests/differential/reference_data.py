@@ -261,8 +261,8 @@ def rand2(m, a, inst):
 
 @op
 def set_rng_seed(m, a, inst):
-    """How one seed becomes the state of 128 lanes is not documented: equal seeds must give equal
-    numbers, different seeds different ones."""
+    """The state of 128 lanes from one seed is not documented: equal seeds must give equal numbers, different seeds
+    different ones."""
     m.xorwow.pop("vector", None)
     m.seed = int(m.bits(a["src_seeds"])[0, 0])
 

@@ -41,7 +41,7 @@ def _cache():
 
 
 def _library():
-    """Where the compiled part for this torch is kept."""
+    """The place of the compiled part for this torch."""
     what = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode() + torch.__file__.encode())
     return _cache() / f"torch-{torch.__version__}-{what.hexdigest()[:12]}.so"
 

@@ -19,7 +19,7 @@ from .instructions import INSTRUCTION, NkiInstruction
 
 
 class rg_partition_op(enum.Enum):
-    """How ReplicaGroup.from_partition_op makes rank-lists of ranks."""
+    """The ways in which ReplicaGroup.from_partition_op makes rank-lists of ranks."""
 
     bitwise_and = "bitwise_and"
     div = "div"

@@ -144,7 +144,7 @@ def _summed_rows(cut, *operands):
 
 
 def _dimension(axis, extent, sizes, named_m):
-    """Which of a product's dimensions, of `sizes` (k, m, n), a mask's index tile of an axis bounds.
+    """The dimension of a product, of `sizes` (k, m, n), that a mask's index tile of an axis bounds.
 
     Index tiles do not say which they are. One along the last axis bounds n, or m if only that has its
     size; one along the first axis bounds m, or k if only that has its size or another tile bounds m.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dialect:
-    """How kernels of an API are recorded, compiled and run, where APIs differ."""
+    """The ways in which kernels of an API are recorded, compiled and run, where APIs differ."""
 
     #: Short name ("nki", "neuronxcc"), and the package that kernels import.
     name: str

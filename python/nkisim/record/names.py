@@ -1,4 +1,4 @@
-"""Which release has which public name, and what a kernel names that its release has not.
+"""Public names by release, and names of a kernel that its release has not.
 
 public_api.txt, written from the history of AWS's documents, is the one table: module, releases, name and
 signature. `--sdk`, --strict and the tests ask it.
@@ -45,7 +45,7 @@ def releases(module, name):
 
 
 def lacks(module, name, release):
-    """Why SDK 2.`release` has no such name, or None if it has."""
+    """The reason why SDK 2.`release` has no such name, or None if it has."""
     spans = table().get((module, name), ())
     if any(a <= release <= b for a, b, _ in spans):
         return None

@@ -174,11 +174,10 @@ class Kernel:
         return Kernel(scheduled, self.grid, self.target, self.dialect, **self.settings)
 
     def options(self) -> Options:
-        """How a call runs: as the environment and, in some dialects, the decorator say. What is
-        undefined in an output is an error, but where nothing wrote a part of it; a warning with
-        mode="simulation": AWS's simulator does not look for it, and two of its own one-instruction
-        tests leave a part of an output unwritten and compare the rest (nc_match_replace8,
-        load_store_indirect)."""
+        """The options of a call: from the environment and, in some dialects, the decorator. What is undefined in an
+        output is an error, but where nothing wrote a part of it; a warning with mode="simulation": AWS's simulator does
+        not look for it, and two of its own one-instruction tests leave a part of an output unwritten and compare the
+        rest (nc_match_replace8, load_store_indirect)."""
         decides = self.dialect.decorator_decides
         simulated = decides and self.settings.get("mode") == "simulation"
         return Options(self.target if decides and self.target else None,

@@ -1,4 +1,4 @@
-"""How a kernel is to be run: the target and the switches, with their environment variables."""
+"""The options of a kernel's run: the target and the switches, with their environment variables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chosen_rules(given: Mapping[str, Any] | None) -> tuple[list[str], list[str],
 
 
 class Options:
-    """How to run. Environment variables give the defaults."""
+    """The options of a run. Environment variables give the defaults."""
 
     def __init__(self, target: str | None = None, over_capacity: bool | None = None,
                  allow_unwritten: bool | None = None, timing: bool | Literal["only"] | None = None,

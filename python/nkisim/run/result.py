@@ -65,8 +65,8 @@ class Result:
 
     @functools.cached_property
     def confidence(self) -> dict[str, Any] | None:
-        """How far to trust the latency: the interval that measurements of such kernels leave, and
-        why (docs/evidence.md); its "text" is all that in a line. None of a run that was stopped."""
+        """The trust in the latency: the interval that measurements of such kernels leave, and why (docs/evidence.md);
+        its "text" is all that in a line. None of a run that was stopped."""
         return None if self._figures is None else json.loads(self._figures.confidence())
 
     @property
@@ -163,7 +163,7 @@ class Result:
 
 
 def _core_lines(core, m):
-    """Where one core's time went, in three lines."""
+    """The time of one core, in three lines."""
     busy = "  ".join(f"{e} {100 * m[e + '_engine_active_time_percent']:.1f} %"
                      for e in ("tensor", "vector", "scalar", "gpsimd", "sync"))
     return [f"busy{core:9} {busy}",

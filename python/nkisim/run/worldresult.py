@@ -91,7 +91,7 @@ class WorldResult:
 
     @property
     def confidence(self) -> dict[str, Any] | None:
-        """How far to trust the latency: as that of the slowest rank."""
+        """The trust in the latency: as that of the slowest rank."""
         slowest = self._slowest()
         return None if slowest is None else slowest.confidence
 
@@ -112,7 +112,7 @@ class WorldResult:
 
     @property
     def recordings(self) -> int:
-        """How often the kernel was recorded: once, unless ranks differ in more than data."""
+        """The number of recordings of the kernel: one, unless ranks differ in more than data."""
         return len(self.world.recordings)
 
     def rank_files(self) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ def _parser():
 
 
 def _report(path):
-    """Where the report goes; None where what it is drawn with is not installed."""
+    """The place of the report; None where what it is drawn with is not installed."""
     found = importlib.util.find_spec("plotly") is not None
     return os.path.join(os.path.dirname(path), REPORT) if found else None
 

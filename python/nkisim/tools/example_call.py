@@ -1,4 +1,4 @@
-"""How a file says what its kernels are called with: a comment above a kernel, or within it.
+"""Reads example calls of kernels from a file: a comment above a kernel, or within it.
 
     # nkisim: x=f32[512,2048]:normal scale=0.5 --target trn2
     @nki.jit

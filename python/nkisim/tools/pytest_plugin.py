@@ -155,7 +155,7 @@ class _Latencies:
 
 
 def _profile(result):
-    """Where a run's time went, as plain data; nothing of several ranks."""
+    """The profile of a run, as plain data; nothing of several ranks."""
     if not isinstance(result, Result):
         return {}
     with tempfile.TemporaryDirectory(prefix="nkisim-pytest-") as folder:

@@ -1,4 +1,4 @@
-"""Where tensors live: the buffers of nki.language, and one allocation."""
+"""The storage of tensors: the buffers of nki.language, and one allocation."""
 
 from .. import _core
 from .errors import KernelValueError, fail, fail_on

@@ -77,7 +77,7 @@ def hbm(s):
 
 
 def trust(facts):
-    """How far to trust the latency, in a line; empty for a session that does not say."""
+    """The trust in the latency, in a line; empty for a session that does not say."""
     return (facts.get("confidence") or {}).get("text", "")
 
 

@@ -163,8 +163,7 @@ def wide_rows(x, row):
 
 
 def test_copies_are_known_in_any_order():
-    """Which copy may be forwarded is said by the instruction, not by its number: the order that
-    fits has other numbers."""
+    """The instruction says that a copy may be forwarded, not its number: the order that fits has other numbers."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((10, 128, 8192)).astype(np.float32)
     row = rng.standard_normal((1, 256)).astype(np.float32)

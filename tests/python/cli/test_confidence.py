@@ -1,4 +1,4 @@
-"""How far a run says its latency is to be trusted."""
+"""The trust in a run's latency, as the run says it."""
 import json
 
 import neuronxcc.nki as old
