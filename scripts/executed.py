@@ -2,7 +2,7 @@
 place.
 
 A unit is a test file of Python, without its slow tests, a program of C++'s tests, or a run of the differential test.
-What it executes of Python is told by coverage.py, in each process that it starts; what of C++, by
+What it executes of Python comes from coverage.py, in each process that it starts; what of C++, by
 tests/support/blocks.cpp: of each block of a program whether it ran. A map is a folder with a file for each unit,
 {"unit", "of": its stamp, "seconds" of processor time, "lines": {file: [its stamp, "1-3,7"]}}. It says nothing of the
 lines of a file that has changed since.
@@ -253,7 +253,7 @@ class Map:
 
     def nearest(self, file, now, line, around, likeness, count, limit):
         """At most `count` of the units that execute a line, that take at most `limit` seconds together (but one at
-        least); if none executes it, of those that execute a line `around` it, or of the file. In turns the one of the
+        least); if none does, of those that execute a line `around` it, or of the file. Alternately the one of the
         most {unit: likeness} and the one that executes least else; of a line that all of them execute who reach the
         file, as they import it, the one that executes most of the file."""
         for lines in ({line}, around, None):

@@ -4,7 +4,7 @@
     scripts/layers.py [--root FOLDER]
 
 Says what is wrong, a line each, and exits with 1:
-- C++: an include of a room that stands later in CPP_ROOMS, a circle of includes, a long file, a
+- C++: an include of a folder that stands later in CPP_ROOMS, a circle of includes, a long file, a
   question which instruction one is where OpSpec should say what it is, a class with many data
   members;
 - Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function or by

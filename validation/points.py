@@ -53,7 +53,7 @@ def scaled(name, factor):
 
 
 def table_load(s):
-    """One activation: what ScalarE did besides ACTIVATE."""
+    """One activation: what ScalarE did apart from ACTIVATE."""
     return 1e9 * (s["scalar_engine_instruction_time"] - s["activate_instruction_time"])
 
 

@@ -168,7 +168,7 @@ class Program:
         return self._touched
 
     def constant(self, name):
-        """True if it is a tensor in HBM that nobody writes."""
+        """True if it is a tensor in HBM that nothing writes."""
         return self.tensors[name].get("space", "hbm") == "hbm" and name not in self.touched()[1]
 
 

@@ -147,7 +147,7 @@ def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, s
            memory_bytes=None, seconds=math.inf):
     """Finds what would make the program in `trace` faster (an Advice). machine: fields of a job that say the machine
     and the compiler's switches (nkisim_work.machine). session: a file for the session of the run as it is.
-    memory_bytes, seconds: limits beside the budget. Raises BadProgram where it does not run as it is."""
+    memory_bytes, seconds: limits apart from the budget. Raises BadProgram where it does not run as it is."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nkisim-advise-") as folder, Worker(memory_bytes, folder=folder) as worker:
         home = str(pathlib.Path(trace).resolve().parent)

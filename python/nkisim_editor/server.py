@@ -39,7 +39,7 @@ class Studies:
         self._lock = asyncio.Lock()
 
     async def ask(self, path, text, take):
-        """Studies a text instead of what is under way; take(answer) hears of it."""
+        """Studies a text instead of what is under way; take(answer) receives it."""
         async with self._lock:
             if self._process is None or self._process.returncode is not None:
                 self._process = await asyncio.create_subprocess_exec(
@@ -251,7 +251,7 @@ def actions(page, uri, diagnostics):
 
 
 def _show(server, name, said):
-    """Opens an explanation beside the text where the editor can; else a message has it."""
+    """Opens an explanation next to the text where the editor can; else a message has it."""
     window = server.client_capabilities.window
     if window and window.show_document and window.show_document.support:
         path = os.path.join(tempfile.mkdtemp(prefix="nkisim-explain-"), f"{name}.md")

@@ -5,7 +5,7 @@ Each answer is a dict with "stage":
 
     kernels   the kernels found, and what is wrong with the file itself
     time      one kernel on its target: errors, warnings, latency, time by line
-    values    what only values show: outputs that nobody wrote, races
+    values    what only values show: unwritten outputs, races
     target    the same kernel's time by line on another generation
 """
 

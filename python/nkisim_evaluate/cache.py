@@ -60,9 +60,9 @@ def _is_positive(number):
 class Cache:
     """Records by key in a folder, one file each, which any number of processes on any number of machines may
     use at once, also on a network file system: a file appears whole, under its name, once it is written, and is
-    never changed. Nobody locks; of several that come with one key the first counts.
+    never changed. There are no locks; of several that come with one key the first counts.
 
-    An error names lines, so a record with one is that of the very same text, beside those of others. Raises
+    An error names lines, so a record with one is that of the very same text, next to those of others. Raises
     BadReference if the folder cannot be used, or a file in it is damaged.
     """
 

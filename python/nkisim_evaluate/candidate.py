@@ -2,7 +2,7 @@
 program as data, and how its outputs lie in memory.
 
 The process holds neither inputs nor reference, and nothing it says about values or time is used:
-both are found by simulating the program elsewhere. What it does besides describing a kernel is told
+both are found by simulating the program elsewhere. What it does apart from describing a kernel is reported
 by witness.py in it and overseer.py outside.
 """
 

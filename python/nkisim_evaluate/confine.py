@@ -134,7 +134,7 @@ def only_files(readable: Iterable[str], folder: str) -> bool:
 
 # ---- processes -----------------------------------------------------------------------------------
 def children() -> list[int]:
-    """Processes whose parent this one is; none where nobody says."""
+    """Processes whose parent this one is; none if unknown."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as text:
             return [int(word) for word in text.read().split()]
@@ -195,7 +195,7 @@ def _threads_alone(rules):
 
 def _rules(machine, channel, alone, ask):
     """The filter's bytes. `channel`: the descriptor that stays as it is. `alone`: whether signals
-    reach nobody outside. `ask`: what is answered where somebody decides; None: nobody does."""
+    reach nothing outside. `ask`: what is answered where a process decides; None: none does."""
     architecture, numbers, highest = MACHINES[machine]
     f = _Filter()
     f.add(_LOAD, _MACHINE)

@@ -41,7 +41,7 @@ _SAMPLE = 1024  # bytes that tell nearly all arrays apart
 
 
 def spec(value: Any) -> dict[str, Any]:
-    """An argument as it is told to the process that records."""
+    """An argument as the process that records gets it."""
     if isinstance(value, np.ndarray):
         return {"shape": list(value.shape), "dtype": value.dtype.name}
     return {"value": value.item() if isinstance(value, np.generic) else value}
@@ -318,7 +318,7 @@ class Evaluation:
 
     def _valued(self):
         """The other seeds, and one that is drawn now that the program is fixed; in time as well, so
-        that nobody gains by telling known inputs from others."""
+        that to distinguish known inputs from others gains nothing."""
         held_out = self.reference.held_out()
         if self.wrong is not None:  # does it look at its inputs at all?
             try:

@@ -148,7 +148,7 @@ class Overseer:
         return _resolved(os.path.join(self._named(base), path))
 
     def _named(self, link):
-        """The folder that a link of /proc leads to. In a chroot the kernel tells a folder of another mount
+        """The folder that a link of /proc leads to. In a chroot the kernel names a folder of another mount
         namespace from the true root, under a name that is nothing here: the scratch folder is known by itself."""
         try:
             if os.path.samestat(os.stat(link), os.stat(self._scratch)):
@@ -159,7 +159,7 @@ class Overseer:
 
     # ---- what the witness reports -----------------------------------------------------------------
     def heard(self, kind: str, text: str) -> None:
-        """A line of the witness: a flag, or where nobody else sees it a file and what is done to it."""
+        """A line of the witness: a flag, or where nothing else sees it a file and what is done to it."""
         if kind in ("open", "write", "list", "change"):
             where = os.path.realpath(os.path.join(self._scratch, text))
             if kind == "change":

@@ -145,7 +145,7 @@ class Reference:
                     finish and (lambda found: finish(found, wanted)))
 
     def held_out(self) -> int:
-        """A seed that nobody can have aimed at: drawn when it is asked for."""
+        """A seed that no candidate can have aimed at: drawn when it is asked for."""
         seed = secrets.randbits(32)
         return seed if seed not in self.seeds else seed + 1
 

@@ -1,4 +1,4 @@
-"""A process of its own for what nobody vouches for: limits on time and memory, no network, no files
+"""A process of its own for untrusted code: limits on time and memory, no network, no files
 but the libraries and one folder, and an end that takes its children along.
 
 Elsewhere than on Linux only the limits and the end are left. The caller should be small and have one thread: children
@@ -105,7 +105,7 @@ def _enter(limits, alone):
 
 
 def _streams(output, channel, control):
-    """In the child: standard streams that go nowhere else, the channel, and nothing besides."""
+    """In the child: standard streams that go nowhere else, the channel, and nothing else."""
     null = os.open(os.devnull, os.O_RDONLY)
     spare = max(null, output, channel, control, _CONTROL) + 1
     for number, end in enumerate((null, output, output, channel, control)):
@@ -266,7 +266,7 @@ def run(function: Callable[[list[bytes], int, bool], object], seconds: float, me
 
 
 def read_channel(data: bytes, nonce: bytes, overseer: Overseer) -> bytes | None:
-    """The result that a witness sent, or None; what it told besides goes to the overseer. Whatever has
+    """The result that a witness sent, or None; its other reports go to the overseer. Whatever has
     no nonce was written by the candidate."""
     strange, *frames = data.split(nonce)
     result = None

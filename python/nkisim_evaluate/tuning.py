@@ -121,7 +121,7 @@ class Search:
         return left
 
     def learn(self, point: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        """Tells the model what came of a combination."""
+        """Gives the model the result of a combination."""
         trial = self._asked.pop(_key(point), None)
         if trial is None:
             return
@@ -193,7 +193,7 @@ def _sbuf(record):
 
 
 def _stamp(kernels, settings):
-    """Identifies what the results of a journal depend on besides the parameters."""
+    """Identifies what the results of a journal depend on, apart from the parameters."""
     digest = hashlib.sha256(settings.identity(settings.load()).encode())
     for kernel in kernels:
         digest.update(pathlib.Path(kernel.rpartition(":")[0]).read_bytes())

@@ -1,5 +1,5 @@
 """Costs between kernels: boundaries of a compiled graph, and the host. One kernel that is the whole step has no
-boundaries, so a prediction has neither unless it is asked for; what a server adds to it is told beside it.
+boundaries, so a prediction has neither unless it is asked for; what a server adds to it is said apart.
 docs/models.md has the evidence."""
 
 from __future__ import annotations

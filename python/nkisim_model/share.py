@@ -20,7 +20,7 @@ ROUND = 128  # the kernels' tiles have so many partitions
 class Share:
     """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary.
 
-    hidden: elements of a token, padded to whole tiles where the kernels take the model's own number beside it.
+    hidden: elements of a token, padded to whole tiles where the kernels take the model's own number as well.
     ep: groups of the ranks of a copy, each with experts of its own, which the ranks of a group share over their width.
     instances: that the ranks of a copy are spread over. ultraserver: these are joined by links, else by the network.
     """
@@ -65,7 +65,7 @@ class Share:
         return [list(range(n * self.tp, (n + 1) * self.tp)) for n in range(self.dp)]
 
     def cached(self, layer: int) -> int:
-        """Tokens in a layer's cache: the context, or the window in whole tiles, which is then written in turn."""
+        """Tokens in a layer's cache: the context, or the window in whole tiles, which is then written round robin."""
         tile = ROUND * self.lnc
         return min(self.context, -(-self.model.window // tile) * tile) if self.model.has_window(layer) else self.context
 

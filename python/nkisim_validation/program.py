@@ -41,7 +41,7 @@ class Program:
 
     def summary(self, trace, config, overrides=()):
         """The profiler's figures of a run over all cores (times in s) by name, `bottleneck`, and
-        `uncertain`: the share of its busy time at rates or sizes that nobody measured."""
+        `uncertain`: the share of its busy time at rates or sizes that are not measured."""
         try:
             said = self._workers.run({"trace": str(trace), "config": str(config), "set": list(map(str, overrides)),
                                       "want": "time", "allow_unwritten": True, "over_capacity": True})

@@ -2,7 +2,7 @@
 
 A row is (kind, source, target, ratio, uncertain): how the program came about (trace, nki,
 neuronxcc), who measured and published it, the chip, measured over simulated latency, and the share of
-busy time at rates or sizes that nobody measured. The logarithm of the ratio, over 1 + widening *
+busy time at rates or sizes that are not measured. The logarithm of the ratio, over 1 + widening *
 uncertain, has a lower and an upper quantile; sources weigh the same, so that 45 settings of one library
 count as one. The interval of a kind is the narrowest of those whose ends are multiples of these
 quantiles, at one of the widenings, such that COVERAGE of every source's rows are within when that source

@@ -13,7 +13,7 @@ are the checkout's. library_suite.py runs some of them.
 
 With --seconds a test may use so much of the processor's time, its reference included, so that a busy
 machine does not decide; with --megabytes its kernel's arguments so many. Of a sample, a test that is
-skipped as it runs, or too large for the limits, makes room for the next one of its function, as often as
+skipped as it runs, or too large for the limits, makes way for the next one of its function, as often as
 the sample is large, with --small twice. A report (--junitxml) holds of each test what its largest kernel took of the
 host's memory: `tensor_bytes`, those of its tensors in HBM, and `peak_bytes`, what the process had at
 most during the run beyond what it had before.

@@ -239,7 +239,7 @@ def rand_get_state(m, a, inst):
 
 
 def _draw(m, engine, columns):
-    """The next `columns` numbers of every lane; several states of a lane take turns (assumed)."""
+    """The next `columns` numbers of every lane; several states of a lane alternate (assumed)."""
     states = m.xorwow[engine]
     return np.stack([states[i % len(states)].next() for i in range(columns)], axis=1)
 

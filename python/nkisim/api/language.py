@@ -228,7 +228,7 @@ def _grid_buffer(buffer, call):
 
 def alloc_tiles(*, tile_shape, element_shape, buffer, dtype, address=None, name=""):
     """A new grid of tiles: in HBM the elements as in any tensor, on chip tile behind tile, each with the
-    room of a whole one."""
+    space of a whole one."""
     on_chip = _grid_buffer(buffer, "alloc_tiles")
     return grids.alloc_tiles(lambda shape: ndarray(shape, dtype, buffer, name, address), tile_shape,
                              element_shape, on_chip)

@@ -53,7 +53,7 @@ def _defines(include):
 
 
 def build(path):
-    """Compiles the part to `path`; False if there is no compiler, or it does not, which is kept beside it too."""
+    """Compiles the part to `path`; False if there is no compiler, or it does not, which is kept next to it too."""
     failed = path.with_suffix(".failed")
     if failed.exists():
         return False

@@ -33,7 +33,7 @@ _heard = _Heard()
 
 
 def follow() -> None:
-    """Before something of the core runs: it says what NKISIM_LOG and logging want to hear by now.
+    """Before something of the core runs: it says what NKISIM_LOG and logging want by now.
     Raises Error if NKISIM_LOG is no setting."""
     if not _heard.started:
         _core.log_start()

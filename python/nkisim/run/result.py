@@ -89,7 +89,7 @@ class Result:
         compiled=False as it was recorded, for `nkisim compile` and `nkisim run`, which compiles it.
 
         A path that ends in .neff gets both in one file for `neuron-profile capture`. Otherwise,
-        beside STEM.nisa go the inputs as they were before the run, STEM.npz, and what this run gave,
+        next to STEM.nisa go the inputs as they were before the run, STEM.npz, and what this run gave,
         STEM.expected.npz, with which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
         """
         path = os.fspath(path)

@@ -183,7 +183,7 @@ def _own_address(client):
 
 class Calls:
     """A port that workers with a key call: `queue` has (connection, what it says first) of each. Whoever
-    else connects, says nothing or something else is dropped, and keeps nobody waiting."""
+    else connects, says nothing or something else is dropped, and keeps no process waiting."""
 
     def __init__(self, host: str, key: bytes) -> None:
         self._server = socket.create_server((host, 0), backlog=128)

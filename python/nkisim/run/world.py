@@ -56,7 +56,7 @@ def per_rank(values: Sequence[Any] | Callable[[int], Any]) -> PerRank:
 def run_world(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
               options: Options, rank_inputs: Any = None) -> WorldResult:
     """A WorldResult of options.ranks ranks. `rank_inputs`: a list of mappings, one for each rank, or
-    a function from the rank to one: arguments by name, beside args and kwargs."""
+    a function from the rank to one: arguments by name, apart from args and kwargs."""
     begin = time.perf_counter()
     if not isinstance(options.ranks, int) or not 1 <= options.ranks <= MOST_RANKS:
         raise Error(rule="rank_arguments", operand="ranks", found=repr(options.ranks),

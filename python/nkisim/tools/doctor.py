@@ -85,7 +85,7 @@ def extras():
 
 
 def completion(path):
-    """The completion file that the wheel installed beside the program, or None."""
+    """The completion file that the wheel installed next to the program, or None."""
     if path is None:
         return None
     file = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(path))), "share",

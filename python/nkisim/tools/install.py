@@ -3,7 +3,7 @@
 An installation owns no name but nkisim's. Its packages with AWS's names lie in nkisim/packages, and a
 process finds them there in one of two ways:
 
-* `import nkisim` lets `nki`, `neuronxcc` and what kernels import beside them be found where nothing else of
+* `import nkisim` lets `nki`, `neuronxcc` and what kernels import with them be found where nothing else of
   that name is installed; never a framework's package.
 * `install()` (so `python -m nkisim`, NKI_SIMULATOR=1 and the pytest plugin) puts all of them before
   whatever else is installed, and `torch_xla` where there is no other, as does an import of this torch_neuronx.

@@ -1,4 +1,4 @@
-"""nkisim new NAME [--in FOLDER]: a kernel to start from, with what belongs beside it.
+"""nkisim new NAME [--in FOLDER]: a kernel to start from, with what belongs to it.
 
 Writes into FOLDER (default: NAME):
 

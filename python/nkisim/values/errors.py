@@ -191,7 +191,7 @@ def strict(message, since=0):
 
 
 def sdk_chosen():
-    """True if somebody asked for a release, so that what it lacks is told without strict, too."""
+    """True if somebody asked for a release, so that what it lacks is reported without strict, too."""
     return bool(os.environ.get("NKISIM_SDK", ""))
 
 

@@ -5,7 +5,7 @@ Per dimension of the source a grid has an axis: its cells in order, each a tuple
 Dimensions before the tiled ones are a prefix of slabs of one element.
 
 Tensors on chip that alloc_tiles makes lie in a dense layout of rank two, tile after tile, each with the
-room of a whole one; all others are slices of their source.
+space of a whole one; all others are slices of their source.
 """
 
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on

@@ -43,7 +43,7 @@ def text(trace):
 
 
 def save(result, folder):
-    """The bytes of the placed program; the recorded one in both forms beside."""
+    """The bytes of the placed program; the recorded one in both forms as well."""
     placed = folder / "placed"
     placed.mkdir()
     result.save(placed / "k.nisa")

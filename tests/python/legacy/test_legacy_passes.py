@@ -174,7 +174,7 @@ def kept_alive(make):
 
 @nki.jit
 def weighted(x, g):
-    """Four tiles, each times a row that is repeated over the partitions in every turn."""
+    """Four tiles, each times a row that is repeated over the partitions in every iteration."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     row = nl.load(g)
     for i in nl.affine_range(4):

@@ -70,7 +70,7 @@ MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32
 
 def test_groups_of_ranks_with_experts_of_their_own():
     """By hand: of 128 experts in 2 groups of 2 ranks each rank has half the width (384) of 64, the same bytes as a
-    quarter (192) of all; whoever computes a part is told its group."""
+    quarter (192) of all; whoever computes a part gets its group."""
     whole, groups = (share_of(of_config(MOE), "trn3", 4, context=256, ep=ep) for ep in (1, 2))
     assert (whole.experts, whole.inner) == (128, 192) and (groups.experts, groups.inner) == (64, 384)
     assert whole.weight_bytes == groups.weight_bytes

@@ -24,7 +24,7 @@ THREADS = 6
 
 @pytest.fixture(autouse=True)
 def _often():
-    """Threads take turns as often as Python can."""
+    """Threads alternate as often as Python can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

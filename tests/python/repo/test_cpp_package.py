@@ -69,7 +69,7 @@ def test_a_kernel_runs_in_a_systemc_program(host, where, resolution):
 
 
 def test_every_header_compiles_alone(prefix, tmp_path):
-    """... of those that say what a room offers."""
+    """... of those that say what a folder offers."""
     folder = prefix / "include" / "nkisim"
     rooms = [p.relative_to(folder) for p in sorted(folder.glob("src/*/*.hpp")) if p.stem == p.parent.name]
     assert len(rooms) >= 6 and not (folder / "src" / "cli").exists()

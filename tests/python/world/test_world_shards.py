@@ -32,7 +32,7 @@ def sbuf():
 
 
 class Skewed:
-    """A kernel whose ranks do unlike amounts of work before, beside and after their collectives, in groups
+    """A kernel whose ranks do unlike amounts of work before, during and after their collectives, in groups
     that differ from step to step; and what NumPy makes of it."""
 
     def __init__(self, seed, permutes):
