@@ -104,7 +104,7 @@ inline constexpr int kRunSignalled = 128;  // plus the signal
 [[nodiscard]] Job job_of(const nlohmann::ordered_json& json);
 [[nodiscard]] nlohmann::ordered_json to_json(const Job& job);
 /// As `nkisim run --json` prints it.
-[[nodiscard]] nlohmann::ordered_json to_json(const Outcome& outcome);
+[[nodiscard]] nlohmann::ordered_json to_json(Outcome outcome);
 [[nodiscard]] Outcome outcome_of(const nlohmann::ordered_json& json);
 
 }  // namespace nkisim

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "compiler/options.hpp"
 #include "src/job/data.hpp"
@@ -298,7 +299,7 @@ nlohmann::ordered_json to_json(const Job& job) {
   return out;
 }
 
-nlohmann::ordered_json to_json(const Outcome& out) {
+nlohmann::ordered_json to_json(Outcome out) {
   nlohmann::ordered_json j = {{"ok", out.exit_code == kRunOk}, {"exit_code", out.exit_code}};
   if (!out.error.is_null()) {
     j["error"] = out.error;
@@ -313,10 +314,12 @@ nlohmann::ordered_json to_json(const Outcome& out) {
       j["ranks"] = nlohmann::ordered_json::array();
       for (const Outcome::Rank& r : out.ranks) j["ranks"].push_back(of_json::rank_json(out, r));
     } else if (out.timed) {
-      j["summary"] = out.ranks.front().summary;
+      j["summary"] = std::move(out.ranks.front().summary);
     }
-    if (out.timed) j.update(out.totals);
-    if (!out.confidence.is_null()) j["confidence"] = out.confidence;
+    if (out.timed) {
+      for (auto& [key, value] : out.totals.items()) j[key] = std::move(value);
+    }
+    if (!out.confidence.is_null()) j["confidence"] = std::move(out.confidence);
     of_json::put_peaks(out, j);
     if (alone) of_json::put_values(out.ranks.front(), j);
     for (const BudgetResult& b : out.budgets) j["budgets"].push_back(to_json(b));

@@ -67,10 +67,11 @@ Json metrics_of(const std::deque<RunArtifacts::Rank>& ranks) {
   return all;
 }
 
-Totals totals_of(const std::deque<RunArtifacts::Rank>& ranks) {
+// `first`: the metrics of the first rank's cores.
+Totals totals_of(const std::deque<RunArtifacts::Rank>& ranks, const Json& first) {
   std::vector<const Summary*> summaries;
   for (const RunArtifacts::Rank& r : ranks) summaries.push_back(&r.summary);
-  return Totals(summaries);
+  return Totals(summaries, first);
 }
 
 }  // namespace of_runner
@@ -319,7 +320,7 @@ void Runner::conclude(std::size_t rank) {
 
 void Runner::conclude_all() {
   if (job_.time) {
-    const Totals totals = of_runner::totals_of(artifacts_.ranks);
+    const Totals totals = of_runner::totals_of(artifacts_.ranks, out_.ranks.front().summary);
     totals.put(out_.totals);
     const nlohmann::ordered_json metrics =
         budgets_.empty() ? nlohmann::ordered_json() : of_runner::metrics_of(artifacts_.ranks);

@@ -31,8 +31,10 @@ struct Busiest {
 class Totals {
  public:
   explicit Totals(const Summary& rank) : Totals(std::vector<const Summary*>{&rank}) {}
-  /// A summary for each rank; ranks whose time is another's repeat it.
-  explicit Totals(const std::vector<const Summary*>& ranks);
+  /// A summary for each rank; ranks whose time is another's repeat it. `first` is Summary::json() of
+  /// the first rank, where the caller has it already: it saves the second walk over a single core.
+  explicit Totals(const std::vector<const Summary*>& ranks,
+                  const nlohmann::ordered_json& first = {});
 
   [[nodiscard]] models::Fs latency() const { return latency_; }
   [[nodiscard]] double latency_us() const { return in_seconds(latency_) * 1e6; }
@@ -40,7 +42,7 @@ class Totals {
   /// sums, rates shares of what all cores could do; the time and share that an engine or DMA is
   /// active are those of the core where it is active longest. Of one core just its metrics.
   [[nodiscard]] const nlohmann::ordered_json& metrics() const { return metrics_; }
-  [[nodiscard]] Busiest busiest() const;
+  [[nodiscard]] const Busiest& busiest() const { return busiest_; }
   /// The bottleneck in words: "TensorEngine (93 % active)".
   [[nodiscard]] std::string bottleneck() const;
   /// A line for each of latency, engines, DMA, flops and bottleneck.
@@ -51,6 +53,7 @@ class Totals {
  private:
   models::Fs latency_ = 0;
   nlohmann::ordered_json metrics_;
+  Busiest busiest_;
 };
 
 }  // namespace nkisim
