@@ -1,3 +1,4 @@
+// Finds elements of inputs that no instruction reads (unread.hpp).
 #include <algorithm>
 #include <array>
 #include <unordered_map>

@@ -1,3 +1,4 @@
+// The operations between ranks of nki.collectives.
 #include "isa/ops/shared/collective.hpp"
 
 // The operations of nki.collectives: what they share is in shared/collective, and a row says the

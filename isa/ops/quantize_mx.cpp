@@ -1,3 +1,4 @@
+// quantize_mx: quantises 16-bit floats to MXFP8: values and one scale per 8 partitions x 4 columns.
 #include <algorithm>
 #include <cmath>
 

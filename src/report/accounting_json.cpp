@@ -1,3 +1,4 @@
+// Writes the accounting of a run as JSON (accounting.hpp).
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Writes a timeline as Perfetto's protobuf (timeline_writer.hpp).
 #include <bit>
 #include <cstring>
 #include <protozero/varint.hpp>

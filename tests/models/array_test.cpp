@@ -1,3 +1,4 @@
+// The PE array: weights, multiplies, tiles and the utilisation limit.
 #include "models/engines/array.hpp"
 
 #include <catch2/catch.hpp>

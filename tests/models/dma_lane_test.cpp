@@ -1,3 +1,4 @@
+// One DMA engine with packets of several queues, by hand and against a reference.
 #include "models/dma/dma_lane.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// An HBM stack whose rate transfers share.
 #include "models/memory/hbm.hpp"
 
 #include <catch2/catch.hpp>
