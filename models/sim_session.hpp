@@ -49,7 +49,7 @@ class SimSession {
   void run_until(Fs limit);
   /// Ends run_until() when the present moment is over.
   static void pause() { sc_core::sc_pause(); }
-  /// When the next event is; kNever if none is left.
+  /// The time of the next event; kNever if none is left.
   [[nodiscard]] static Fs next();
   /// Ends the simulation: every process returns at once from now on.
   void fail(std::exception_ptr error);

@@ -23,8 +23,8 @@ enum class Opcode : std::uint16_t {
 /// Name of a built-in opcode ("MATMUL"); Program::opcode_name also knows the program's own.
 [[nodiscard]] std::string_view name(Opcode opcode);
 
-/// Where a part executes. The tensor engine has two rows, as in the profiler: weights are loaded
-/// (TensorE) while the previous multiply streams (TensorMatrixE).
+/// The unit that executes a part. The tensor engine has two rows, as in the profiler: weights are
+/// loaded (TensorE) while the previous multiply streams (TensorMatrixE).
 enum class Unit : std::uint8_t { kTensor, kTensorMatrix, kVector, kScalar, kGpSimd, kSync };
 inline constexpr int kUnitCount = 6;
 [[nodiscard]] std::string_view name(Unit unit);  // "Tensor", "TensorMatrix", "Vector", ...
@@ -124,7 +124,7 @@ struct Part {
   std::uint32_t act_table = 0;  // ScalarE: table set that must be loaded; 0 = none needed
 };
 
-/// How the descriptors of a DMA are produced.
+/// The producer of a DMA's descriptors.
 enum class DgeMode : std::uint8_t { kUnknown, kSwdge, kHwdge, kNone };  // nki.isa.dge_mode values
 
 /// Quantities of one DMA: `descriptors` contiguous pieces of `descriptor_bytes` (the last may be

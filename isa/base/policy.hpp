@@ -23,7 +23,7 @@ class RulePolicy {
   /// error.
   explicit RulePolicy(const RuleWishes& wishes);
   [[nodiscard]] Level of(Rule rule) const;
-  /// True if a rule is on that only RuleInfo::unread turns on. Such rules cost a look at all
+  /// True if a rule is on that only RuleInfo::unread enables. Such rules cost a look at all
   /// operands.
   [[nodiscard]] bool looks_for_unread() const;
 

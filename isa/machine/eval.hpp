@@ -216,7 +216,7 @@ class EvalContext {
     Origin origin;
   };
   std::vector<Repeated> repeated_;
-  // Where the elements of an operand are: their bytes, in element order; null where skipped.
+  // The places of an operand's elements: their bytes, in element order; null where skipped.
   [[nodiscard]] std::vector<std::byte*> element_places(const TensorRef& ref);
   struct Block {
     std::unique_ptr<std::byte[]> data;

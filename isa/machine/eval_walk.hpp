@@ -1,4 +1,4 @@
-// How an EvalContext goes through the elements of an operand (of isa/eval*.cpp alone).
+// The walk of an EvalContext through the elements of an operand (of isa/eval*.cpp alone).
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// loop_end: closes the innermost loop_begin.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::loop_end {

@@ -40,7 +40,7 @@ bool sequential(RankGroup group) {
   return true;
 }
 
-// How many ranks a chip has.
+// The number of ranks on a chip.
 int ranks_of_chip(const Program& program) {
   return std::max(1, program.machine().cores_per_chip / program.cores());
 }

@@ -1,4 +1,4 @@
-// The rules that messages are of: what errors and warnings are told by, instead of by their words.
+// The rules of messages: they identify errors and warnings, instead of their words.
 #pragma once
 
 #include <cstdint>

@@ -17,9 +17,9 @@ namespace {
 // No wait is influenced by a completion older than this many of the longest wake-up latencies.
 constexpr Fs kSettleFactor = 4;
 
-// Who comes first of those that are due at one instant. Assumed: no source says. On trn1, where
-// VectorE and ScalarE share the port of PSUM, this order moves the latency of no example by more
-// than 0.6 % from what SystemC's scheduler happened to choose.
+// The order of engines that are due at one instant. Assumed: no source says. On trn1, where VectorE
+// and ScalarE share the port of PSUM, this order moves the latency of no example by more than 0.6 %
+// from what SystemC's scheduler happened to choose.
 constexpr std::array kUnitOrder = {isa::Engine::kTensor, isa::Engine::kScalar, isa::Engine::kVector,
                                    isa::Engine::kGpSimd, isa::Engine::kSync};
 

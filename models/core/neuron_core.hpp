@@ -57,7 +57,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }
   [[nodiscard]] dma_if& dma() { return *dma_; }
-  /// When the last prepare of an operation in two parts ended.
+  /// The end of the last prepare of an operation in two parts.
   [[nodiscard]] Fs prepared() const { return prepared_; }
   /// A collective of this core is over. `part`: the rank's, null if it needed no other.
   void finish_collective(Operation& op, Fs end, const RankPart* part);

@@ -33,7 +33,7 @@ struct Operation {
   bool holds_walk = false;                // the walker waits for it
 
   [[nodiscard]] const isa::Expansion& expansion() const { return form->expansion; }
-  /// Runs beside its engine: a transfer or a collective.
+  /// Runs in parallel with its engine: a transfer or a collective.
   [[nodiscard]] bool beside() const { return expansion().is_dma || expansion().is_collective; }
   [[nodiscard]] std::size_t parts() const { return added_waits + expansion().parts.size(); }
 };

@@ -112,7 +112,7 @@ void Rank::hold_meeting(std::uint32_t number, Fs now) {
   for (const auto& core : cores_) core->wake_all();
 }
 
-// Now every core has written what it sends, and nobody uses any more what will be received. From
+// Now every core has written what it sends, and nothing uses any more what will be received. From
 // here on each core goes on at its own time.
 void Rank::exchange(const Meeting& meeting) {
   std::vector<const isa::Inst*> met;

@@ -96,7 +96,7 @@ bool DmaRings::split_alone(Fs now, bool all) {
   return true;
 }
 
-// If none is left.
+// Ends the split if no engine has a part left.
 void DmaRings::end_split() {
   if (!alone_.split) return;
   if (std::find(alone_.left.begin(), alone_.left.end(), true) != alone_.left.end()) return;

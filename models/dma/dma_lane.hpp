@@ -1,4 +1,4 @@
-// One DMA engine: packets of several queues, in order within a queue, in turns of so many bytes
+// One DMA engine: packets of several queues, in order within a queue, in slices of so many bytes
 // between them.
 #pragma once
 
@@ -115,10 +115,10 @@ class DmaLane {
   void advance(Fs now, std::vector<LaneDone>& done);
   /// A time at which to call advance() next: at most the next finish; kNever if idle.
   [[nodiscard]] Fs next() const;
-  /// When the next packet starts; kNever if idle. As of the last advance().
+  /// The start of the next packet; kNever if idle. As of the last advance().
   [[nodiscard]] Fs earliest() const;
-  /// When at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if that is
-  /// so already. As of the last advance().
+  /// The time when at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if
+  /// that is so already. As of the last advance().
   [[nodiscard]] Fs backlog(QueueIndex queue, std::int64_t bytes) const;
 
  private:
@@ -155,7 +155,7 @@ class DmaLane {
   void take(Active& a, std::int64_t packets);
   [[nodiscard]] std::int64_t until(const Active& a, Fs limit) const;
   [[nodiscard]] std::int64_t rest_of_slice(const Active& a, Fs span) const;
-  // Its turn begins, unless it goes on because no other queue is ready.
+  // Its slice begins, unless it goes on because no other queue is ready.
   void serve(QueueIndex queue) {
     if (last_ != queue) slice_ = 0;
     last_ = queue;

@@ -142,7 +142,7 @@ bool within_hbm(const isa::DmaWork& work) {
   return work.src == isa::Space::kHbm && work.dst == isa::Space::kHbm;
 }
 
-// Where fewer pieces than engines are copied within HBM, every piece is cut up.
+// Cuts up every piece, if fewer pieces than engines are copied within HBM.
 isa::DmaWork cut_up(isa::DmaWork work, std::int64_t engines) {
   if (!within_hbm(work) || work.descriptors >= engines) return work;
   const std::int64_t parts = (engines + work.descriptors - 1) / work.descriptors;

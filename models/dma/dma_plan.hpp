@@ -1,4 +1,4 @@
-// How a transfer is spread over the DMA engines and cut into packets.
+// Spreads a transfer over the DMA engines and cuts it into packets.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct LanePlan {
   std::int64_t bytes = 0, packets = 0, packet_bytes = 0;  // payload
 };
 
-/// How many engines a transfer is spread over.
+/// The number of engines that a transfer is spread over.
 [[nodiscard]] int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config);
 /// All shares of a transfer; engines without payload only write their semaphore.
 [[nodiscard]] std::vector<LanePlan> plan_dma(const isa::DmaWork& work,

@@ -41,7 +41,8 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
 
   /// The queue of that name, if there is one, has this index from now on.
   void number(const std::string& queue, QueueIndex index);
-  /// When to call step(), as of the last call of any function here; kNever if nothing is left.
+  /// The time of the next step(), as of the last call of any function here; kNever if nothing is
+  /// left.
   [[nodiscard]] Fs next() const;
   /// Executes everything due by `now`.
   void step(Fs now);

@@ -244,7 +244,7 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   return Progress::kIssued;
 }
 
-// The operation runs beside the engine, which goes on.
+// The operation runs in parallel with the engine, which goes on.
 Engine::Progress Engine::trigger_collective(Operation& op, const isa::Part& part, const Cost& cost,
                                             Wait& wait, Fs now) {
   const Fs start = std::max(wait.ready, wait.awake);

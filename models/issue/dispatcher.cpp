@@ -14,7 +14,7 @@ std::size_t index(isa::Engine engine) { return static_cast<std::size_t>(engine);
 // Instructions in flight beyond which the walk does not run ahead for an engine without work.
 constexpr std::size_t kMaxRunAhead = 1U << 17U;
 
-// Where an engine's semaphore stands among those of its core, DMAs behind all of them.
+// The place of an engine's semaphore among those of its core, DMAs behind all of them.
 constexpr std::array<int, isa::kEngineCount> kSemaphoreOrder = [] {
   std::array<int, isa::kEngineCount> order{};
   int next = 0;

@@ -15,7 +15,7 @@ class HbmUser {
   /// Takes for every packet that starts by `now`; only of engines that may end a transfer by then,
   /// unless `every`.
   virtual void take_until(Fs now, bool every) = 0;
-  /// When the next packet may start; kNever if there is none.
+  /// The time when the next packet may start; kNever if there is none.
   [[nodiscard]] virtual Fs next_packet() const = 0;
   /// Engines with packets to move, now or later.
   [[nodiscard]] virtual int busy() const = 0;

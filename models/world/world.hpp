@@ -3,7 +3,7 @@
 //
 // The record of who has come to which call and the model of what operations do are one, however
 // many processes the world runs in. In one process the record goes on as the simulation does; in
-// several each shard keeps the same record of all ranks and is told how far it can go (rounds.hpp).
+// several each shard keeps the same record of all ranks and learns how far it can go (rounds.hpp).
 #pragma once
 
 #include <deque>
@@ -71,7 +71,7 @@ class World final : public sc_core::sc_module {
   using Effects = std::deque<Effect>;
   /// A core of a rank of any process calls a collective; the number of the call.
   std::uint64_t note(const isa::Post::Called& called);
-  /// When the record goes on by what is noted; kNever: there is nothing.
+  /// The next time of the record, from the noted calls; kNever: there is none.
   [[nodiscard]] Fs next_arrival() const {
     return arrivals_.empty() ? kNever : arrivals_.top().time;
   }

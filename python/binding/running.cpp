@@ -17,7 +17,7 @@
 
 namespace nkisim::python {
 
-// `undefined`: False: nothing is tracked, and bytes that nobody wrote are zeros; else it is called
+// `undefined`: False: nothing is tracked, and unwritten bytes are zeros; else it is called
 // with what is said of each output that holds undefined values, and whether that is a warning only.
 InterpretOptions options_for(const Recorder& r, const py::object& undefined,
                              const py::object& print) {

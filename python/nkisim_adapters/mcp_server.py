@@ -72,7 +72,7 @@ def _summary(record):
 
 
 def _say(*words):
-    """What a command of nkisim prints as JSON."""
+    """The output of a command of nkisim with --json."""
     done = subprocess.run([program(), *map(str, words), "--json"], capture_output=True, text=True, check=False)
     try:
         return json.loads(done.stdout)
@@ -99,7 +99,7 @@ def make(references, **settings):
 
     @server.tool()
     def explain(name: str) -> dict[str, Any]:
-        """What a rule, a kind of error or a metric means, with cause and cure."""
+        """Explains a rule, a kind of error or a metric, with cause and cure."""
         found = _say("explain", name)
         found.pop("ok", None)
         return found

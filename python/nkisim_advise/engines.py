@@ -10,7 +10,7 @@ _FIXED = ("rng", "rand_get_state", "rand_set_state", "set_rng_seed", "nop", "cor
 
 
 def edits(program):
-    """An edit for each line and other engine; two engines in turn; descriptors made by hardware or software."""
+    """An edit for each line and other engine; two engines alternately; descriptors made by hardware or software."""
     for (line, name), places in program.lines().items():
         if name in DMAS:
             yield from _queues(line, name, places)
@@ -49,7 +49,7 @@ def _queues(line, name, places):
 
 
 def _to(line, name, choices):
-    """Sets the fields of `choices`, in turn, on all instructions of the line."""
+    """Sets the fields of `choices`, alternately, on all instructions of the line."""
     def apply(program):
         places = program.lines().get((line, name), ())
         insts = list(program.insts)

@@ -1,11 +1,11 @@
-"""What happens to a text in a process of its own: it is executed, and its kernels are recorded and timed on
-their example arguments. The process ends with it.
+"""Studies a text in a process of its own: it is executed, and its kernels are recorded and timed on their example
+arguments. The process ends with it.
 
 Each answer is a dict with "stage":
 
     kernels   the kernels found, and what is wrong with the file itself
     time      one kernel on its target: errors, warnings, latency, time by line
-    values    what only values show: outputs that nobody wrote, races
+    values    what only values show: unwritten outputs, races
     target    the same kernel's time by line on another generation
 """
 

@@ -37,7 +37,7 @@ def _without_words(tree):
 
 
 def is_record(value: Any) -> bool:
-    """Whether what was read from a file is a result as the evaluator writes them: what is shown,
+    """True if what was read from a file is a result as the evaluator writes them: what is shown,
     sorted and divided by has its type."""
     if not isinstance(value, dict) or not isinstance(value.get("status"), str):
         return False
@@ -60,9 +60,9 @@ def _is_positive(number):
 class Cache:
     """Records by key in a folder, one file each, which any number of processes on any number of machines may
     use at once, also on a network file system: a file appears whole, under its name, once it is written, and is
-    never changed. Nobody locks; of several that come with one key the first counts.
+    never changed. There are no locks; of several that come with one key the first counts.
 
-    An error names lines, so a record with one is that of the very same text, beside those of others. Raises
+    An error names lines, so a record with one is that of the very same text, next to those of others. Raises
     BadReference if the folder cannot be used, or a file in it is damaged.
     """
 
@@ -81,7 +81,7 @@ class Cache:
             raise BadReference(f"--cache {self._path}: {problem}") from None
 
     def _file(self, key, text=None):
-        """Where the record of a key is; that of an error with its text."""
+        """The file of a key's record; that of an error with its text."""
         if text is not None:
             key = hashlib.sha256(f"{key}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
         return os.path.join(self._path, key[:2], f"{key}.json")

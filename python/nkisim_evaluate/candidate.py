@@ -1,8 +1,8 @@
-"""What happens to a candidate in its own process: its file is executed and its kernel recorded on
-shapes alone. Out comes a program as data, and how its outputs lie in memory.
+"""Runs a candidate in its own process: its file is executed and its kernel recorded on shapes alone. Out comes a
+program as data, and how its outputs lie in memory.
 
 The process holds neither inputs nor reference, and nothing it says about values or time is used:
-both are found by simulating the program elsewhere. What it does besides describing a kernel is told
+both are found by simulating the program elsewhere. What it does apart from describing a kernel is reported
 by witness.py in it and overseer.py outside.
 """
 
@@ -47,8 +47,7 @@ def _tell(kind, text):
 
 
 def _watched_functions():
-    """What modules and classes hold under which names, of those a candidate might rebind: as the
-    witness takes it."""
+    """The contents of modules and classes, by name, that a candidate might rebind: as the witness takes them."""
     held: list[tuple[Mapping[str, Any], str, Any, str]] = []
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in _WATCHED or not isinstance(module, types.ModuleType):
@@ -157,7 +156,7 @@ def _saved(recorder, given, folder, name):
 
 
 def _layout(tensor):
-    """Where the elements of an output are in its storage: offset in bytes, strides in elements."""
+    """The places of an output's elements in its storage: offset in bytes, strides in elements."""
     if tensor.dyn is not None:
         raise Error("the kernel returns a view with a dynamic address; a tensor is required",
                     rule="kernel_result")

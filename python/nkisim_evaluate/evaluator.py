@@ -26,12 +26,12 @@ from .reference import BadReference, Case, Reference
 from .testimony import Stop
 
 MAX_SOURCE = 16 << 20
-#: The members of a candidate besides its text (docs/evaluate.md).
+#: The members of a candidate apart from its text (docs/evaluate.md).
 KEYS = ("id", "source", "path", "kernel", "grid", "params")
 
 
 class Settings:
-    """What all candidates of an evaluation share; fields as the arguments of `evaluate`."""
+    """Settings that all candidates of an evaluation share; fields as the arguments of `evaluate`."""
 
     def __init__(self, reference: str | os.PathLike, target: str | None = None,
                  config: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None,
@@ -64,7 +64,7 @@ class Settings:
         return reference
 
     def identity(self, reference: Reference) -> str:
-        """What results depend on besides the candidate, hashed."""
+        """The hash of everything that results depend on, apart from the candidate."""
         parts = [VERSION, software(), reference.digest, reference.seeds, reference.kernel,
                  reference.grid, self.target or reference.target, config_hash(self.config),
                  self.overrides, self.values, self.stop_slower and (self.stop_slower, self.baseline),
@@ -161,7 +161,7 @@ class Zygote:
         return process
 
     def __call__(self, job: dict[str, Any], seconds: float, memory_bytes: int) -> dict[str, Any]:
-        """How the recording of a job in a process of its own ended (zygote.py)."""
+        """The end of a job's recording in a process of its own (zygote.py)."""
         asked = json.dumps({"job": job, "seconds": seconds, "memory_bytes": memory_bytes})
         for _ in range(2):
             process = self._process
@@ -249,7 +249,7 @@ class Bench:
         return self._finished(record)
 
     def _key(self, job):
-        """What the record of a job depends on, hashed."""
+        """The hash of everything that the record of a job depends on."""
         parts = [self._identity, *(job.get(k) for k in ("digest", "kernel", "grid", "params"))]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -41,14 +41,14 @@ _SAMPLE = 1024  # bytes that tell nearly all arrays apart
 
 
 def spec(value: Any) -> dict[str, Any]:
-    """An argument as it is told to the process that records."""
+    """An argument as the process that records gets it."""
     if isinstance(value, np.ndarray):
         return {"shape": list(value.shape), "dtype": value.dtype.name}
     return {"value": value.item() if isinstance(value, np.generic) else value}
 
 
 def recording_job(reference: Reference, case: Case, job: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """What the process that records is told of a candidate's job; it writes to the folder."""
+    """The job for the process that records a candidate; it writes to the folder."""
     return {"kernel": reference.kernel, "grid": reference.grid, **job, "folder": folder,
             "reference": reference.path, "args": [spec(a) for a in case.args],
             "kwargs": {k: spec(v) for k, v in case.kwargs.items()}}
@@ -87,7 +87,7 @@ def write_array(path: str, array: np.ndarray) -> None:
 
 
 def _same(a, b):
-    """Whether two arrays have the same bytes."""
+    """True if two arrays have the same bytes."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
@@ -149,7 +149,7 @@ class Evaluation:
         return self.record
 
     def _advised(self):
-        """What would make it faster; nothing where that cannot be said in what is left of the time."""
+        """Advice to make it faster; none if the time that is left is too short."""
         from nkisim_advise import BadProgram, advise  # a worker elsewhere may lack it: only where it is asked for
 
         seed = self.reference.seeds[0]
@@ -205,7 +205,7 @@ class Evaluation:
             save_archive(os.path.join(self.folder, _DATA), self.constants)
 
     def _believed(self, facts):
-        """What the simulator found the program to be."""
+        """The simulator's own facts about the program."""
         self.record["instructions"], self.record["api"] = facts["instructions"], facts["api"]
         held = facts["constant_bytes"]
         if held > _CONSTANT_BYTES and held > sum(a.nbytes for a in self.case.arrays):
@@ -263,7 +263,7 @@ class Evaluation:
         return self.judge.simulate(self.trace, self.deadline, **wishes)
 
     def _first(self, seed, **wishes):
-        """What a simulation says of a program of which nothing is known yet."""
+        """The result of a simulation of a program of which nothing is known yet."""
         said = self._simulated(seed, **wishes)
         self._believed(said["recorded"])
         return said
@@ -318,7 +318,7 @@ class Evaluation:
 
     def _valued(self):
         """The other seeds, and one that is drawn now that the program is fixed; in time as well, so
-        that nobody gains by telling known inputs from others."""
+        that to distinguish known inputs from others gains nothing."""
         held_out = self.reference.held_out()
         if self.wrong is not None:  # does it look at its inputs at all?
             try:

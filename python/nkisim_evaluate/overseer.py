@@ -1,5 +1,5 @@
-"""What a candidate does besides describing a kernel, told by the kernel of the system and by the
-witness within the candidate's process, and judged outside of it: its flags (docs/evaluate.md).
+"""Watches what a candidate does apart from describing a kernel. The kernel of the system and the witness within the
+candidate's process report it, and it is judged outside: its flags (docs/evaluate.md).
 
 System calls cannot be hidden by whatever the candidate does to its own memory; what only Python knows
 (witness.py) can be hidden by that alone.
@@ -79,7 +79,7 @@ class Overseer:
         text = str(what)[:200].encode("utf-8", "replace").decode()
         self.flags.setdefault(kind, text)
 
-    # ---- what the system tells -------------------------------------------------------------------
+    # ---- what the system reports ------------------------------------------------------------------
     def decide(self, listener: int) -> None:
         """Answers one waiting system call."""
         notice = bytearray(_NOTICE.size)
@@ -127,7 +127,7 @@ class Overseer:
         return self.changed(f"os.{name}", path)
 
     def _path(self, pid, arguments, place):
-        """What a path among the arguments names, links resolved. Raises OSError."""
+        """The path that an argument names, links resolved. Raises OSError."""
         folder, at = place
         memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
         try:
@@ -148,7 +148,7 @@ class Overseer:
         return _resolved(os.path.join(self._named(base), path))
 
     def _named(self, link):
-        """The folder that a link of /proc leads to. In a chroot the kernel tells a folder of another mount
+        """The folder that a link of /proc leads to. In a chroot the kernel names a folder of another mount
         namespace from the true root, under a name that is nothing here: the scratch folder is known by itself."""
         try:
             if os.path.samestat(os.stat(link), os.stat(self._scratch)):
@@ -157,9 +157,9 @@ class Overseer:
             pass
         return os.readlink(link)
 
-    # ---- what the witness tells ------------------------------------------------------------------
+    # ---- what the witness reports -----------------------------------------------------------------
     def heard(self, kind: str, text: str) -> None:
-        """A line of the witness: a flag, or where nobody else sees it a file and what is done to it."""
+        """A line of the witness: a flag, or where nothing else sees it a file and what is done to it."""
         if kind in ("open", "write", "list", "change"):
             where = os.path.realpath(os.path.join(self._scratch, text))
             if kind == "change":
@@ -172,7 +172,7 @@ class Overseer:
         else:
             self.add(kind if kind in KINDS else "introspection", text)
 
-    # ---- what either tells -----------------------------------------------------------------------
+    # ---- what either reports ----------------------------------------------------------------------
     def opened(self, where: str, writes: bool, folder: bool = False) -> int:
         """Notes that a file is to be opened: 0, or the error that this should be."""
         if self._is_reference(where):

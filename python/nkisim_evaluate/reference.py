@@ -145,12 +145,13 @@ class Reference:
                     finish and (lambda found: finish(found, wanted)))
 
     def held_out(self) -> int:
-        """A seed that nobody can have aimed at: drawn when it is asked for."""
+        """A seed that no candidate can have aimed at: drawn when it is asked for."""
         seed = secrets.randbits(32)
         return seed if seed not in self.seeds else seed + 1
 
     def errors(self, case: Case, found: Sequence[np.ndarray]) -> dict[str, Any]:
-        """How far `found` (arrays in the order of the outputs) is off, and whether it is right.
+        """The distance of `found` (arrays in the order of the outputs) from the expected arrays, and whether it is
+        right.
 
         A dict: equal, and where it can be said max_abs, rel_l2, mismatches, message.
         """

@@ -1,5 +1,5 @@
-"""What a candidate's process says of itself, parsed as the word of a stranger: whatever makes no sense
-is a Stop, and nothing is taken that is larger than it need be."""
+"""Parses a candidate's process's statements about itself as a stranger's word: whatever makes no sense is a Stop, and
+nothing is taken that is larger than it need be."""
 
 from __future__ import annotations
 

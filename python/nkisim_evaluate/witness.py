@@ -1,9 +1,9 @@
-"""In a candidate's process: tells the process that watches it what only Python knows of it.
+"""In a candidate's process: reports to the process that watches it what only Python knows of it.
 
 Executed in a namespace of its own with builtins of its own (`source` in candidate.py), which no module
-leads to: nothing that a candidate rebinds changes what is told here. What leads to it (frames, the
-collector's lists) is told before it is given. Whoever changes this process's memory by other means
-can hide what is told here, and nothing else (docs/security.md).
+leads to: nothing that a candidate rebinds changes what is reported here. What leads to it (frames, the
+collector's lists) is reported before it is given. Whoever changes this process's memory by other means
+can hide what is reported here, and nothing else (docs/security.md).
 """
 
 import os
@@ -71,7 +71,7 @@ def _asking(own, roots, getframe=sys._getframe):
                                    or name.startswith("<frozen "))
 
     def passes_on(frame):
-        """Whether a library's frame gives its caller the frames that it asks for."""
+        """True if a library's frame gives its caller the frames that it asks for."""
         name, function = frame.f_code.co_filename, frame.f_code.co_name
         return is_library(name) and (name.endswith("inspect.py") or name.endswith("traceback.py")
                                      and function in ("walk_tb", "walk_stack"))
@@ -86,7 +86,7 @@ def _asking(own, roots, getframe=sys._getframe):
 
 
 def _finishing(nonce, held, modules, send, tell, leave):
-    """finish(payload): tells what was rebound or left behind, sends the payload, ends the process."""
+    """finish(payload): reports what was rebound or left behind, sends the payload, ends the process."""
     loaded, variables, count, ident = sys.modules, vars(os.environ)["_data"], _thread._count, _thread.get_ident
     were, threads, own_thread, module_type = dict(variables), count(), ident(), type(sys)
 
@@ -131,7 +131,7 @@ def _told_of_files(event, arguments, tell):
 
 
 def _told_by_name(event, arguments, tell):
-    """Events that are told whoever is behind them; whether this is one."""
+    """Events that are reported whoever is behind them; whether this is one."""
     kind = ("introspection" if event in _HEAP else
             "environment" if event in ("os.putenv", "os.unsetenv") else
             "processes" if event.startswith(_STARTS) else
@@ -150,9 +150,9 @@ def _told_by_name(event, arguments, tell):
 
 
 def install(nonce: bytes, channel: int, own: str, roots: tuple, held: list, modules: dict, alone: bool) -> None:
-    """From here on events are told as lines on descriptor `channel`: nonce, kind, text in hex. `roots`:
+    """From here on events are reported as lines on descriptor `channel`: nonce, kind, text in hex. `roots`:
     where libraries are, ending in a separator; `held`: (namespace, name, value, label) that are to stay;
-    `modules`: a copy of sys.modules that is to stay as well. `alone`: nobody else sees files."""
+    `modules`: a copy of sys.modules that is to stay as well. `alone`: nothing else sees files."""
     leave = os._exit
     send, tell = _telling(nonce, channel, leave)
     is_library, asked = _asking(own, roots)

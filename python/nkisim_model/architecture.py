@@ -1,4 +1,4 @@
-"""What a model is made of, read from its Hugging Face `config.json`."""
+"""The architecture of a model, read from its Hugging Face `config.json`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Architecture:
     quantised: str = ""
 
     def has_window(self, layer: int) -> bool:
-        """Whether a layer attends to the window alone."""
+        """True if a layer attends to the window alone."""
         return bool(self.window) and self.windowed[layer % len(self.windowed)]
 
     @property
@@ -141,7 +141,7 @@ def _format(config):
 
 
 def _windowed(config, facts):
-    """Which layers attend to a window alone: `layer_types` says so, else what the kinds have."""
+    """The layers that attend to a window alone: `layer_types` says so, else what the kinds have."""
     if not config.get("sliding_window") or config.get("use_sliding_window") is False:
         return (False,)
     if "layer_types" in config:

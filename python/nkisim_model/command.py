@@ -116,7 +116,7 @@ def sweep(args):
 
 
 def _executor(address):
-    """Of a Dask scheduler; None without one."""
+    """The executor of a Dask scheduler; None without one."""
     if address is None:
         return None
     try:

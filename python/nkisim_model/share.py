@@ -1,4 +1,4 @@
-"""What one rank has of a model: sizes of its tensors, and whether they fit its memory."""
+"""The share of one rank in a model: sizes of its tensors, and whether they fit its memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUND = 128  # the kernels' tiles have so many partitions
 class Share:
     """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary.
 
-    hidden: elements of a token, padded to whole tiles where the kernels take the model's own number beside it.
+    hidden: elements of a token, padded to whole tiles where the kernels take the model's own number as well.
     ep: groups of the ranks of a copy, each with experts of its own, which the ranks of a group share over their width.
     instances: that the ranks of a copy are spread over. ultraserver: these are joined by links, else by the network.
     """
@@ -44,12 +44,12 @@ class Share:
 
     @property
     def experts(self) -> int:
-        """Those that this rank has a part of."""
+        """The experts that this rank has a part of."""
         return self.model.experts // self.ep
 
     @property
     def overrides(self) -> dict[str, int] | None:
-        """What the machine's description says otherwise: instances of no more chips than these ranks take."""
+        """The overrides of the machine's description: instances of no more chips than these ranks take."""
         changed = {}
         wide, _, joined = CHIPS_OF[self.target]
         if self.instances > 1:
@@ -65,13 +65,13 @@ class Share:
         return [list(range(n * self.tp, (n + 1) * self.tp)) for n in range(self.dp)]
 
     def cached(self, layer: int) -> int:
-        """Tokens in a layer's cache: the context, or the window in whole tiles, which is then written in turn."""
+        """Tokens in a layer's cache: the context, or the window in whole tiles, which is then written round robin."""
         tile = ROUND * self.lnc
         return min(self.context, -(-self.model.window // tile) * tile) if self.model.has_window(layer) else self.context
 
     @property
     def weight_bytes(self) -> int:
-        """Of all layers, head and embedding."""
+        """The bytes of all layers, head and embedding."""
         parts = self.model.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts)
         return sum(parts.values()) * DTYPE_BYTES[self.dtype]
 
@@ -83,7 +83,7 @@ class Share:
 
     @property
     def memory_bytes(self) -> int:
-        """What a rank has."""
+        """The memory of a rank."""
         return hbm_bytes(self.target, self.lnc)
 
     @property
@@ -134,7 +134,7 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
 
 
 def _check_place(target, cores, instances, ultraserver):
-    """Whether so many cores can be spread so over instances."""
+    """True if so many cores can be spread so over instances."""
     wide, most, joined = CHIPS_OF[target]
     if ultraserver and joined == 1:
         raise ModelError(f"an UltraServer of {target}", "none, as one domain of its switch is one already",

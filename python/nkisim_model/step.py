@@ -18,9 +18,9 @@ REPLACEABLE = ("attention", "mlp")
 
 
 class Step:
-    """What the parts share while a step is recorded: the library and its buffers (None without one),
-    cos and sin [head_dim / 2, batch, 1], mask [tokens in the layer's cache, batch, heads, 1] and
-    positions [batch, 1] to write there; layer: the number of the layer that is being recorded."""
+    """The state that parts share while a step is recorded: the library and its buffers (None without one), cos and sin
+    [head_dim / 2, batch, 1], mask [tokens in the layer's cache, batch, heads, 1] and positions [batch, 1] to write
+    there; layer: the number of the layer that is being recorded."""
 
     def __init__(self, lib, buffers, cos, sin, mask, positions):
         self.library, self.buffers = lib, buffers
@@ -55,7 +55,7 @@ def layer_shapes(share: Share, make, layer: int):
 
 
 def arguments(share: Share, layers: int):
-    """What the kernel of `layers` layers is called with: shapes, as time alone is asked."""
+    """The arguments of the kernel of `layers` layers: shapes, as time alone is asked."""
     m, s = share.model, share
 
     def make(*shape):

@@ -56,7 +56,7 @@ def schema(name):
 
 
 def answer(root, name, request):
-    """What one request asks of the profile NAME under `root`."""
+    """The answer to one request for the profile NAME under `root`."""
     folder = pathlib.Path(root) / "profiles" / "global" / f"{name}@latest"
     if not re.fullmatch(r"[\w.-]+", name) or not folder.is_dir():
         raise ValueError(f"{name!r} is no profile of {root}")

@@ -20,7 +20,7 @@ _HELP = ("-h", "--help", "--help-all", "--help-compiler")
 
 
 def _entry(commands, command):
-    """What the table has of a command: "" if it lacks the option, "*" at the end if --help shows it."""
+    """A command's entry in the table: "" if it lacks the option, "*" at the end if --help shows it."""
     return next((word for word in commands.split() if word.rstrip("*") == command), "")
 
 

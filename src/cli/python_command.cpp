@@ -29,7 +29,7 @@ constexpr const char* kStart =
 // The interpreter of the environment that pip installed the program into.
 fs::path beside(const fs::path& program) { return program.parent_path() / "python3"; }
 
-// Outside of an environment the interpreter is elsewhere; pip wrote it into the script beside us.
+// Outside of an environment the interpreter is elsewhere; pip wrote it into the script next to us.
 std::string of_script(const fs::path& program) {
   std::ifstream script(program.parent_path() / "nkisim-kernel");
   std::string line;
@@ -111,7 +111,7 @@ namespace {
                    "cannot start " + all.front() + "; set NKISIM_PYTHON to a Python interpreter");
 }
 
-// Every process that the command starts hears of it.
+// Every process that the command starts inherits it.
 void log_from_here(const std::string& level) {
   const log::Settings settings =
       log::parse_settings(level, "--log-level", log::environment_settings());

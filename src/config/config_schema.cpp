@@ -188,7 +188,7 @@ Schema select_rows(const Schema& algorithms) {
   return rows;
 }
 
-// Collectives have two tables beside their rates.
+// Collectives have two tables apart from their rates.
 void add_tables(Schema& collectives) {
   Schema all = Schema::object(), chosen = Schema::array();
   for (const auto& name : names_of<models::Algorithm>(models::kAlgorithms)) {

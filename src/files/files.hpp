@@ -1,4 +1,4 @@
-// Files: what the room offers to everyone above it. Every failure is an isa::Error with the file's
+// Files: the public header of src/files. Every failure is an isa::Error with the file's
 // name; nothing that is written appears half.
 //
 //   ByteReader                       lines and numbers of a file, gzip undone on the way

@@ -79,7 +79,7 @@ class Fields {
   void any(const char* name, Json& value) {
     field(name, value, Json(nullptr), [&](const Json& j) { value = j; });
   }
-  /// Throws if the object has a field that nobody asked for.
+  /// Throws if the object has an unknown field.
   void done() const {
     if (in_ == nullptr) return;
     for (const auto& [key, value] : in_->items()) {
@@ -105,7 +105,7 @@ class Fields {
   std::map<std::string, bool> known_;
 };
 
-// Which of values and time are wanted.
+// The wish for values, time or both.
 void want(const char* name, Fields& fields, Job& job) {
   std::string word = job.values ? (job.time ? "" : "values") : "time";
   fields.text(name, word);

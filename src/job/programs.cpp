@@ -14,7 +14,7 @@ namespace nkisim {
 namespace {
 namespace of_programs {
 
-// Tells a file from what it was and will be.
+// Identifies a version of a file.
 std::string identity(const std::string& path) {
   std::array<std::int64_t, 4> state{};
   if (!isa::host::file_state(path, state)) return path;

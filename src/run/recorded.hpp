@@ -27,7 +27,7 @@ struct Recorded {
 
 /// Throws Error of rule trace_not_recorded if `trace` is not as recording a kernel makes it (open
 /// addresses; no semaphores, packets, ranks or device code of its own) or takes data from anywhere
-/// but archive `archive` beside it. Arrays of the archive named arg0, arg1, ... are inputs.
+/// but archive `archive` next to it. Arrays of the archive named arg0, arg1, ... are inputs.
 [[nodiscard]] Recorded recorded(const TraceFile& trace, const std::string& archive);
 
 }  // namespace nkisim

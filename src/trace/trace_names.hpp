@@ -65,7 +65,7 @@ template <std::size_t N>
 inline constexpr std::array<std::string_view, 6> kSdks = {"2.28", "2.29", "2.30",
                                                           "2.31", "2.32", "2.33"};
 static_assert(kSdks.size() == isa::Program::kNewestSdk - isa::Program::kOldestSdk + 1);
-/// How an Arg holds such a value.
+/// The kind of Arg that holds such a value.
 [[nodiscard]] inline isa::Arg::Kind choice_kind(isa::ParamKind kind) {
   const bool integer = kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kOpcode;
   return integer ? isa::Arg::Kind::kInt : isa::Arg::Kind::kEnum;

@@ -133,7 +133,7 @@ def _listed(text):
 
 
 def _module(page, path):
-    """What a page says its names belong to, else what its path says."""
+    """The module that a page gives for its names, else the one of its path."""
     found = re.search(r"^\.\. currentmodule:: (\S+)", page, re.M)
     return found[1] if found else path.replace("/", ".")
 
@@ -156,7 +156,7 @@ def _release(root, tag):
 
 
 def _add_newest(spans):
-    """What the last tag has goes on, but for other signatures of what NEWER lists."""
+    """Continues the last tag's names, but for other signatures of those that NEWER lists."""
     last = len(TAGS) - 1
     for (module, name, signature), runs in spans.items():
         if runs[-1][1] == last and NEWER.get((module, name), signature) == signature:

@@ -1,3 +1,4 @@
+// The PE array: weights, multiplies, tiles and the utilisation limit.
 #include "models/engines/array.hpp"
 
 #include <catch2/catch.hpp>
@@ -129,7 +130,7 @@ TEST_CASE("activity that was counted for the same rows is not counted again") {
   t.begin(0);
   CHECK(t.finish(0, from_ns(200), kAllRows) == from_ns(400));
   const std::array<Activity, 1> later = {{{.from = from_ns(400), .weight = 1}}};
-  // 300 ns of work beside it, to 600 ns at half rate, is new from 400 ns on: 60 % in all.
+  // 300 ns of parallel work, to 600 ns at half rate, is new from 400 ns on: 60 % in all.
   CHECK(t.finish(0, from_ns(300), later) == from_ns(600));
   CHECK(t.rate(from_ns(600)) == 1);
   CHECK(t.finish(from_ns(600), from_ns(290), later) == from_ns(890));

@@ -1,3 +1,4 @@
+// Transfers spread over DMA engines and cut into packets.
 #include "models/dma/dma_plan.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// Configs: parsing, inheritance, overrides and errors.
 #include "src/config/config_json.hpp"
 
 #include <algorithm>

@@ -19,7 +19,7 @@ _OTHERS = {
 
 
 def _instruction(module, name):
-    """What an instruction of this name is called, if a kernel looks for it in the module of the language."""
+    """The name of an instruction in nki.isa, if a kernel looks for it in the module of the language."""
     package, _, last = module.rpartition(".")
     isa = sys.modules.get(package + ".isa") if last == "language" else None
     return f"nisa.{name}" if isa is not None and name in vars(isa) else None

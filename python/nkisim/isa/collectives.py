@@ -1,6 +1,6 @@
 """nki.collectives: communication between the ranks of a world (docs/collectives.md).
 
-A run of one rank has nobody to talk to: what a group of one gathers, reduces or permutes is its own
+A run of one rank has no other to talk to: what a group of one gathers, reduces or permutes is its own
 data, so that the result is a copy, which one DMA per tensor makes.
 """
 
@@ -19,7 +19,7 @@ from .instructions import INSTRUCTION, NkiInstruction
 
 
 class rg_partition_op(enum.Enum):
-    """How ReplicaGroup.from_partition_op makes rank-lists of ranks."""
+    """The ways in which ReplicaGroup.from_partition_op makes rank-lists of ranks."""
 
     bitwise_and = "bitwise_and"
     div = "div"

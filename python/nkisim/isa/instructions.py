@@ -172,7 +172,7 @@ _PERF_ALIASES = {"double_row_gen3": "double_row", "double_row": "double_row", "n
 
 
 def _accumulates(dst):
-    """What accumulate=None means for a matmul: in a dynamic loop it may always have to add."""
+    """The meaning of accumulate=None for a matmul: in a dynamic loop it may always have to add."""
     recorder = state.recorder
     return recorder.loops.adds(dst) if recorder is not None and recorder.loops.open else None
 

@@ -79,7 +79,7 @@ def var(x, axis, dtype=None, mask=None, keepdims=False, **_ignored):
 
 
 def all(x, axis, dtype=bool_, mask=None, **_ignored):
-    """Whether all elements along free axes are true."""
+    """True if all elements along free axes are true."""
     if _ignored:
         check_spelling(_ignored)
     return lowering.all(x, axis, dtype, mask)

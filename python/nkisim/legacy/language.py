@@ -306,14 +306,14 @@ def atomic_rmw(dst, value, op, mask=None, **_ignored):
 
 
 class _Reductions:
-    """What loop_reduce keeps of a recording."""
+    """The state of loop_reduce in a recording."""
 
     def __init__(self):
         self.last = {}    # (site, shape) or (storage, place) -> the last result
         self._began = {}  # storage -> whether it was written before the first of them
 
     def written_before(self, st, recorder):
-        """Whether the kernel had written `st` when a reduction into it began."""
+        """True if the kernel had written `st` when a reduction into it began."""
         known = self._began.get(st.id)
         if known is None:
             known = self._began[st.id] = recorder.program.lifetimes()[st.id][2]

@@ -40,7 +40,7 @@ def copy_into(dst, src):
 
 
 def _startable(view):
-    """Whether engines can start at the view's partition; DMA can start anywhere."""
+    """True if engines can start at the view's partition; DMA can start anywhere."""
     start, n = view.st.partition + view.part, view.shape[0]
     return start == 0 or (start == 64 and n <= 64) or (start % 32 == 0 and n <= 32)
 

@@ -1,4 +1,4 @@
-"""What the tensor engine computes: matrix products and transposes."""
+"""Operations of the tensor engine: matrix products and transposes."""
 
 import sys
 
@@ -54,7 +54,7 @@ def _turned_bytes(x):
 
 
 def _turned_parts(mask, dst, src):
-    """What a mask over `src` leaves of it and of its transpose `dst`; None if nothing."""
+    """The parts of `src` and of its transpose `dst` that a mask over `src` leaves; None if nothing."""
     box = index.box_of(mask, src.shape)
     if box is None:
         return None
@@ -139,12 +139,12 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
 
 
 def _summed_rows(cut, *operands):
-    """Whether a mask on 128 rows means those summed over: one of the operands was loaded under it."""
+    """True if a mask on 128 rows means those summed over: one of the operands was loaded under it."""
     return any(o.st.masked == (o.part, o.part + cut) for o in operands)
 
 
 def _dimension(axis, extent, sizes, named_m):
-    """Which of a product's dimensions, of `sizes` (k, m, n), a mask's index tile of an axis bounds.
+    """The dimension of a product, of `sizes` (k, m, n), that a mask's index tile of an axis bounds.
 
     Index tiles do not say which they are. One along the last axis bounds n, or m if only that has its
     size; one along the first axis bounds m, or k if only that has its size or another tile bounds m.

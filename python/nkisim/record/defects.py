@@ -15,7 +15,7 @@ def table():
 
 
 class _Seen:
-    """What a pattern looks at: an instruction's line of the trace, and the program around it."""
+    """The facts that a pattern examines: an instruction's line of the trace, and the program around it."""
 
     inst: dict[str, Any]
     loops: dict[int, int]

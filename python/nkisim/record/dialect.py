@@ -1,4 +1,4 @@
-"""What one API of kernels has otherwise than another: the one object that says which API is recorded."""
+"""The differences between APIs of kernels: the one object that says which API is recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dialect:
-    """How kernels of an API are recorded, compiled and run, where APIs differ."""
+    """The ways in which kernels of an API are recorded, compiled and run, where APIs differ."""
 
     #: Short name ("nki", "neuronxcc"), and the package that kernels import.
     name: str
@@ -39,7 +39,7 @@ class Dialect:
     decorator_decides: bool
     #: True if an index out of bounds at run time is NumPy's IndexError, in flat elements.
     flat_index_errors: bool
-    #: Why a run over capacity is no error.
+    #: The reason why a run over capacity is no error.
     over_capacity: str
 
 

@@ -65,7 +65,7 @@ def _spmd(dim):
 
 
 class Launch:
-    """Which program instances run, and on which core."""
+    """The program instances that run, and the core of each."""
 
     def __init__(self, grid, dialect):
         parts = _grid_parts(grid)

@@ -25,7 +25,7 @@ class Loops:
 
     @property
     def _recorder(self):
-        """What records the kernel that these are of; an error once that has ended."""
+        """The recorder of the kernel that these are of; an error once that has ended."""
         recorder = self._reference()
         if recorder is None or recorder.instances is None:
             fail("outside_kernel", "a dynamic loop is used outside the kernel that made it, which has ended")

@@ -1,4 +1,4 @@
-"""Which release has which public name, and what a kernel names that its release has not.
+"""Public names by release, and names of a kernel that its release has not.
 
 public_api.txt, written from the history of AWS's documents, is the one table: module, releases, name and
 signature. `--sdk`, --strict and the tests ask it.
@@ -45,7 +45,7 @@ def releases(module, name):
 
 
 def lacks(module, name, release):
-    """Why SDK 2.`release` has no such name, or None if it has."""
+    """The reason why SDK 2.`release` has no such name, or None if it has."""
     spans = table().get((module, name), ())
     if any(a <= release <= b for a, b, _ in spans):
         return None
@@ -135,7 +135,7 @@ def problems(tree, function, release):
 
 
 def _is_module(scope, node, found):
-    """Whether nki.isa or another package is named, not what is in it."""
+    """True if nki.isa or another package is named, not what is in it."""
     base = node
     while isinstance(base, ast.Attribute):
         base = base.value

@@ -31,7 +31,7 @@ class _Noted:
 
 
 def applies(row, release, target, dialect):
-    """Whether a row holds for SDK 2.`release`, a target and an API."""
+    """True if a row holds for SDK 2.`release`, a target and an API."""
     return (row["first"] <= release and (not row["last"] or release <= row["last"]) and
             (not row.get("targets") or target in row["targets"]) and row.get("api", "") in ("", dialect))
 
@@ -67,7 +67,7 @@ def _say(row, file, line, parts):
 
 
 def by_kernel():
-    """Whether a kernel, and no other function of the front end, called the function that asks."""
+    """True if a kernel, and no other function of the front end, called the function that asks."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is NlOp.__call__.__code__:
         frame = frame.f_back

@@ -19,7 +19,7 @@ class Editor(ast.NodeTransformer):
     """Edits the definition of a kernel, and says whether it did."""
 
     changed = False
-    #: Names that the edited source uses besides its own, with their values.
+    #: Names that the edited source uses beyond its own, with their values.
     names: Mapping[str, Any] = {}
 
 
@@ -45,7 +45,7 @@ def rewritten(function: Any, *editors: Editor) -> types.FunctionType | None:
 
 
 def _mangled(kernel):
-    """Whether the source has a name that a class around it changes: __x."""
+    """True if the source has a name that a class around it changes: __x."""
     names = (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(kernel))
     return any(name.startswith("__") and not name.endswith("__") for name in names)
 

@@ -39,7 +39,7 @@ enabled = is_strict
 
 
 def refuses(since):
-    """Whether a rule of the documents since SDK 2.`since` is to be an error."""
+    """True if a rule of the documents since SDK 2.`since` is to be an error."""
     return is_strict() and sdk() >= since
 
 
@@ -124,7 +124,7 @@ def _is_none(node):
 
 
 def _makes_tensors(node):
-    """Whether each item of a list comprehension is what a function of the kernel's gives, such as a tile."""
+    """True if each item of a list comprehension is what a function of the kernel's gives, such as a tile."""
     called = node.elt.func if isinstance(node.elt, ast.Call) else None
     return called is not None and not (isinstance(called, ast.Name) and hasattr(builtins, called.id))
 
@@ -160,7 +160,7 @@ def _seen_refused(tree):
 
 
 def _traced():
-    """Whether the release runs kernels as Python, so that the language is all of it."""
+    """True if the release runs kernels as Python, so that the language is all of it."""
     return sdk() >= 33 and not parser_frontend()
 
 
@@ -206,7 +206,7 @@ def _parse(function):
 
 
 def _named(node, scope):
-    """What a name, or a dotted name through modules, stands for; None for all else."""
+    """The object that a name, or a dotted name through modules, stands for; None for all else."""
     if isinstance(node, ast.Name):
         return scope.get(node.id)
     if not isinstance(node, ast.Attribute):

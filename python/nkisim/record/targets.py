@@ -41,6 +41,7 @@ def chip_of(target):
 
 
 def hbm_bytes(target, cores=0):
-    """Of so many of a chip's cores; of a logical core as it is by default, of two from trn2 on, if none are given."""
+    """The HBM of so many of a chip's cores; of a logical core as it is by default, of two from trn2 on, if none are
+    given."""
     of_chip, memory = chip_of(target)
     return memory // of_chip * (cores or min(2, generation_of(target) - 1))

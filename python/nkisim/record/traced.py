@@ -14,7 +14,7 @@ _TRACED = {"affine_range", "sequential_range"}
 
 
 class TracedRange:
-    """A range whose iteration tells the recorder when it is left early."""
+    """A range whose iteration reports to the recorder when it is left early."""
 
     __slots__ = ("range",)
 

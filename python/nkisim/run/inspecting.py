@@ -58,7 +58,7 @@ def begin(options: Options) -> None:
 
 
 class _System:
-    """What the host did, as events of a name, begin, duration and facts."""
+    """The host's work, as events of a name, begin, duration and facts."""
 
     def __init__(self) -> None:
         self.process: int | None = None

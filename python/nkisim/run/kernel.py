@@ -23,7 +23,7 @@ from .world import run_world
 from .worldresult import WorldResult
 
 
-#: Asked in turn to make a call whose arguments have no values yet (a framework traces): each is
+#: Asked one after another to make a call whose arguments have no values yet (a framework traces): each is
 #: called with the kernel, args and kwargs and gives the result or NotImplemented.
 CALLS: list[Callable[[Kernel, tuple, dict], Any]] = []
 
@@ -115,7 +115,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
 
 
 def _check_world(world, dialect, processes, client):
-    """Whether a world was asked for as it can be."""
+    """True if a world was asked for as it can be."""
     if world and not dialect.collectives:
         raise Error(f"{dialect.package} has no collectives; several ranks run kernels of nki",
                     rule="legacy_ranks", code="usage")
@@ -125,7 +125,7 @@ def _check_world(world, dialect, processes, client):
 
 
 class Kernel:
-    """What @nki.jit makes of a function: call it with arrays, index it with a launch grid."""
+    """A function under @nki.jit: call it with arrays, index it with a launch grid."""
 
     __test__ = False  # a kernel called test_... is no test
 
@@ -174,11 +174,10 @@ class Kernel:
         return Kernel(scheduled, self.grid, self.target, self.dialect, **self.settings)
 
     def options(self) -> Options:
-        """How a call runs: as the environment and, in some dialects, the decorator say. What is
-        undefined in an output is an error, but where nothing wrote a part of it; a warning with
-        mode="simulation": AWS's simulator does not look for it, and two of its own one-instruction
-        tests leave a part of an output unwritten and compare the rest (nc_match_replace8,
-        load_store_indirect)."""
+        """The options of a call: from the environment and, in some dialects, the decorator. What is undefined in an
+        output is an error, but where nothing wrote a part of it; a warning with mode="simulation": AWS's simulator does
+        not look for it, and two of its own one-instruction tests leave a part of an output unwritten and compare the
+        rest (nc_match_replace8, load_store_indirect)."""
         decides = self.dialect.decorator_decides
         simulated = decides and self.settings.get("mode") == "simulation"
         return Options(self.target if decides and self.target else None,
@@ -215,7 +214,7 @@ class LaunchedKernel(Kernel):
 
 
 def _flags(function):
-    """What a decorator tells the compiler (nki.jit(additional_compile_opt="--disable-dge"))."""
+    """The compiler flags of a decorator (nki.jit(additional_compile_opt="--disable-dge"))."""
     return str(getattr(function, "settings", {}).get("additional_compile_opt") or "")
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves for neuron-profile: programs in the place of NEFF files, and sessions."""
+"""Files of a run for neuron-profile: programs in the place of NEFF files, and sessions."""
 
 from __future__ import annotations
 

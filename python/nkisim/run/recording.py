@@ -110,7 +110,7 @@ class _Keywords:
 
 class _NoCollection:
     """Everything recorded stays alive: garbage collections would only cost time. The first of
-    several threads turns them off and the last one on again."""
+    several threads disables them and the last one enables them again."""
 
     def __init__(self) -> None:
         self.lock, self.users, self.on = threading.Lock(), 0, False

@@ -203,7 +203,7 @@ def tensors_in(value: Any) -> list[NkiTensor]:
 
 
 def to_host(value: Any, recorder: Recorder, arguments: Any) -> Any:
-    """What a kernel returned with host arrays in its tensors' places; `arguments` as Arguments has them."""
+    """The value that a kernel returned, with host arrays in its tensors' places; `arguments` as Arguments has them."""
     if isinstance(value, NkiTensor):
         for host, t in arguments.pairs:
             if value is t or (t.st is value.st and value.is_identity() and t.shape == value.shape):

@@ -155,7 +155,7 @@ class _Latencies:
 
 
 def _profile(result):
-    """Where a run's time went, as plain data; nothing of several ranks."""
+    """The profile of a run, as plain data; nothing of several ranks."""
     if not isinstance(result, Result):
         return {}
     with tempfile.TemporaryDirectory(prefix="nkisim-pytest-") as folder:
@@ -226,7 +226,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What each run took, a line each."""
+    """Writes the time of each run, a line each."""
     reports = [r for name in ("passed", "failed", "xfailed", "xpassed") for r in terminalreporter.stats.get(name, ())
                if getattr(r, "when", "") == "call"]
     lines = [f"{r.nodeid}: {said}" for r in reports for name, said in r.user_properties if name == _LATENCY]

@@ -1,4 +1,4 @@
-"""What tensors ask of the packages above them.
+"""Functions that tensors call in the packages above them.
 
 `x + y`, `tile[...] = value` and `x.astype(...)` are instructions, which values know nothing of:
 `lowering` fills `above` in when it is imported. This is the one place where a call goes up.

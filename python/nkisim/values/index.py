@@ -444,7 +444,7 @@ class DynamicSum(Unreadable):
 
     @classmethod
     def of(cls, index):
-        """What a one-element tensor holds."""
+        """The value of a one-element tensor."""
         if index.size != 1:
             fail_on("index_tile", "an index tile", f"combined with {index!r}",
                     "a tensor of one element", kind=KernelValueError)

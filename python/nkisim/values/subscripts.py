@@ -40,7 +40,7 @@ def _slice_expr(k, n, axis):
 
 
 def _axes(key):
-    """How many axes the index tiles of a key span."""
+    """The number of axes that the index tiles of a key span."""
     tiles = [k.expr if isinstance(k, DynamicSum) else k for k in key]
     return max((2 if isinstance(k, Views) else k.ndim for k in tiles
                 if isinstance(k, (Expr, Views))), default=0)

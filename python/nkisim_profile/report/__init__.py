@@ -77,12 +77,12 @@ def hbm(s):
 
 
 def trust(facts):
-    """How far to trust the latency, in a line; empty for a session that does not say."""
+    """The trust in the latency, in a line; empty for a session that does not say."""
     return (facts.get("confidence") or {}).get("text", "")
 
 
 def named(s):
-    """What a session is of, if nobody says better: its trace's file."""
+    """The name of a session if no other is given: its trace's file."""
     return pathlib.Path(s.facts.get("trace") or "trace").name
 
 

@@ -1,4 +1,4 @@
-"""Which other queues and engines are tried for the instructions of a line."""
+"""Other queues and engines that are tried for the instructions of a line."""
 
 import pytest
 

@@ -66,7 +66,7 @@ def interrupt(words, growing, send=signal.SIGINT, **popen):
 
 
 def packed_text(html):
-    """What the page holds compressed."""
+    """The page's compressed content."""
     blobs = re.findall(r"[A-Za-z0-9+/]{400,}={0,2}", html.read_text())
     return "".join(gzip.decompress(base64.b64decode(b)).decode(errors="replace") for b in blobs
                    if b.startswith("H4sI"))

@@ -254,7 +254,7 @@ def test_a_limit_on_memory_has_its_unit(folder, limit, code):
     assert bounded("run", write_trace(folder / "k.jsonl", words), "-q", "--max-memory", limit).returncode == code
 
 
-#: A program of 2^31 turns whose instructions nothing orders: what is looked for while it is executed.
+#: A program of 2^31 iterations whose instructions nothing orders: what is looked for while it is executed.
 RACY = [
     {"nisa": 1, "target": "trn2", "name": "k", "semaphores": "explicit"},
     {"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [1, 1], "address": 0}},

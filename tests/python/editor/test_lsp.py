@@ -1,4 +1,4 @@
-"""nkisim lsp, through pygls' own client: what an editor is told while a kernel is typed."""
+"""nkisim lsp, through pygls' own client: an editor's messages while a kernel is typed."""
 
 import ast
 import asyncio
@@ -280,7 +280,7 @@ def long_kernel(lines=300):
 
 
 def test_a_kernel_of_300_lines_is_answered_within_300_ms(tmp_path):
-    """From the keystroke to what is shown, hints included; the best of some, as other tests run beside this one."""
+    """From the keystroke to what is shown, hints included; the best of some, as other tests run at the same time."""
     text, times = long_kernel(), []
     assert len(text.splitlines()) == 300
 

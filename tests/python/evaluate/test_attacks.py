@@ -264,7 +264,7 @@ def judge(place):
 
 
 def bare(record):
-    """What is the same every time: without the times of stages and the seed that is drawn."""
+    """The part of a record that is the same every time: without the times of stages and the seed that is drawn."""
     seeds = {s: v for s, v in record["seeds"].items() if s in ("0", "1")}
     return {**record, "stage_seconds": 0, "cached": False, "id": 0, "seeds": seeds}
 

@@ -369,7 +369,7 @@ def kernel(a, b):
 
 
 def test_a_program_that_knows_a_seed_is_as_slow_as_on_others(judge):
-    """One turn of the loop on the first seed, 100 on all others."""
+    """One iteration of the loop on the first seed, 100 on all others."""
     known = np.random.default_rng(0).standard_normal((128, 64), dtype=np.float32)[0, 0]
     quick, honest = (verdict_of(judge, HEAD + DATA_DEPENDENT.replace("KNOWN", repr(float(k))))
                      for k in (known, 1e30))

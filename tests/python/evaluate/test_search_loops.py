@@ -1,4 +1,4 @@
-"""What search loops build on: shards, a cache that many share, executors, event loops."""
+"""The base of search loops: shards, a cache that many share, executors, event loops."""
 
 import asyncio
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""What the compiler of an SDK release refuses is named with --strict, and nothing else is."""
+"""--strict names what the compiler of an SDK release refuses, and nothing else."""
 
 import json
 import pathlib
@@ -377,7 +377,7 @@ def far_from_chip(x):
 
 
 def transposed(mode):
-    """A gather by the software's descriptors beside a load, by the hardware's if `mode` says so."""
+    """A gather by the software's descriptors during a load, by the hardware's if `mode` says so."""
     def kernel(x):
         table, index = nl.ndarray((16, 128), nl.bfloat16, nl.private_hbm), nl.ndarray((16, 1), nl.uint32, nl.sbuf)
         rows, turned = nl.ndarray((16, 128), nl.bfloat16, nl.sbuf), nl.ndarray((128, 16), nl.bfloat16, nl.sbuf)

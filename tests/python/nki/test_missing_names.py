@@ -1,4 +1,4 @@
-"""What is said of a name that a module of the API does not have."""
+"""The message for a name that a module of the API does not have."""
 
 import sys
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Names, keywords and language rules by SDK release: refused under strict, told where one was asked for."""
+"""Names, keywords and language rules by SDK release: refused under strict, reported where one was asked for."""
 
 import types
 import warnings

@@ -27,7 +27,7 @@ def prefix(tmp_path_factory):
 
 
 def check(said):
-    """What the example prints: three DMA transfers and an addition, in that order."""
+    """Checks the example's output: three DMA transfers and an addition, in that order."""
     spans = [(float(a), float(b), what)
              for a, b, what in re.findall(r"([0-9.]+) to +([0-9.]+) ns +(.+)", said)]
     data = [s for s in spans if s[2] == "data of dma_copy"]
@@ -69,7 +69,7 @@ def test_a_kernel_runs_in_a_systemc_program(host, where, resolution):
 
 
 def test_every_header_compiles_alone(prefix, tmp_path):
-    """... of those that say what a room offers."""
+    """... of those that say what a folder offers."""
     folder = prefix / "include" / "nkisim"
     rooms = [p.relative_to(folder) for p in sorted(folder.glob("src/*/*.hpp")) if p.stem == p.parent.name]
     assert len(rooms) >= 6 and not (folder / "src" / "cli").exists()

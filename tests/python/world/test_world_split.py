@@ -108,7 +108,7 @@ def handshake_ns():
 
 
 def test_the_set_up_takes_place_beside_what_is_computed():
-    """What is saved is the handshake where there is enough to do in between, and nothing where there is not."""
+    """The handshake is saved where there is enough to do in between, and nothing where there is not."""
     case = Drawn(0)
     saved = [round(case.run(False, work=n, timing=True).latency_ns - case.run(True, work=n, timing=True).latency_ns, 3)
              for n in (0, 10, 60, 200)]
