@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "isa/base/error.hpp"
-#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -85,7 +84,7 @@ Transfer* DmaRings::allocate() {
 }
 
 void DmaRings::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
-  if (hbm_->limits()) hbm_->settle(SimSession::now());
+  if (hbm_->limits()) hbm_->settle(core_->now());
   const isa::DmaWork& work = op.expansion().dma;
   Transfer* t = allocate();
   t->op = &op;
@@ -177,7 +176,7 @@ void DmaRings::occupy(double bytes) {
     const Fs time = from_ns(static_cast<double>(share) / config_.bytes_per_ns);
     load->second.add({1, share, time + config_.packet_gap, time});
   }
-  const Fs now = SimSession::now();
+  const Fs now = core_->now();
   catch_up(now);
   simulate_packets();
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
@@ -187,13 +186,13 @@ void DmaRings::occupy(double bytes) {
 }
 
 int DmaRings::outstanding(isa::DgeMode mode) {
-  catch_up(SimSession::now());
+  catch_up(core_->now());
   core_->dma_sooner();
   return outstanding_.at(static_cast<std::size_t>(mode));
 }
 
 Fs DmaRings::backlog(QueueIndex queue, std::int64_t bytes) {
-  const Fs now = SimSession::now();
+  const Fs now = core_->now();
   simulate_packets();
   if (hbm_->limits()) {
     hbm_->settle_all(now);
