@@ -58,11 +58,11 @@ class Clock {
   /// Alarms have changed; at a coarse resolution alone.
   virtual void set(Fs /*time*/) {}
   [[nodiscard]] Fs ticks() const { return static_cast<Fs>(context_.time_stamp().value()); }
-  [[nodiscard]] std::int64_t deltas() const {
-    return static_cast<std::int64_t>(context_.delta_count());
+  [[nodiscard]] static std::int64_t deltas() {
+    return static_cast<std::int64_t>(sc_core::sc_delta_count());
   }
-  Fs tick_ = 1;  // of SystemC, in femtoseconds
-  Fs now_ = 0;   // where a tick is longer
+  Fs tick_ = 1;                  // of SystemC, in femtoseconds
+  Fs now_ = 0;                   // where a tick is longer
   std::int64_t last_next_ = -2;  // delta cycle of the last ring_next()
   std::vector<Alarm*> alarms_;
 

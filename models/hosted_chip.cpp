@@ -40,9 +40,9 @@ NeuronCore& HostedChip::core(std::size_t id, std::size_t rank) {
 void HostedChip::look() {
   if (finished_) return;
   const ModuleList<Rank>& ranks = elaboration_.ranks();
-  const bool idle = elaboration_.world().idle() &&
-                    std::all_of(ranks.begin(), ranks.end(),
-                                [](const auto& rank) { return rank->idle(); });
+  const bool idle =
+      elaboration_.world().idle() &&
+      std::all_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank->idle(); });
   if (!idle && !clock_.stopped()) return;
   finished_ = true;
   finish();

@@ -19,8 +19,8 @@ class HostedChip : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "HostedChip"; }
   /// One rank on a chip of its own. `program`, `config`, `memory` (null: time only) and the
-  /// observers outlive it. Throws Error as run() does, when it is constructed, when elaboration ends
-  /// (the resolution), or from outcome().
+  /// observers outlive it. Throws Error as run() does, when it is constructed, when elaboration
+  /// ends (the resolution), or from outcome().
   HostedChip(const sc_core::sc_module_name& name, const isa::Program& program, const Config& config,
              isa::Memory* memory = nullptr, const ObserverList& observers = {},
              const RunOptions& options = {});

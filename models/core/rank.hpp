@@ -16,8 +16,8 @@ class Rank : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "Rank"; }
   Rank(const sc_core::sc_module_name& name, const isa::Program& program, const Config& config,
-       isa::Memory* memory, const ObserverList& observers, const RunOptions& options,
-       Clock& clock, World& world);
+       isa::Memory* memory, const ObserverList& observers, const RunOptions& options, Clock& clock,
+       World& world);
 
   [[nodiscard]] RunResult result() const;
   /// After the last event: throws Error if instructions are left over.
