@@ -44,6 +44,11 @@ class Clock {
   Clock(const Clock&) = delete;
   Clock& operator=(const Clock&) = delete;
   [[nodiscard]] Fs now() const { return tick_ == 1 ? ticks() : now_; }
+  /// The moment of SystemC's present tick, which is now() or up to a tick later, and a span of it.
+  [[nodiscard]] Fs host_now() const { return ticks() * tick_; }
+  [[nodiscard]] Fs of(const sc_core::sc_time& span) const {
+    return static_cast<Fs>(span.value()) * tick_;
+  }
   /// Ends the simulation: every process of the modules returns at once from now on.
   void fail(std::exception_ptr error);
   /// The same without an error.

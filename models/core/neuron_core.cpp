@@ -89,9 +89,11 @@ void NeuronCore::build(const isa::Program& program, const CostTable& costs,
   sbuf_ = std::make_unique<Sbuf>("sbuf", config_.ports);
   psum_ = std::make_unique<Psum>("psum", config_.ports, program.machine().psum_banks);
   semaphores_ = std::make_unique<Semaphores>("semaphores");
-  dma_ = std::make_unique<DmaRings>(
-      "dma", CoreId{options.rank, id_}, config_.dma, dma_queue_names(program, config_, id_),
-      DmaRings::Options{.shares = observers_.active(), .packets = observers_.wants_packets()});
+  dma_ = std::make_unique<DmaRings>("dma", CoreId{options.rank, id_}, config_.dma,
+                                    dma_queue_names(program, config_, id_),
+                                    DmaRings::Options{.shares = observers_.active(),
+                                                      .packets = observers_.wants_packets(),
+                                                      .program = &program});
   const EngineSetup setup{config_, costs, observers_, id_};
   const EngineFactory make = options.engine ? options.engine : make_engine;
   for (int e = 0; e < isa::kEngineCount; ++e) {

@@ -55,7 +55,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
 
   // For its rank and the world:
   /// Nothing is due, and nothing that is under way will wake it.
-  [[nodiscard]] bool idle() const { return next_ == kNever; }
+  [[nodiscard]] bool idle() const { return next_ == kNever && dma_->asked() == 0; }
   /// Engines that found no work, or wait for another core, look again.
   void wake_all();
   /// Every engine that cannot go on, once nothing happens any more.

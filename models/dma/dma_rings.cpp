@@ -57,6 +57,13 @@ void DmaRings::end_of_elaboration() {
   core_ = core.operator->();
   for (DmaLane* lane : lanes_) lane->reach(*hbm_);
   if (hbm_->limits()) hbm_->join(*this);
+  requests_ = hbm_->requests();
+  if (requests_ == nullptr) return;
+  if (options_.program != nullptr) layout_ = HbmLayout(*options_.program);
+  for (std::size_t e = 0; e < lanes_.size(); ++e) {
+    lanes_[e]->ask_by([this, e](const LaneRequest& packet) { ask(e, packet); },
+                      requests_->outstanding());
+  }
 }
 
 void DmaRings::number(const std::string& queue, QueueIndex index) {
@@ -125,6 +132,7 @@ void DmaRings::step(Fs now) {
 // settled for what was before an instant alone.
 Fs DmaRings::next() const {
   const Fs visible = updates_.empty() ? kNever : updates_.top().time;
+  if (requests_ != nullptr) return std::min(visible, soonest_);
   const Fs slack = std::max<Fs>(hbm_->limits() ? 1 : 0, config_.semaphore_latency - 1);
   return std::min(visible, plus(soonest_, slack));
 }
@@ -213,15 +221,19 @@ void DmaRings::look_at(std::size_t e, Fs now) {
   const auto engine = static_cast<int>(e);
   std::size_t at = done_.size();
   lanes_[e]->advance(now, done_);
+  report_packets(engine);
+  for (; at < done_.size(); ++at) {
+    finished_.push_back({done_[at].semaphore_start, engine, static_cast<std::uint32_t>(at)});
+  }
+  planned_[e] = lanes_[e]->next();
+}
+
+void DmaRings::report_packets(int engine) {
   for (const PacketTime& p : packets_) {
     if (p.transfer == nullptr) continue;  // of a collective operation
     core_->dma_packet(*static_cast<Transfer*>(p.transfer), engine, p);
   }
   packets_.clear();
-  for (; at < done_.size(); ++at) {
-    finished_.push_back({done_[at].semaphore_start, engine, static_cast<std::uint32_t>(at)});
-  }
-  planned_[e] = lanes_[e]->next();
 }
 
 // An engine may have to be looked at sooner than was planned.

@@ -9,6 +9,7 @@
 
 #include "src/config/config_json.hpp"
 #include "tests/support/program_builder.hpp"
+#include "tests/timing/host.hpp"
 #include "tests/timing/tied_programs.hpp"
 
 using namespace nkisim;
@@ -17,32 +18,6 @@ using namespace nkisim::test;
 using PB = test::ProgramBuilder;
 
 namespace {
-
-// What a host's program has by itself: a context, and a resolution. Declared before the modules.
-class Host {
- public:
-  explicit Host(double resolution_fs)
-      : before_(sc_core::sc_curr_simcontext), context_(std::make_unique<sc_core::sc_simcontext>()) {
-    sc_core::sc_curr_simcontext = context_.get();
-    sc_core::sc_set_time_resolution(resolution_fs, sc_core::SC_FS);
-  }
-  ~Host() {
-    context_.reset();
-    sc_core::sc_curr_simcontext = before_;
-  }
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
-  // As sc_start() does, which begins but one context of a process.
-  void run(const sc_core::sc_time& span) {
-    context_->initialize(true);
-    context_->simulate(span);
-  }
-  void run() { run(sc_core::sc_time(10, sc_core::SC_MS)); }
-
- private:
-  sc_core::sc_simcontext* before_;
-  std::unique_ptr<sc_core::sc_simcontext> context_;
-};
 
 // A module of the host's: counts edges of 7 ns.
 struct Beside : sc_core::sc_module {

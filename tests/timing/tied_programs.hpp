@@ -166,14 +166,15 @@ inline AllTimes sorted(std::vector<Times>& times) {
   return all;
 }
 
-// One core for three of four seeds, of trn1, where engines share ports; else two or four ranks of
+/// One core of `one_core` (on trn1 engines share ports); or, with `several`, two or four ranks of
 // trn2, or ranks of two cores, of which two share a stack that can serve one and a half of them.
-inline std::vector<TraceFile> programs_of(unsigned seed, bool several) {
+inline std::vector<TraceFile> programs_of(unsigned seed, bool several,
+                                          const std::string& one_core = "trn1") {
   std::vector<TraceFile> traces;
   const int cores = several && seed % 3 == 0 ? 2 : 1;
   const int ranks = !several ? 1 : seed % 2 == 0 ? 4 : 2;
   for (int r = 0; r < ranks; ++r) {
-    Writer writer(seed, several ? "trn2" : "trn1", r, ranks, cores);
+    Writer writer(seed, several ? "trn2" : one_core, r, ranks, cores);
     traces.push_back(read_trace_text(writer.program(), "ties.jsonl"));
   }
   return traces;
