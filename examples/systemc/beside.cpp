@@ -5,7 +5,6 @@
 #include <tlm_utils/peq_with_get.h>
 #include <tlm_utils/simple_target_socket.h>
 
-#include <cmath>
 #include <iostream>
 #include <systemc>
 
@@ -17,7 +16,7 @@
 #include "src/trace/trace.hpp"
 
 namespace models = nkisim::models;
-using models::from_ns, models::to_ns, sc_core::sc_time_stamp;
+using models::from_ns, models::to_ns;
 using Payload = tlm::tlm_generic_payload;
 
 const char* const kTrace = R"({"nisa": 1, "target": "trn2", "name": "double"}
@@ -32,14 +31,13 @@ const char* const kTrace = R"({"nisa": 1, "target": "trn2", "name": "double"}
 /// A target of the non-blocking base protocol. Requests beyond `depth` are accepted when one of
 /// those before has been answered. `latency` is asked when a request is accepted.
 struct Memory : sc_core::sc_module {
-  using Latency = std::function<models::Fs(const models::HbmRequest&, models::Fs now)>;
+  using Latency = std::function<models::Fs(const Payload&, models::Fs now)>;
   Memory(const sc_core::sc_module_name& name, int queue, Latency latency_of)
       : sc_module(name), depth(queue), latency(std::move(latency_of)) {
     socket.register_nb_transport_fw(this, &Memory::request);
     SC_HAS_PROCESS(Memory);
     SC_METHOD(respond);
     sensitive << answers.get_event();
-    dont_initialize();
   }
   tlm::tlm_sync_enum request(Payload& p, tlm::tlm_phase& phase, sc_core::sc_time& /*delay*/) {
     p.acquire();
@@ -54,8 +52,7 @@ struct Memory : sc_core::sc_module {
   void serve(Payload& p) {
     ++in_service;
     bytes += p.get_data_length();
-    const auto now = static_cast<models::Fs>(std::llround(sc_time_stamp().to_seconds() * 1e15));
-    const models::Fs fs = latency(p.get_extension<models::HbmAccess>()->request, now);
+    const models::Fs fs = latency(p, from_ns(sc_core::sc_time_stamp().to_seconds() * 1e9));
     answers.notify(p, sc_core::sc_time(static_cast<double>(fs), sc_core::SC_FS));
   }
   void respond() {
@@ -83,7 +80,7 @@ struct Memory : sc_core::sc_module {
 
 /// Between a port `dma` of an engine and the rings: counts what the engine starts.
 struct DmaProbe : sc_core::sc_module, models::dma_if {
-  using sc_module::sc_module;
+  explicit DmaProbe(const sc_core::sc_module_name& name) : sc_module(name) {}
   sc_core::sc_port<models::dma_if> rings{"rings"};
   int transfers = 0;
   void submit(models::Operation& op, const models::DgeConfig& dge, models::Fs first) override {
@@ -110,29 +107,27 @@ std::unique_ptr<models::Engine> make_engine(const char* name, nkisim::isa::Engin
   return models::make_engine(name, id, setup);
 }
 
-int sc_main(int /*argc*/, char* /*argv*/[]) {
+int sc_main(int /*argc*/, char** /*argv*/) try {
   const nkisim::TraceFile trace = nkisim::read_trace_text(kTrace, "double.jsonl");
   const models::Config config = nkisim::load_config("trn2");
   const models::Fs alone = models::run(*trace.program, config, nullptr, {}).end;
 
-  sc_core::sc_clock clock("clock", 100, sc_core::SC_NS);  // of your own
+  sc_core::sc_clock clock("clock", 100, sc_core::SC_NS);  // your own
   models::HostedChip plain("plain", *trace.program, config);
   models::TlmHbm plain_hbm("plain_hbm", plain.clock(), {.outstanding = 1});
   models::Hbm stack(config.hbm, config.dma.engines * config.dma.bytes_per_ns, config.dma.engines);
-  Memory same("same", 1000, [&stack](const models::HbmRequest& r, models::Fs now) {
+  Memory same("same", 1000, [&stack](const Payload& p, models::Fs now) {
+    const models::HbmRequest& r = p.get_extension<models::HbmAccess>()->request;
     return r.span + stack.delay(now, r.span, static_cast<double>(r.stack_bytes));
   });
   plain_hbm.socket.bind(same.socket);
   plain.core().hbm.bind(plain_hbm);
 
-  models::RunOptions options;
-  options.engine = make_engine;
-  models::HostedChip mine("mine", *trace.program, config, nullptr, {}, options);
+  models::HostedChip mine("mine", *trace.program, config, nullptr, {}, {.engine = make_engine});
   models::TlmHbm mine_hbm("mine_hbm", mine.clock(), {.outstanding = 8, .most_bytes = 256});
   models::Fs free = 0;  // a channel of 100 bytes per ns, 80 ns away
-  Memory dram("dram", 16, [&free](const models::HbmRequest& r, models::Fs now) {
-    free = std::max(free, now) +
-           from_ns(static_cast<double>(std::min<std::int64_t>(r.bytes, 256)) / 100);
+  Memory dram("dram", 64, [&free](const Payload& p, models::Fs now) {
+    free = std::max(free, now) + from_ns(p.get_data_length() / 100.0);
     return free - now + from_ns(80);
   });
   mine_hbm.socket.bind(dram.socket);
@@ -141,16 +136,13 @@ int sc_main(int /*argc*/, char* /*argv*/[]) {
   probe.rings.bind(mine.core().dma());
   mine.core().engine(nkisim::isa::Engine::kSync).dma.bind(probe);
 
-  try {
-    sc_core::sc_start(200, sc_core::SC_US);
-    const models::Fs same_end = plain.outcome().front().end, end = mine.outcome().front().end;
-    std::cout << "alone " << to_ns(alone) << " ns, beside " << to_ns(same_end) << " ns, rewired "
-              << to_ns(end) << " ns\n"
-              << probe.transfers << " transfers, " << dram.bytes << " bytes from and to the DRAM\n";
-    const bool finished = plain.finished() && mine.finished();
-    return finished && std::abs(same_end - alone) <= alone / 1000 ? 0 : 1;
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << '\n';
-    return 3;
-  }
+  sc_core::sc_start(200, sc_core::SC_US);
+  const models::Fs same_end = plain.outcome().front().end, end = mine.outcome().front().end;
+  std::cout << "alone " << to_ns(alone) << " ns, beside " << to_ns(same_end) << " ns, rewired "
+            << to_ns(end) << " ns\n"
+            << probe.transfers << " transfers, " << dram.bytes << " bytes from and to the DRAM\n";
+  return plain.finished() && mine.finished() && std::abs(same_end - alone) <= alone / 1000 ? 0 : 1;
+} catch (const std::exception& e) {
+  std::cerr << e.what() << '\n';
+  return 3;
 }

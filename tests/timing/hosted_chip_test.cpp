@@ -50,6 +50,21 @@ struct WhenFinished : sc_core::sc_module {
   int times = 0;
 };
 
+// Calls once, at 500 ns.
+struct Caller : sc_core::sc_module {
+  Caller(const sc_core::sc_module_name& name, std::function<void()> call)
+      : sc_module(name), what(std::move(call)) {
+    SC_HAS_PROCESS(Caller);
+    SC_METHOD(act);
+    sensitive << at;
+    dont_initialize();
+    at.notify(500, sc_core::SC_NS);
+  }
+  void act() { what(); }
+  std::function<void()> what;
+  sc_core::sc_event at;
+};
+
 // Two dependent copies on VectorE and a store.
 PB copies() {
   PB b;
@@ -142,19 +157,6 @@ TEST_CASE("two chips and their host are in one hierarchy and go on together") {
 
 // A library call within a process of the host has a context of its own.
 TEST_CASE("a run within the host's simulation leaves the chip as it is") {
-  struct Caller : sc_core::sc_module {
-    Caller(const sc_core::sc_module_name& name, std::function<void()> call)
-        : sc_module(name), what(std::move(call)) {
-      SC_HAS_PROCESS(Caller);
-      SC_METHOD(act);
-      sensitive << at;
-      dont_initialize();
-      at.notify(500, sc_core::SC_NS);
-    }
-    void act() { what(); }
-    std::function<void()> what;
-    sc_core::sc_event at;
-  };
   PB b = copies();
   const Config config = load_config("trn2");
   const Fs end = run(b.program(), config, nullptr, {}).end;
@@ -165,6 +167,27 @@ TEST_CASE("a run within the host's simulation leaves the chip as it is") {
   host.run();
   CHECK(within == end);
   CHECK(chip.outcome().front().end == end);
+}
+
+TEST_CASE("a host's reports reach its own handler while a chip runs, and its context stays") {
+  using Handler = sc_core::sc_report_handler;
+  static int seen = 0;
+  const auto before =
+      Handler::set_handler([](const sc_core::sc_report&, const sc_core::sc_actions&) { ++seen; });
+  PB b = copies();
+  const Config config = load_config("trn2");
+  Host host(1000);
+  const sc_core::sc_simcontext* context = sc_core::sc_get_curr_simcontext();
+  HostedChip chip("chip", b.program(), config);
+  const Caller caller("caller", [&] {
+    CHECK_FALSE(chip.finished());
+    CHECK(sc_core::sc_get_curr_simcontext() == context);
+    SC_REPORT_WARNING("host", "seen");
+  });
+  host.run();
+  CHECK(chip.finished());
+  CHECK(seen == 1);
+  CHECK(Handler::set_handler(before) != before);
 }
 
 TEST_CASE("a hosted chip computes values") {
