@@ -77,8 +77,7 @@ void HostClock::set(Fs time) {
   due_.notify(ticks_of(std::max<Fs>(0, (time + tick_ - 1) / tick_ - ticks())));
 }
 
-// Of each femtosecond everything is over, what ring_next() began included, before the next one
-// begins.
+// A femtosecond begins when everything of the one before is over, with what ring_next() began.
 void HostClock::ring_due() {
   if (stopped()) return;
   if (deltas() < last_next_ + 2) {

@@ -36,7 +36,7 @@ class Alarm {
   Fs at_ = kNever;  // at a coarse resolution: when it is to ring
 };
 
-/// What modules ask of their simulation. At SystemC's resolution of 1 fs its time is theirs.
+/// Time and end of the modules' simulation. At SystemC's resolution of 1 fs its time is theirs.
 class Clock {
  public:
   explicit Clock(sc_core::sc_simcontext& context) : context_(context) {}

@@ -37,7 +37,8 @@ std::vector<std::size_t> construction_order(std::size_t ranks, const TieRule& ti
   return order;
 }
 
-// What of a run's end can fail, rank by rank; the first error of all shards is thrown in each.
+// A part of a run's end that can fail, rank by rank. The first error of all shards is thrown in
+// each.
 template <typename Fn>
 void for_own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard, const Fn& fn) {
   std::optional<isa::Failure> failure;

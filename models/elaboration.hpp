@@ -24,7 +24,7 @@ class Elaboration {
   /// When nothing is left to happen: tells observers of the end. Throws Error if instructions are
   /// left over, or outputs that a run must write are not written.
   [[nodiscard]] std::vector<RunResult> finish();
-  /// Of what has happened so far.
+  /// Results so far.
   [[nodiscard]] std::vector<RunResult> results() const;
 
  private:

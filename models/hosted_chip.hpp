@@ -13,8 +13,10 @@ namespace nkisim::models {
 /// NeuronCores, the chips and the world. The host starts and ends the simulation, at any resolution
 /// from 1 fs to 1 ps; times are in femtoseconds all the same. Nothing of SystemC's is set or reset.
 ///
+/// Events fall on the next tick of the host.
+///
 /// Until elaboration ends the host may bind a port of any module within to a channel of its own,
-/// also one that hands on to the model's (a probe). RunOptions::engine replaces an engine.
+/// also one that hands on to the model's: a probe. RunOptions::engine replaces an engine.
 class HostedChip : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "HostedChip"; }

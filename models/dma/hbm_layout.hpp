@@ -14,7 +14,7 @@ class HbmLayout {
  public:
   HbmLayout() = default;
   explicit HbmLayout(const isa::Program& program);
-  /// Of byte `offset` of what a transfer reads or writes in HBM, taken to be in one piece.
+  /// The place of byte `offset` that a transfer reads or writes in HBM, taken to be in one piece.
   [[nodiscard]] std::uint64_t address(const isa::Inst& inst, bool written,
                                       std::int64_t offset) const;
 

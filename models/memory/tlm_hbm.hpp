@@ -13,7 +13,7 @@
 
 namespace nkisim::models {
 
-/// What a transaction is of; a target need not look at it.
+/// The packet that a transaction is of. A target need not look at it.
 struct HbmAccess : tlm::tlm_extension<HbmAccess> {
   HbmRequest request;
   std::int64_t offset = 0;  // of the transaction in the packet
@@ -27,8 +27,13 @@ struct HbmAccess : tlm::tlm_extension<HbmAccess> {
 /// non-blocking interface. Each packet of a DMA engine is asked for when it starts, and has ended
 /// when it is answered. A target that holds back END_REQ holds back all that comes behind.
 ///
-/// The data of transactions mean nothing: values are isa::Memory's. What collectives move is not
-/// asked for.
+/// Nothing is planned ahead then. A target that answers as the model's stack does (Hbm::delay)
+/// gives its times within 0.1 %, or within 0.5 % where two cores ask for more than the stack has:
+/// the model serves windows of time, core by core, the target each packet when it starts.
+///
+/// The config's dma.hbm_read_latency and stall fractions still apply; set them to 0 where the
+/// target has such times of its own. The data of transactions mean nothing: values are
+/// isa::Memory's. Bytes that collectives move are not asked for.
 class TlmHbm : public sc_core::sc_module,
                public hbm_if,
                private HbmRequests,
@@ -65,7 +70,7 @@ class TlmHbm : public sc_core::sc_module,
     int left = 0;  // transactions
     std::vector<unsigned char> data;
   };
-  // What happens to a transaction at a moment.
+  // Something that happens to a transaction at a moment.
   struct Event {
     enum class Kind : std::uint8_t { kAccepted, kAnswered, kEnded };
     Kind kind{};

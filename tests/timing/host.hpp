@@ -6,7 +6,7 @@
 
 namespace nkisim::test {
 
-/// What a host's program has by itself: a context, and a resolution. Declared before the modules.
+/// The context and resolution of a host's program. Declared before its modules.
 class Host {
  public:
   explicit Host(double resolution_fs)

@@ -144,7 +144,7 @@ struct Times : Observer {
 };
 using AllTimes = std::vector<decltype(Times::all)>;
 
-/// Of ranks that `times` watches.
+/// Ranks that `times` watches.
 inline std::vector<RankSetup> setups_of(const std::vector<TraceFile>& traces,
                                         std::vector<Times>& times) {
   times = std::vector<Times>(traces.size());

@@ -267,7 +267,7 @@ TEST_CASE("a memory that answers as the model's stack does gives its times withi
   CHECK(beside.front().end == Approx(alone.front().end).epsilon(1e-3));
 }
 
-// Of two cores all engines together ask for more.
+// The engines of two cores ask for more than that.
 TEST_CASE("a memory that answers as a stack of two cores does gives its times within 0.5 %") {
   const std::string target = GENERATE("trn2", "trn3");
   const Config config = load_config(target);
@@ -317,7 +317,7 @@ TEST_CASE("a slow memory adds to each packet what it takes longer") {
   CHECK(found.end == alone + longer);
 }
 
-// Of each transfer the last packet alone is waited for.
+// A transfer waits for its last packet alone.
 TEST_CASE("packets that are on their way together hide a memory's latency") {
   PB b = there_and_back(8, 512);
   const Config config = load_config("trn2");

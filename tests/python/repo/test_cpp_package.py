@@ -68,13 +68,13 @@ def test_a_kernel_runs_in_a_systemc_program(host, where, resolution):
     assert kernels[0] in alone
 
 
-def test_chips_stand_beside_the_modules_of_a_host(prefix, tmp_path):
+def test_a_host_has_chips_as_modules_and_rewires_one(prefix, tmp_path):
     """examples/systemc: one chip with a memory as the model's, and one rewired."""
     source = ROOT / "examples" / "systemc"
-    assert len((source / "beside.cpp").read_text(encoding="utf-8").splitlines()) < 150
+    assert len((source / "rewired.cpp").read_text(encoding="utf-8").splitlines()) < 150
     run("cmake", "-S", source, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path)
-    said = run(tmp_path / "beside").stdout
+    said = run(tmp_path / "rewired").stdout
     alone, beside, rewired = (float(ns) for ns in re.findall(r"([0-9.]+) ns", said))
     assert beside == pytest.approx(alone, rel=1e-3)
     moved = 2 * 128 * 4096 * 4  # bytes: x is loaded, y stored

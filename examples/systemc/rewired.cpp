@@ -1,4 +1,4 @@
-// Two chips beside modules of your own, at SystemC's usual resolution of 1 ps. The first has a
+// Two chips among modules of your own, at SystemC's usual resolution of 1 ps. The first has a
 // memory that answers as the model's HBM does, so its latency is that of a run. The second is
 // rewired: a DRAM with a short queue, a VectorEngine of another class, and a probe at a port.
 #define SC_INCLUDE_DYNAMIC_PROCESSES
