@@ -20,7 +20,7 @@ LaneDone done_alone(Transfer& transfer, const LaneLoad& load, const LaneAlone& s
 bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
   const std::vector<LanePlan>& plans = transfer.plan->lanes;
   const bool first = alone_.pending.empty();
-  bool fits = options_.fast_path &&
+  bool fits = options_.fast_path && requests_ == nullptr &&
               (first ||
                (!alone_.split && alone_.pending.front().transfer->op->queue == transfer.op->queue));
   for (std::size_t e = 0; e < plans.size() && fits; ++e) {

@@ -22,9 +22,10 @@ class dma_if : public virtual sc_core::sc_interface {
   virtual void occupy(double bytes) = 0;
 };
 
-/// Reports of the DMA rings to their core.
+/// Questions and reports of the DMA rings to their core.
 class dma_core_if : public virtual sc_core::sc_interface {
  public:
+  [[nodiscard]] virtual Fs now() const = 0;
   /// The rings may have something to do sooner than they said.
   virtual void dma_sooner() = 0;
   /// An engine's semaphore write of this transfer has arrived.

@@ -224,6 +224,10 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
 
 void DmaLane::finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done) {
   done.push_back(share);
+  next_share(queue);
+}
+
+void DmaLane::next_share(Queue& queue) {
   if (queue.next.empty()) {
     queue.busy = false;
     --busy_;
@@ -355,6 +359,10 @@ bool DmaLane::advance_shared(Fs now, std::vector<LaneDone>& done) {
 }
 
 void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
+  if (ask_) {
+    advance_asking(now, done);
+    return;
+  }
   while (busy_ > 0) {
     const bool moved =
         busy_ == 1 ? advance_sole(queues_[sole()], now, done) : advance_shared(now, done);
@@ -401,6 +409,7 @@ LaneAlone DmaLane::alone_after(const LaneAlone& before, Fs ready, const LaneLoad
 
 Fs DmaLane::next() const {
   if (busy_ == 0) return kNever;
+  if (ask_) return asked_ < outstanding_ ? earliest() : kNever;
   if (busy_ == 1) return finish_alone(queues_[sole()].head);
   const Fs at = earliest();
   Fs best = kNever;

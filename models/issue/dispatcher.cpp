@@ -4,7 +4,6 @@
 
 #include "isa/machine/eval.hpp"
 #include "models/dma/dma_queue.hpp"
-#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -197,7 +196,7 @@ QueueIndex Dispatcher::collective_queue() {
 }
 
 // A completion that was visible before this time delays no instruction any more.
-Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
+Fs Dispatcher::horizon() const { return options_.clock->now() - options_.settle; }
 
 void Dispatcher::choose_queue(Operation& op) {
   if (op.expansion().is_dma) {
