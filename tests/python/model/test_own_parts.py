@@ -1,0 +1,73 @@
+"""nkisim's own parts of a decode step give NumPy's values: any heads, any batch, every target."""
+
+import numpy as np
+import part_reference as reference
+import pytest
+from part_reference import close, normal
+
+from nkisim_model import of_config, own, share_of
+
+DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
+         "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
+
+
+def cased(change, tp=1, batch=1, context=256, **more):
+    return share_of(of_config({**DENSE, **change}), more.pop("target", "trn2"), tp, batch, context, **more)
+
+
+@pytest.mark.parametrize("change, how", [
+    ({}, {}), ({}, {"batch": 3}), ({}, {"batch": 3, "lnc": 1}), ({}, {"batch": 130}), ({}, {"target": "trn1"}),
+    ({}, {"target": "inf2", "batch": 20}), ({}, {"target": "trn3", "batch": 20}),
+    ({"num_key_value_heads": 1}, {"batch": 5}), ({"num_key_value_heads": 8}, {"batch": 2}),
+    ({"head_dim": 128}, {"context": 4352}), ({"head_dim": 256}, {"batch": 2}),
+    ({"num_attention_heads": 6, "num_key_value_heads": 3}, {}), ({"hidden_size": 200, "head_dim": 32}, {"batch": 2}),
+    ({"num_attention_heads": 64, "num_key_value_heads": 1, "head_dim": 32}, {"batch": 2}),
+    ({"model_type": "qwen3"}, {"batch": 2}), ({"model_type": "qwen2"}, {"batch": 18})])
+def test_attention(change, how):
+    share = cased(change, **how)
+    m, h, d = share.model, share.hidden, share.model.head_dim
+    rng = np.random.default_rng(len(repr((change, how))))
+    cached, columns = share.cached(0), d * (share.heads + 2 * share.kv_heads)
+    x = normal(rng, share.batch, 1, h)
+    x[:, :, m.hidden:] = 0
+    w = {"norm1": 1 + normal(rng, 1, h, scale=0.1), "qkv": normal(rng, h, columns, scale=h ** -0.5),
+         "out": normal(rng, share.heads * d, h, scale=(share.heads * d) ** -0.5),
+         "qkv_bias": normal(rng, 1, columns) if m.qkv_bias else None,
+         "q_norm": 1 + normal(rng, 1, d, scale=0.1) if m.qk_norm else None,
+         "k_norm": 1 + normal(rng, 1, d, scale=0.1) if m.qk_norm else None,
+         "keys": normal(rng, share.batch, share.kv_heads, d, cached),
+         "values": normal(rng, share.batch, share.kv_heads, cached, d)}
+    positions = [0 if n == 1 else (37 * n + cached - 1) % cached for n in range(share.batch)]
+    cos, sin = reference.rotation(share, positions, d)
+    expected, keys, values = reference.attention(x[:, 0].astype(np.float64), reference.exact(w), m, positions, cos, sin,
+                                                 share.heads, share.kv_heads)
+    before = w["keys"].copy()
+    found, after = reference.run(share, own.attention, x, w, cos=cos, sin=sin,
+                                 mask=reference.mask(share, cached, positions),
+                                 positions=reference.slots(share, cached, positions))
+    close(found, expected)
+    for b, n in enumerate(positions):
+        close(after["keys"][b, :, :, n], keys[b])
+        close(after["values"][b, :, n], values[b])
+    assert (after["keys"] != before).sum() <= keys.size  # nothing else is written
+
+
+@pytest.mark.parametrize("change, how", [
+    ({}, {}), ({}, {"batch": 3, "lnc": 1}), ({}, {"batch": 20}), ({}, {"batch": 300}),
+    ({"intermediate_size": 400}, {}), ({"intermediate_size": 100}, {"batch": 17}), ({"hidden_size": 4224}, {}),
+    ({"intermediate_size": 2600}, {"batch": 2}), ({}, {"target": "trn1"}), ({}, {"target": "inf2", "batch": 20}),
+    ({"model_type": "gemma"}, {}), ({"model_type": "nemotron"}, {"batch": 2})])
+def test_mlp(change, how):
+    share = cased(change, **how)
+    m, h, n = share.model, share.hidden, share.inner
+    rng = np.random.default_rng(len(repr((change, how))))
+    x = normal(rng, share.batch, 1, h)
+    w = {"norm2": 1 + normal(rng, 1, h, scale=0.1), "gate": normal(rng, h, n, scale=h ** -0.5) if m.gated else None,
+         "up": normal(rng, h, n, scale=h ** -0.5), "down": normal(rng, n, h, scale=n ** -0.5)}
+    e = reference.exact(w)
+    rows = reference.norm(x[:, 0].astype(np.float64), e.norm2, m.eps)
+    act = {"silu": lambda a: a / (1 + np.exp(-a)), "relu2": lambda a: np.maximum(a, 0) ** 2,
+           "gelu": lambda a: a / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (a + 0.044715 * a ** 3)))}[m.act]
+    between = act(rows @ e.gate) * (rows @ e.up) if m.gated else act(rows @ e.up)
+    found, _ = reference.run(share, own.mlp, x, w)
+    close(found, between @ e.down)
