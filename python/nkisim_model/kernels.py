@@ -187,49 +187,59 @@ def head(x, gamma, weights, rank_offset, group, eps, own=None):
     pairs = nl.ndarray((batch, 2 * pieces), dtype=nl.float32, buffer=nl.sbuf)
     for n in range(pieces):
         first = n * SEARCHED
-        piece = logits[:, nl.ds(first, min(SEARCHED, half - first))]
-        best = nl.ndarray((batch, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.max8(dst=best, src=piece)
-        at = nl.ndarray((batch, 8), dtype=nl.uint32, buffer=nl.sbuf)
-        nisa.nc_find_index8(dst=at, data=piece, vals=best)
-        number = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=number, src=at[:, nl.ds(0, 1)])
-        nisa.tensor_copy(dst=pairs[:, nl.ds(2 * n, 1)], src=best[:, nl.ds(0, 1)])
-        nisa.tensor_scalar(dst=pairs[:, nl.ds(2 * n + 1, 1)], data=number, op0=nl.add, operand0=offset,
-                           op1=nl.add, operand1=float(core * half + first))
+        largest(logits[:, nl.ds(first, min(SEARCHED, half - first))], offset, core * half + first, pairs, n)
     own = nl.ndarray((batch, 2 * pieces * count), dtype=nl.float32, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=own[:, nl.ds(2 * pieces * core, 2 * pieces)], src=pairs)
     meet(own, count)
-    return _choice(own, group, batch)
+    return choice(own, group, batch)
 
 
-def _choice(own, group, batch):
+def largest(logits, offset, first, pairs, n):
+    """The largest of each row's logits and its token, as the n-th pair: that of column 0 is offset + first."""
+    rows = logits.shape[0]
+    best = nl.ndarray((rows, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.max8(dst=best, src=logits)
+    at = nl.ndarray((rows, 8), dtype=nl.uint32, buffer=nl.sbuf)
+    nisa.nc_find_index8(dst=at, data=logits, vals=best)
+    number = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=number, src=at[:, nl.ds(0, 1)])
+    nisa.tensor_copy(dst=pairs[:, nl.ds(2 * n, 1)], src=best[:, nl.ds(0, 1)])
+    nisa.tensor_scalar(dst=pairs[:, nl.ds(2 * n + 1, 1)], data=number, op0=nl.add, operand0=offset, op1=nl.add,
+                       operand1=float(first))
+
+
+def choice(own, group, batch):
     """The token of the largest logit; own [batch, 2 per pair] of pairs (logit, token)."""
     pairs, ranks, each = own, 1, own.shape[1] // 2
     if group is not None:
         ranks = len(group.groups[0])
         pairs = nl.ndarray((ranks * batch, 2 * each), dtype=nl.float32, buffer=nl.shared_hbm)
         ncc.all_gather(srcs=[own], dsts=[pairs], replica_group=group, collective_dim=0)
-    count = ranks * each
-    view = [[2 * each, batch], [2 * each * batch, ranks], [2, each]]
     out = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.shared_hbm)
     core, together = cores()
-    if core == 0:
-        values = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
-        tokens = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=values.reshape((batch, ranks, each)), src=pairs.ap(view))
-        nisa.dma_copy(dst=tokens.reshape((batch, ranks, each)), src=pairs.ap(view, offset=1))
-        top = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(dst=top, op=nl.maximum, data=values, axis=(1,))
-        lower = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)  # 1 where not the largest
-        nisa.tensor_scalar(dst=lower, data=values, op0=nl.less, operand0=top, op1=nl.multiply,
-                           operand1=float(2**24))
-        candidates = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=candidates, data1=tokens, data2=lower, op=nl.maximum)
-        token = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(dst=token, op=nl.minimum, data=candidates, axis=(1,))
-        whole = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=whole, src=token)
-        nisa.dma_copy(dst=out, src=whole)
+    for n, at in enumerate(range(0, batch, LANES)):
+        if n % together == core:
+            _chosen(out, pairs, at, min(LANES, batch - at), (ranks, each))
     meet(out, together)
     return out
+
+
+def _chosen(out, pairs, first, rows, sizes):
+    """Of some rows: pairs [ranks * batch, 2 * each]."""
+    ranks, each = sizes
+    count, batch = ranks * each, out.shape[0]
+    view = [[2 * each, rows], [2 * each * batch, ranks], [2, each]]
+    values, tokens = (nl.ndarray((rows, count), dtype=nl.float32, buffer=nl.sbuf) for _ in range(2))
+    nisa.dma_copy(dst=values.reshape((rows, ranks, each)), src=pairs.ap(view, offset=2 * each * first))
+    nisa.dma_copy(dst=tokens.reshape((rows, ranks, each)), src=pairs.ap(view, offset=2 * each * first + 1))
+    top = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=top, op=nl.maximum, data=values, axis=(1,))
+    lower = nl.ndarray((rows, count), dtype=nl.float32, buffer=nl.sbuf)  # 1 where not the largest
+    nisa.tensor_scalar(dst=lower, data=values, op0=nl.less, operand0=top, op1=nl.multiply, operand1=float(2**24))
+    candidates = nl.ndarray((rows, count), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=candidates, data1=tokens, data2=lower, op=nl.maximum)
+    token = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=token, op=nl.minimum, data=candidates, axis=(1,))
+    whole = nl.ndarray((rows, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=whole, src=token)
+    nisa.dma_copy(dst=out[nl.ds(first, rows), :], src=whole)

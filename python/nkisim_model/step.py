@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from nkisim.record.recorder import state
 from nkisim.values.shape import Shape
 
-from . import kernels, library
+from . import kernels, library, many
 from .routes import Route
 from .share import Share
 
@@ -140,7 +140,8 @@ def decode(share: Share, lib, routes: dict[str, Route]):
                 mark(f"{part} residual", number)
                 x = kernels.residual(x, delta)
         mark("head")
-        token = kernels.head(x, norm, head, rank_offset, group, m.eps, m.hidden)
+        token = many.head(x, norm, head, rank_offset, group, share) if many.needed(share) else \
+            kernels.head(x, norm, head, rank_offset, group, m.eps, m.hidden)
         state.recorder.region = None
         return (token, *(w[name] for w in layers for name in CACHES if name in w))
 

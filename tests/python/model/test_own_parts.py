@@ -5,7 +5,10 @@ import part_reference as reference
 import pytest
 from part_reference import close, normal
 
-from nkisim_model import of_config, own, share_of
+import nki
+import nkisim
+from nki import collectives as ncc
+from nkisim_model import many, of_config, own, share_of
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
@@ -71,3 +74,21 @@ def test_mlp(change, how):
     between = act(rows @ e.gate) * (rows @ e.up) if m.gated else act(rows @ e.up)
     found, _ = reference.run(share, own.mlp, x, w)
     close(found, between @ e.down)
+
+
+@pytest.mark.parametrize("ranks, batch, lnc, columns", [(1, 130, 2, 700), (2, 300, 2, 5000), (1, 129, 1, 2048)])
+def test_the_most_likely_tokens_of_many(ranks, batch, lnc, columns):
+    share = cased({"vocab_size": ranks * columns, "hidden_size": 128}, ranks, batch, lnc=lnc)
+    rng = np.random.default_rng(columns)
+    x, gamma, weights = normal(rng, batch, 1, 128), 1 + normal(rng, 1, 128, scale=0.1), normal(rng, 128, ranks * columns)
+    group = ncc.ReplicaGroup([list(range(ranks))]) if ranks > 1 else None
+    shards = [np.ascontiguousarray(a) for a in np.split(weights, ranks, axis=1)]
+    offsets = [np.full((1, 1), r * columns, np.float32) for r in range(ranks)]
+    kernel = nki.jit(lambda x, gamma, weights, offset: many.head(x, gamma, weights, offset, group, share))
+    each = (nkisim.per_rank(shards), nkisim.per_rank(offsets)) if ranks > 1 else (weights, offsets[0])
+    result = nkisim.run(kernel, x, gamma, *each, target="trn2", lnc=lnc, **({"ranks": ranks} if ranks > 1 else {}))
+    exact = reference.norm(x[:, 0].astype(np.float64), gamma.astype(np.float64), 1e-6) @ weights.astype(np.float64)
+    for found in result.outputs if ranks > 1 else [result.outputs]:
+        tokens = np.asarray(found)[:, 0]
+        assert (exact[np.arange(batch), tokens] > exact.max(1) - 0.02 * np.abs(exact).max(1)).all()
+        assert (tokens == exact.argmax(1)).mean() > 0.95
