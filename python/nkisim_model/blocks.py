@@ -175,8 +175,8 @@ def _of_batch(tile, k):
 
 
 def multiply(pieces, batch, weights, first, columns, take):
-    """The product itself, of a row in Pieces."""
-    weights = formats_on_chip.of(weights)
+    """The product itself, of a row in Pieces, which have weights of their own where these are a list."""
+    sources = [formats_on_chip.of(each) for each in (weights if isinstance(weights, list) else [weights] * len(pieces))]
     blocks = spans(batch, LANES)
     wide = max(BANK, BANK * (BANKS // len(blocks)))
     for at, width in spans(columns, wide):
@@ -184,11 +184,11 @@ def multiply(pieces, batch, weights, first, columns, take):
             some = blocks[low:low + BANKS]
             banks = [[(c, nl.ndarray((rows, w), dtype=nl.float32, buffer=nl.psum)) for c, w in spans(width, BANK)]
                      for _, rows in some]
-            for piece in pieces:
-                _stream(piece, weights, first + at, width, some, banks)
+            for piece, source in zip(pieces, sources):
+                _stream(piece, source, first + at, width, some, banks)
             for (row, _), found in zip(some, banks):
                 for c, bank in found:
-                    take(weights.scaled(bank, first + at + c), row, at + c)
+                    take(sources[0].scaled(bank, first + at + c), row, at + c)
 
 
 def _stream(piece, weights, first, width, blocks, banks):

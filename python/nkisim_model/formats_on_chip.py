@@ -32,3 +32,18 @@ class Plain:
     def scaled(self, bank, first):
         """A finished piece of the product, whose first column is `first`."""
         return bank
+
+
+class Gathered(Plain):
+    """Weights whose rows of each partition begin at a number [lanes, 1] of rows, which the chip found."""
+
+    def __init__(self, data, columns, rows):
+        super().__init__(data)
+        self.columns, self.rows = columns, rows
+
+    def tile(self, ring, n, piece, k, count, first, width):
+        to = ring[:, n % ring.shape[1], nl.ds(0, count), nl.ds(0, width)]
+        nisa.dma_copy(dst=to, src=self.data.ap(
+            [[self.columns, piece.lanes], [piece.step * self.columns, count], [1, width]],
+            offset=k * piece.step * self.columns + first, vector_offset=self.rows, indirect_dim=0))
+        return to

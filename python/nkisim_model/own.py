@@ -97,5 +97,17 @@ def dense(tiles, w, share, out):
             out.reshape((batch, out.shape[2])))
 
 
+def activated(rows, m, inner):
+    """act(gate) * up of rows [some, 2 * inner] in SBUF, or act(up) where there is no gate: [some, inner] in float32."""
+    some = sbuf((rows.shape[0], inner), nl.float32)
+    data = rows[:, nl.ds(0, inner)]
+    for op in ACTIVATIONS[m.act]:
+        nisa.activation(dst=some, op=op, data=data)
+        data = some
+    if m.gated:
+        nisa.tensor_tensor(dst=some, data1=some, data2=rows[:, nl.ds(inner, inner)], op=nl.multiply)
+    return some
+
+
 #: Functions of the Scalar engine that make an activation, one after another.
 ACTIVATIONS = {"silu": (nl.silu,), "gelu": (nl.gelu_apprx_tanh,), "relu2": (nl.relu, nl.square)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import library, own
+from . import library, mixture, own
 from .architecture import ModelError
 from .share import ROUND, Share
 
@@ -31,7 +31,7 @@ def routes(share: Share, lib, replaced: dict[str, Callable], refused: str = "") 
     layers = range(m.layers)
     mixers = {word for n in layers for word in m.mixer(n).split("+") if word}
     mlps = {m.mlp(n) for n in layers} - {""}
-    own_parts = {"attention": None if m.latent else own.attention, "dense": own.mlp}
+    own_parts = {"attention": None if m.latent else own.attention, "dense": own.mlp, "experts": mixture.experts}
     of_library = {"attention": library.attention, "dense": library.mlp, "experts": library.experts}
     for part in (*sorted(mixers), *sorted(mlps)):
         name = "mlp" if part in ("dense", "experts") else "attention"
@@ -41,7 +41,8 @@ def routes(share: Share, lib, replaced: dict[str, Callable], refused: str = "") 
         elif why:
             if own_parts.get(part) is None:
                 raise ModelError(f"{part} of {m.kind}: {why}", "a kernel, which nkisim has not got either")
-            found[part] = Route(own_parts[part], "nkisim", why)
+            less = ", without biases and clamp" if part == "experts" and m.sinks else ""
+            found[part] = Route(own_parts[part], "nkisim", why + less)
         else:
             found[part] = Route(of_library[part], "nki-library")
     return found
@@ -99,6 +100,9 @@ def _experts(share, m):
         return "experts that all tokens take"
     if not m.gated or m.act != "silu":
         return f"experts with {m.act}"
+    if share.ep == 1 and share.batch * m.top_k >= m.experts:
+        return (f"{share.batch} sequences choose {share.batch * m.top_k} of {m.experts} experts; moe_block_tkg reads each "
+                "one's again")
     return _weights(share, "experts") or _batch(share, "moe_block_tkg")
 
 

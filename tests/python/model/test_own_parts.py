@@ -8,7 +8,7 @@ from part_reference import close, normal
 import nki
 import nkisim
 from nki import collectives as ncc
-from nkisim_model import many, of_config, own, share_of
+from nkisim_model import many, mixture, of_config, own, share_of
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
@@ -92,3 +92,52 @@ def test_the_most_likely_tokens_of_many(ranks, batch, lnc, columns):
         tokens = np.asarray(found)[:, 0]
         assert (exact[np.arange(batch), tokens] > exact.max(1) - 0.02 * np.abs(exact).max(1)).all()
         assert (tokens == exact.argmax(1)).mean() > 0.95
+
+
+MIXED = {"model_type": "qwen3_moe", "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "head_dim": 64, "moe_intermediate_size": 192, "intermediate_size": 512, "num_experts": 16,
+         "num_experts_per_tok": 4, "num_hidden_layers": 2, "vocab_size": 1024}
+
+
+@pytest.mark.parametrize("change, how", [
+    ({}, {}), ({}, {"batch": 3}), ({}, {"batch": 3, "lnc": 1}), ({}, {"batch": 6}), ({}, {"batch": 140}),
+    ({"num_experts_per_tok": 1}, {"batch": 3}), ({"num_experts_per_tok": 10, "num_experts": 64}, {"batch": 2}),
+    ({"num_experts_per_tok": 10, "num_experts": 32}, {"batch": 9}), ({"norm_topk_prob": False}, {}),
+    ({"norm_topk_prob": False}, {"batch": 20}), ({"moe_intermediate_size": 40}, {}), ({}, {"target": "trn1"}),
+    ({"moe_intermediate_size": 1100}, {}), ({"shared_expert_intermediate_size": 384}, {"batch": 2}),
+    ({"shared_expert_intermediate_size": 100}, {"batch": 9, "target": "inf2"})])
+def test_experts(change, how):
+    share = share_of(of_config({**MIXED, **change}), how.get("target", "trn2"), 1, how.get("batch", 1), 256,
+                     lnc=how.get("lnc"))
+    m, h, n = share.model, share.hidden, share.inner
+    rng = np.random.default_rng(len(repr((change, how))))
+    x = normal(rng, share.batch, 1, h)
+    w = {"norm2": 1 + normal(rng, 1, h, scale=0.1), "router": normal(rng, h, m.experts, scale=0.2),
+         "gate_up": normal(rng, m.experts, h, 2, n, scale=h ** -0.5), "down": normal(rng, m.experts, n, h, scale=n ** -0.5)}
+    shared = {name: normal(rng, *shape, scale=shape[0] ** -0.5) for name, shape in
+              (("gate", (h, m.shared)), ("up", (h, m.shared)), ("down", (m.shared, h)))} if m.shared else None
+    e = reference.exact(w)
+    while (tied := _ties(x, e, m)).any():  # rounding would choose other experts
+        x[tied] = normal(rng, tied.sum(), 1, h)
+    rows = reference.norm(x[:, 0].astype(np.float64), e.norm2, m.eps)
+    expected = np.zeros((share.batch, h))
+    for b, row in enumerate(rows):
+        scores = row @ e.router
+        chosen = np.argsort(-scores)[:m.top_k]
+        power = np.exp(scores - scores.max())
+        for number in chosen:
+            gate, up = np.moveaxis(row @ e.gate_up[number].reshape(h, 2 * n), -1, 0).reshape(2, n)
+            part = power[number] / (power[chosen].sum() if m.normalised_top_k else power.sum())
+            expected[b] += part * (gate / (1 + np.exp(-gate)) * up) @ e.down[number]
+        if shared:
+            s = reference.exact(shared)
+            gate = row @ s.gate
+            expected[b] += (gate / (1 + np.exp(-gate)) * (row @ s.up)) @ s.down
+    found, _ = reference.run(share, mixture.experts, x, w | ({"shared": shared} if shared else {}))
+    close(found, expected)
+
+
+def _ties(x, e, m):
+    """The rows whose last chosen expert is within 0.05 of the next one."""
+    scores = np.sort(reference.norm(x[:, 0].astype(np.float64), e.norm2, m.eps) @ e.router)[:, ::-1]
+    return scores[:, m.top_k - 1] - scores[:, m.top_k] < 0.05
