@@ -139,32 +139,52 @@ def attended(found, queries, keys, values, w, step, sink, scale, kv, at):
     for g, group in blocks.spans(heads, most):
         together = max(1, min(some, SCORES // (tiles * group), LANES // group, BANK // (group * depth)))
         for b, count in blocks.spans(some, together):
-            unit = _Unit(queries[:, :, nl.ds(b, count), nl.ds(g, group)], keys[:, :, nl.ds(b, count)],
+            unit = Unit(queries[:, :, nl.ds(b, count), nl.ds(g, group)], keys[:, :, nl.ds(b, count)],
                          values[:, nl.ds(b, count), :], w, step, (scale, depth), kv, at + b)
             unit.score(None if sink is None else sink[nl.ds(g, group), :])
             unit.softmax(eye, one)
             unit.weigh(found[:, :, kv, nl.ds(at + b, count), nl.ds(g, group)])
 
 
-class _Unit:
+class Unit:
     """Some sequences and heads of one head of keys and values, whose scores are in SBUF together."""
 
     def __init__(self, queries, keys, values, w, step, how, kv, first):
         self.queries, self.keys, self.values, self.w, self.step = queries, keys, values, w, step
         (self.scale, self.depth), self.kv, self.first = how, kv, first
-        self.lanes, self.parts, self.count, self.heads = queries.shape
-        self.tokens = w.keys.shape[3]
+        self.count, self.heads, self.tokens = self.shape(queries, w)
         self.tiles = self.tokens // LANES
         self.scores = sbuf((LANES, self.count, self.tiles + 1, self.heads), nl.float32)
+
+    def shape(self, queries, w):
+        """(sequences, heads, tokens of the cache)."""
+        self.lanes, self.parts = queries.shape[:2]
+        return (*queries.shape[2:], w.keys.shape[3])
 
     def chunks(self):
         return places.chunks(self.tokens, self.depth)
 
     def score(self, sink):
         """Scores of the cache under the mask, and of the new token in the last tile."""
-        w, count, heads = self.w, self.count, self.heads
+        count, heads = self.count, self.heads
         shut = sbuf((LANES, count, self.tiles), self.step.mask.dtype)
         nisa.dma_copy(dst=shut, src=self.step.mask[:, nl.ds(self.first, count), :])
+        self.score_cache(shut)
+        last = self.scores[:, :, self.tiles, :]
+        nisa.memset(dst=last, value=SHUT)
+        self.score_new(last[nl.ds(0, 1), :, :])
+        if sink is not None:
+            own = sbuf((LANES, heads), sink.dtype)  # of partition 1, for every sequence
+            nisa.dma_copy(dst=own[nl.ds(1, 1), :], src=sink.reshape((1, heads)))
+            some = sbuf((LANES, heads), nl.float32)
+            nisa.memset(dst=some, value=SHUT)
+            nisa.dma_copy(dst=some[nl.ds(1, 1), :], src=own[nl.ds(1, 1), :])
+            nisa.tensor_tensor(dst=last, data1=last, data2=some.ap([[heads, LANES], [0, count], [1, heads]]),
+                               op=nl.maximum)
+
+    def score_cache(self, shut):
+        """Those of the cache; shut [128, sequences, tiles] is added."""
+        w, count, heads = self.w, self.count, self.heads
         for start, k in self.chunks():
             tile = sbuf((self.lanes, self.parts, count, LANES * k), w.keys.dtype)
             for n in range(self.parts):
@@ -182,27 +202,23 @@ class _Unit:
                 nisa.scalar_tensor_tensor(dst=to, data=bank, op0=nl.multiply, operand0=self.scale, op1=nl.add,
                                           operand1=more)
                 more = to
-        last = self.scores[:, :, self.tiles, :]
-        nisa.memset(dst=last, value=SHUT)
-        own = last[nl.ds(0, 1), :, :]
+
+    def score_new(self, own):
+        """Those of the new token, into own [1, sequences, heads]."""
         for n in range(self.parts):
-            bank = nl.ndarray((1, count, heads), dtype=nl.float32, buffer=nl.psum)
-            for b in range(count):
+            bank = nl.ndarray((1, self.count, self.heads), dtype=nl.float32, buffer=nl.psum)
+            for b in range(self.count):
                 nisa.nc_matmul(dst=bank[:, b, :], stationary=self.keys[:, n, nl.ds(b, 1)],
                                moving=self.queries[:, n, b, :])
-            if n:
-                nisa.scalar_tensor_tensor(dst=own, data=bank, op0=nl.multiply, operand0=self.scale, op1=nl.add,
-                                          operand1=own)
-            else:
-                nisa.tensor_scalar(dst=own, data=bank, op0=nl.multiply, operand0=self.scale)
-        if sink is not None:
-            own = sbuf((LANES, heads), sink.dtype)  # of partition 1, for every sequence
-            nisa.dma_copy(dst=own[nl.ds(1, 1), :], src=sink.reshape((1, heads)))
-            some = sbuf((LANES, heads), nl.float32)
-            nisa.memset(dst=some, value=SHUT)
-            nisa.dma_copy(dst=some[nl.ds(1, 1), :], src=own[nl.ds(1, 1), :])
-            nisa.tensor_tensor(dst=last, data1=last, data2=some.ap([[heads, LANES], [0, count], [1, heads]]),
-                               op=nl.maximum)
+            self.add_new(own, bank, n)
+
+    def add_new(self, own, bank, n):
+        """own (+)= scale * bank, of the n-th part."""
+        if n:
+            nisa.scalar_tensor_tensor(dst=own, data=bank, op0=nl.multiply, operand0=self.scale, op1=nl.add,
+                                      operand1=own)
+        else:
+            nisa.tensor_scalar(dst=own, data=bank, op0=nl.multiply, operand0=self.scale)
 
     def _over_tiles(self, op, data):
         """The reduction over a partition's tokens: [128, sequences, heads]."""

@@ -96,19 +96,24 @@ def normed(x, gamma, share):
     """RMSNorm of x [batch, 1, hidden], turned: [(tile, 0)] as turned() has it. Its mean is over the model's own
     elements, as those that pad them are 0."""
     batch, hidden = x.shape[0], x.shape[2]
+    return normed_rows(x.reshape((batch, hidden)), gamma, share.model.hidden, share.model.eps)
+
+
+def normed_rows(rows, gamma, count, eps):
+    """The same of rows [batch, hidden], of which count elements are no padding."""
+    batch, hidden = rows.shape
     each = hidden // LANES
     factors, exact = sbuf((LANES, each), gamma.dtype), sbuf((LANES, each), nl.float32)
     nisa.dma_copy(dst=factors, src=gamma.reshape((LANES, each)))
     nisa.tensor_copy(dst=exact, src=factors)
-    out = sbuf((LANES, each, batch), x.dtype)
-    rows = x.reshape((batch, hidden))
+    out = sbuf((LANES, each, batch), rows.dtype)
     if batch <= FEW:
-        _norm_of_few(out, rows, exact, share.model)
+        _norm_of_few(out, rows, exact, count, eps)
     else:
         for at, some in spans(batch, LANES):
-            own = sbuf((some, hidden), x.dtype)
+            own = sbuf((some, hidden), rows.dtype)
             nisa.dma_copy(dst=own, src=rows[nl.ds(at, some), :])
-            _turn(out, scaled(own, share.model.hidden, share.model.eps), at, some, LANES, each, exact)
+            _turn(out, scaled(own, count, eps), at, some, LANES, each, exact)
     return [(out, 0)]
 
 
@@ -131,7 +136,7 @@ def _factor(total, count, eps):
     return out
 
 
-def _norm_of_few(out, rows, factors, model):
+def _norm_of_few(out, rows, factors, count, eps):
     """The same of few rows, whose elements lie over all partitions."""
     lanes, each, batch = out.shape
     own, squares = sbuf((lanes, batch, each), rows.dtype), sbuf((lanes, batch, each), nl.float32)
@@ -141,7 +146,7 @@ def _norm_of_few(out, rows, factors, model):
     nisa.tensor_reduce(dst=parts, op=nl.add, data=squares, axis=(2,))
     total = nl.ndarray((lanes, batch), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=total, stationary=ones(lanes, lanes), moving=parts)
-    factor = _factor(total, model.hidden, model.eps)
+    factor = _factor(total, count, eps)
     some = sbuf((lanes, each, batch), nl.float32)
     nisa.tensor_tensor(dst=some, data1=own.ap([[batch * each, lanes], [1, each], [each, batch]]),
                        data2=factor.ap([[batch, lanes], [0, each], [1, batch]]), op=nl.multiply)

@@ -33,13 +33,18 @@ def experts(x, w, share, step):
 def routed(tiles, w, share):
     """Of blocks of 128 rows: (scores [rows, experts], the top_k largest of each row, descending), in float32."""
     m = share.model
-    found = [sbuf((some, m.experts), nl.float32) for _, some in blocks.spans(share.batch, LANES)]
+    return [(scores, _largest(scores, m.top_k)) for scores in _rows_of(tiles, w.router, m.experts)]
+
+
+def _rows_of(tiles, weights, width):
+    """rows @ weights in SBUF, of blocks of 128 rows, in float32."""
+    found = [sbuf((some, width), nl.float32) for _, some in blocks.spans(tiles[0][0].shape[2], LANES)]
 
     def keep(bank, row, column):
         nisa.tensor_copy(dst=found[row // LANES][:, nl.ds(column, bank.shape[1])], src=bank)
 
-    blocks.product(tiles, w.router, 0, m.experts, keep)
-    return [(scores, _largest(scores, m.top_k)) for scores in found]
+    blocks.product(tiles, weights, 0, width, keep)
+    return found
 
 
 def _largest(scores, count):
@@ -131,8 +136,7 @@ class _Gathers:
 
     def token(self, tile, b, slots, weights, row):
         """The sum of a token's experts in these slots, into row [1, hidden]."""
-        m, inner, hidden = self.share.model, self.share.inner, self.share.hidden
-        pieces, sources = [], []
+        hidden, pieces, sources = self.share.hidden, [], []
         for slot in slots:
             n = b * self.k + slot
             between = self._between(tile, b, n)
@@ -200,12 +204,7 @@ def _all(x, tiles, w, share):
     between = hbm((batch, many * inner), x.dtype)
     first, mine = blocks.halves(many, core, count)
     for e in range(first, first + mine):
-        found = [sbuf((some, width), nl.float32) for _, some in blocks.spans(batch, LANES)]
-
-        def keep(bank, row, column):
-            nisa.tensor_copy(dst=found[row // LANES][:, nl.ds(column, bank.shape[1])], src=bank)
-
-        blocks.product(tiles, w.gate_up[e].reshape((hidden, width)), 0, width, keep)
+        found = _rows_of(tiles, w.gate_up[e].reshape((hidden, width)), width)
         for n, (rows, each) in enumerate(zip(found, shares)):
             row = sbuf((rows.shape[0], inner), x.dtype)
             nisa.tensor_scalar(dst=row, data=own.activated(rows, m, inner), op0=nl.multiply,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import library, mixture, own
+from . import latent, library, mixture, own
 from .architecture import ModelError
 from .share import ROUND, Share
 
@@ -31,7 +31,8 @@ def routes(share: Share, lib, replaced: dict[str, Callable], refused: str = "") 
     layers = range(m.layers)
     mixers = {word for n in layers for word in m.mixer(n).split("+") if word}
     mlps = {m.mlp(n) for n in layers} - {""}
-    own_parts = {"attention": None if m.latent else own.attention, "dense": own.mlp, "experts": mixture.experts}
+    own_parts = {"attention": latent.attention if m.latent else own.attention, "dense": own.mlp,
+                 "experts": mixture.experts}
     of_library = {"attention": library.attention, "dense": library.mlp, "experts": library.experts}
     for part in (*sorted(mixers), *sorted(mlps)):
         name = "mlp" if part in ("dense", "experts") else "attention"
@@ -101,8 +102,8 @@ def _experts(share, m):
     if not m.gated or m.act != "silu":
         return f"experts with {m.act}"
     if share.ep == 1 and share.batch * m.top_k >= m.experts:
-        return (f"{share.batch} sequences choose {share.batch * m.top_k} of {m.experts} experts; moe_block_tkg reads each "
-                "one's again")
+        return (f"{share.batch} sequences choose {share.batch * m.top_k} of {m.experts} experts; moe_block_tkg reads "
+                "each one's again")
     return _weights(share, "experts") or _batch(share, "moe_block_tkg")
 
 

@@ -36,7 +36,7 @@ def layer_shapes(share: Share, make, layer: int):
     mixer, mlp = m.mixer(layer), m.mlp(layer)
     w = {"norm1": make(1, s.hidden), "norm2": make(1, s.hidden)}
     if "attention" in mixer:
-        w |= _attention_shapes(s, make, layer)
+        w |= _latent_shapes(s, make, layer) if m.latent else _attention_shapes(s, make, layer)
     if s.ep > 1:
         w["group"] = Shape((1, 1), "uint32")
     if mlp == "experts":
@@ -57,6 +57,17 @@ def _attention_shapes(s, make, layer):
          "keys": Shape((s.batch, s.kv_heads, m.head_dim, cached), cache),
          "values": Shape((s.batch, s.kv_heads, cached, m.head_dim), cache)}
     return w | ({"sink": make(s.heads, 1), "out_bias": make(1, s.hidden)} if m.sinks else {})
+
+
+def _latent_shapes(s, make, layer):
+    one, queries = s.model.latent, s.heads * (s.model.latent.plain + s.model.latent.rotated)
+    size = one.kv_rank + one.rotated
+    return {"kv_a": make(s.hidden, size), "kv_a_norm": make(1, one.kv_rank),
+            "q_a": make(s.hidden, one.q_rank) if one.q_rank else None,
+            "q_a_norm": make(1, one.q_rank) if one.q_rank else None,
+            "q_b": make(one.q_rank or s.hidden, queries), "k_b": make(s.heads, one.plain, one.kv_rank),
+            "v_b": make(s.heads, one.kv_rank, one.value), "out": make(s.heads * one.value, s.hidden),
+            "latent": Shape((s.batch, s.cached(layer), size), s.cache_dtype or s.dtype)}
 
 
 def _dense_shapes(s, make, width):

@@ -96,3 +96,26 @@ def slots(share, cached, positions):
     at = np.asarray(positions)[None]
     return tuple(a.astype(np.uint32)[:, :, None] for a in
                  (head * share.model.head_dim * cached + at, head * cached + at))
+
+
+def latent(x, w, m, positions, cos, sin):
+    """Latent attention as it is defined: keys and values of each head are expanded from the compressed ones."""
+    one, batch, eps = m.latent, x.shape[0], m.eps
+    rows = norm(x, w.norm1, eps)
+    small = norm(rows @ w.q_a, w.q_a_norm, eps) if one.q_rank else rows
+    queries = (small @ w.q_b).reshape(batch, -1, one.plain + one.rotated)
+    new = rows @ w.kv_a
+    c, s = (np.asarray(t, np.float64)[:, :, 0].T for t in (cos, sin))
+    turned = rotated(np.concatenate([queries[..., one.plain:], new[:, None, one.kv_rank:]], 1), c, s)
+    new = np.concatenate([norm(new[:, :one.kv_rank], w.kv_a_norm, eps), turned[:, -1]], 1)
+    queries = np.concatenate([queries[..., :one.plain], turned[:, :-1]], -1)
+    heads = queries.shape[1]
+    found = np.zeros((batch, heads, one.value))
+    for b, n in enumerate(positions):
+        cache = np.concatenate([w.latent[b, :n], new[b][None]])
+        for h in range(heads):
+            keys = np.concatenate([cache[:, :one.kv_rank] @ w.k_b[h].T, cache[:, one.kv_rank:]], 1)
+            scores = keys @ queries[b, h] * (one.plain + one.rotated) ** -0.5
+            share = np.exp(scores - scores.max())
+            found[b, h] = share @ (cache[:, :one.kv_rank] @ w.v_b[h]) / share.sum()
+    return found.reshape(batch, -1) @ w.out, new

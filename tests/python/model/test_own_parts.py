@@ -8,7 +8,7 @@ from part_reference import close, normal
 import nki
 import nkisim
 from nki import collectives as ncc
-from nkisim_model import many, mixture, of_config, own, share_of
+from nkisim_model import latent, many, mixture, of_config, own, share_of
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
@@ -80,7 +80,8 @@ def test_mlp(change, how):
 def test_the_most_likely_tokens_of_many(ranks, batch, lnc, columns):
     share = cased({"vocab_size": ranks * columns, "hidden_size": 128}, ranks, batch, lnc=lnc)
     rng = np.random.default_rng(columns)
-    x, gamma, weights = normal(rng, batch, 1, 128), 1 + normal(rng, 1, 128, scale=0.1), normal(rng, 128, ranks * columns)
+    x, gamma = normal(rng, batch, 1, 128), 1 + normal(rng, 1, 128, scale=0.1)
+    weights = normal(rng, 128, ranks * columns)
     group = ncc.ReplicaGroup([list(range(ranks))]) if ranks > 1 else None
     shards = [np.ascontiguousarray(a) for a in np.split(weights, ranks, axis=1)]
     offsets = [np.full((1, 1), r * columns, np.float32) for r in range(ranks)]
@@ -113,7 +114,8 @@ def test_experts(change, how):
     rng = np.random.default_rng(len(repr((change, how))))
     x = normal(rng, share.batch, 1, h)
     w = {"norm2": 1 + normal(rng, 1, h, scale=0.1), "router": normal(rng, h, m.experts, scale=0.2),
-         "gate_up": normal(rng, m.experts, h, 2, n, scale=h ** -0.5), "down": normal(rng, m.experts, n, h, scale=n ** -0.5)}
+         "gate_up": normal(rng, m.experts, h, 2, n, scale=h ** -0.5),
+         "down": normal(rng, m.experts, n, h, scale=n ** -0.5)}
     shared = {name: normal(rng, *shape, scale=shape[0] ** -0.5) for name, shape in
               (("gate", (h, m.shared)), ("up", (h, m.shared)), ("down", (m.shared, h)))} if m.shared else None
     e = reference.exact(w)
@@ -141,3 +143,40 @@ def _ties(x, e, m):
     """The rows whose last chosen expert is within 0.05 of the next one."""
     scores = np.sort(reference.norm(x[:, 0].astype(np.float64), e.norm2, m.eps) @ e.router)[:, ::-1]
     return scores[:, m.top_k - 1] - scores[:, m.top_k] < 0.05
+
+
+LATENT = {"model_type": "deepseek_v3", "hidden_size": 256, "num_attention_heads": 4, "q_lora_rank": 128,
+          "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
+          "moe_intermediate_size": 192, "intermediate_size": 512, "n_routed_experts": 16, "num_experts_per_tok": 4,
+          "num_hidden_layers": 2, "vocab_size": 1024}
+
+
+@pytest.mark.parametrize("change, how", [
+    ({}, {}), ({}, {"batch": 3}), ({}, {"batch": 2, "lnc": 1}), ({}, {"batch": 130}), ({"q_lora_rank": None}, {}),
+    ({}, {"context": 2304}), ({"num_attention_heads": 64}, {}), ({"kv_lora_rank": 512, "qk_rope_head_dim": 64}, {}),
+    ({"v_head_dim": 256}, {"batch": 2}), ({}, {"target": "trn1"}), ({"num_attention_heads": 5}, {})])
+def test_latent_attention(change, how):
+    share = share_of(of_config({**LATENT, **change}), how.get("target", "trn2"), 1, how.get("batch", 1),
+                     how.get("context", 256), lnc=how.get("lnc"))
+    one, h, heads, cached = share.model.latent, share.hidden, share.heads, share.cached(0)
+    rng = np.random.default_rng(len(repr((change, how))))
+    width, size = one.plain + one.rotated, one.kv_rank + one.rotated
+    x = normal(rng, share.batch, 1, h)
+    w = {"norm1": 1 + normal(rng, 1, h, scale=0.1), "kv_a": normal(rng, h, size, scale=h ** -0.5),
+         "kv_a_norm": 1 + normal(rng, 1, one.kv_rank, scale=0.1),
+         "q_a": normal(rng, h, one.q_rank, scale=h ** -0.5) if one.q_rank else None,
+         "q_a_norm": 1 + normal(rng, 1, one.q_rank, scale=0.1) if one.q_rank else None,
+         "q_b": normal(rng, one.q_rank or h, heads * width, scale=(one.q_rank or h) ** -0.5),
+         "k_b": normal(rng, heads, one.plain, one.kv_rank, scale=one.plain ** -0.5),
+         "v_b": normal(rng, heads, one.kv_rank, one.value, scale=one.kv_rank ** -0.5),
+         "out": normal(rng, heads * one.value, h, scale=(heads * one.value) ** -0.5),
+         "latent": normal(rng, share.batch, cached, size)}
+    positions = [0 if n == 1 else (37 * n + cached - 1) % cached for n in range(share.batch)]
+    cos, sin = reference.rotation(share, positions, one.rotated)
+    expected, rows = reference.latent(x[:, 0].astype(np.float64), reference.exact(w), share.model, positions, cos, sin)
+    found, after = reference.run(share, latent.attention, x, w, cos=cos, sin=sin,
+                                 mask=reference.mask(share, cached, positions),
+                                 positions=reference.slots(share, cached, positions))
+    close(found, expected)
+    for b, n in enumerate(positions):
+        close(after["latent"][b, n], rows[b])
