@@ -67,7 +67,7 @@ def head_norm(heads, w, m):
     squares, total = sbuf(heads.shape, nl.float32), sbuf((some, count), nl.float32)
     nisa.activation(dst=squares, op=nl.square, data=heads)
     nisa.tensor_reduce(dst=total, op=nl.add, data=squares, axis=(2,))
-    factor = blocks._factor(total, d, m.eps)
+    factor = blocks.factor(total, d, m.eps)
     even, out, gamma = sbuf(heads.shape, nl.float32), sbuf(heads.shape, heads.dtype), sbuf((some, 2, d), heads.dtype)
     for n, each in enumerate((w.q_norm, w.k_norm)):
         nisa.dma_copy(dst=gamma[:, n, :], src=each.ap([[0, some], [1, d]]))

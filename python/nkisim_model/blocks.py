@@ -122,13 +122,13 @@ def scaled(own, count, eps):
     some = own.shape[0]
     squares, total = sbuf(own.shape, nl.float32), sbuf((some, 1), nl.float32)
     nisa.activation_reduce(dst=squares, op=nl.square, data=own, reduce_op=nl.add, reduce_res=total)
-    factor = _factor(total, count, eps)
+    scale = factor(total, count, eps)
     out = sbuf(own.shape, own.dtype)
-    nisa.tensor_scalar(dst=out, data=own, op0=nl.multiply, operand0=factor)
+    nisa.tensor_scalar(dst=out, data=own, op0=nl.multiply, operand0=scale)
     return out
 
 
-def _factor(total, count, eps):
+def factor(total, count, eps):
     """1 over the root of total / count + eps."""
     mean, out = sbuf(total.shape, nl.float32), sbuf(total.shape, nl.float32)
     nisa.tensor_scalar(dst=mean, data=total, op0=nl.multiply, operand0=1.0 / count, op1=nl.add, operand1=eps)
@@ -146,10 +146,10 @@ def _norm_of_few(out, rows, factors, count, eps):
     nisa.tensor_reduce(dst=parts, op=nl.add, data=squares, axis=(2,))
     total = nl.ndarray((lanes, batch), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=total, stationary=ones(lanes, lanes), moving=parts)
-    factor = _factor(total, count, eps)
+    scale = factor(total, count, eps)
     some = sbuf((lanes, each, batch), nl.float32)
     nisa.tensor_tensor(dst=some, data1=own.ap([[batch * each, lanes], [1, each], [each, batch]]),
-                       data2=factor.ap([[batch, lanes], [0, each], [1, batch]]), op=nl.multiply)
+                       data2=scale.ap([[batch, lanes], [0, each], [1, batch]]), op=nl.multiply)
     nisa.tensor_tensor(dst=out, data1=some, data2=factors.ap([[each, lanes], [1, each], [0, batch]]), op=nl.multiply)
 
 

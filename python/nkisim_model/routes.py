@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import latent, library, mixture, own
+from . import latent, library, linear, mixture, own
 from .architecture import ModelError
 from .share import ROUND, Share
 
@@ -32,7 +32,7 @@ def routes(share: Share, lib, replaced: dict[str, Callable], refused: str = "") 
     mixers = {word for n in layers for word in m.mixer(n).split("+") if word}
     mlps = {m.mlp(n) for n in layers} - {""}
     own_parts = {"attention": latent.attention if m.latent else own.attention, "dense": own.mlp,
-                 "experts": mixture.experts}
+                 "experts": mixture.experts, "linear": linear.attention}
     of_library = {"attention": library.attention, "dense": library.mlp, "experts": library.experts}
     for part in (*sorted(mixers), *sorted(mlps)):
         name = "mlp" if part in ("dense", "experts") else "attention"

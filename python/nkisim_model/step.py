@@ -37,6 +37,8 @@ def layer_shapes(share: Share, make, layer: int):
     w = {"norm1": make(1, s.hidden), "norm2": make(1, s.hidden)}
     if "attention" in mixer:
         w |= _latent_shapes(s, make, layer) if m.latent else _attention_shapes(s, make, layer)
+    if "linear" in mixer:
+        w |= _linear_shapes(s, make)
     if s.ep > 1:
         w["group"] = Shape((1, 1), "uint32")
     if mlp == "experts":
@@ -68,6 +70,22 @@ def _latent_shapes(s, make, layer):
             "q_b": make(one.q_rank or s.hidden, queries), "k_b": make(s.heads, one.plain, one.kv_rank),
             "v_b": make(s.heads, one.kv_rank, one.value), "out": make(s.heads * one.value, s.hidden),
             "latent": Shape((s.batch, s.cached(layer), size), s.cache_dtype or s.dtype)}
+
+
+def _linear_shapes(s, make):
+    one = s.model.linear
+    convolved, columns = one.columns(s.key_heads, s.value_heads)
+    each = one.value_dim * (1 if one.delta else s.value_heads // s.key_heads)
+
+    def exact(*shape):
+        return Shape(shape, "float32")
+
+    return {"linear_in": make(s.hidden, columns), "linear_conv": make(one.convolution, convolved),
+            "linear_bias": exact(1, s.value_heads), "linear_rate": exact(1, s.value_heads),
+            "linear_skip": exact(1, s.value_heads), "linear_norm": make(1, each),
+            "linear_out": make(s.value_heads * one.value_dim, s.hidden),
+            "state": exact(s.batch, one.key_dim, s.value_heads, one.value_dim),
+            "convolved": make(s.batch, one.convolution - 1, convolved)}
 
 
 def _dense_shapes(s, make, width):

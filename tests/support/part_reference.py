@@ -119,3 +119,35 @@ def latent(x, w, m, positions, cos, sin):
             share = np.exp(scores - scores.max())
             found[b, h] = share @ (cache[:, :one.kv_rank] @ w.v_b[h]) / share.sum()
     return found.reshape(batch, -1) @ w.out, new
+
+
+def linear(x, w, share):
+    """A step of linear attention head by head: the output, the state, and what the convolution keeps of this token."""
+    m, batch = share.model, x.shape[0]
+    one, keys, values = m.linear, share.key_heads, share.value_heads
+    rows = norm(x, w.norm1, m.eps) @ w.linear_in
+    convolved = one.columns(keys, values)[0]
+    tokens, gate, rest = np.split(rows, [convolved, convolved + values * one.value_dim], 1)
+    mixed = (np.concatenate([w.convolved, tokens[:, None]], 1) * w.linear_conv).sum(1)
+    mixed = mixed / (1 + np.exp(-mixed))
+    q, k, v = np.split(mixed, [keys * one.key_dim, 2 * keys * one.key_dim], 1)
+    q, k, v = (part.reshape(batch, -1, d) for part, d in ((q, one.key_dim), (k, one.key_dim), (v, one.value_dim)))
+    if one.delta:
+        q, k = (part / np.sqrt((part * part).sum(-1, keepdims=True) + 1e-6) for part in (q, k))
+        q = q * one.key_dim ** -0.5
+    time = np.log1p(np.exp(rest[:, -values:] + w.linear_bias))
+    weight = 1 / (1 + np.exp(-rest[:, :values])) if one.delta else time
+    state, found = w.state.copy(), np.zeros((batch, values, one.value_dim))
+    for b in range(batch):
+        for h in range(values):
+            key = h // (values // keys)
+            s = state[b, :, h] * np.exp(-w.linear_rate[0, h] * time[b, h])
+            new = (v[b, h] - (s.T @ k[b, key] if one.delta else 0)) * weight[b, h]
+            state[b, :, h] = s + np.outer(k[b, key], new)
+            found[b, h] = state[b, :, h].T @ q[b, key] + (0 if one.delta else w.linear_skip[0, h] * v[b, h])
+    factor = (gate / (1 + np.exp(-gate))).reshape(batch, values, one.value_dim)
+    if one.delta:
+        found = norm(found, w.linear_norm, m.eps) * factor
+    else:
+        found = norm((found * factor).reshape(batch, keys, -1), w.linear_norm, m.eps)
+    return found.reshape(batch, -1) @ w.linear_out, state, tokens

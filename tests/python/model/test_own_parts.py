@@ -8,7 +8,7 @@ from part_reference import close, normal
 import nki
 import nkisim
 from nki import collectives as ncc
-from nkisim_model import latent, many, mixture, of_config, own, share_of
+from nkisim_model import latent, linear, many, mixture, of_config, own, share_of
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
@@ -180,3 +180,40 @@ def test_latent_attention(change, how):
     close(found, expected)
     for b, n in enumerate(positions):
         close(after["latent"][b, n], rows[b])
+
+
+DELTA = {**MIXED, "model_type": "qwen3_next", "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+         "linear_key_head_dim": 64, "linear_value_head_dim": 64, "linear_conv_kernel_dim": 4}
+MAMBA = {**DENSE, "model_type": "bamba", "attn_layer_indices": [1], "mamba_n_groups": 2, "mamba_n_heads": 8,
+         "mamba_d_state": 128, "mamba_d_head": 32, "mamba_d_conv": 4}
+
+
+@pytest.mark.parametrize("config, how", [
+    (DELTA, {}), (DELTA, {"batch": 3}), (DELTA, {"lnc": 1}), (DELTA, {"batch": 130}), (DELTA, {"target": "trn1"}),
+    ({**DELTA, "linear_num_key_heads": 1, "linear_num_value_heads": 3}, {"batch": 2}),
+    ({**DELTA, "linear_num_key_heads": 1, "linear_num_value_heads": 1}, {"batch": 3}),
+    ({**DELTA, "linear_key_head_dim": 128, "linear_value_head_dim": 128}, {}),
+    (MAMBA, {}), (MAMBA, {"batch": 3}), (MAMBA, {"lnc": 1}), ({**MAMBA, "mamba_n_groups": 1}, {"batch": 2})])
+def test_linear_attention(config, how):
+    share = share_of(of_config(config), how.get("target", "trn2"), 1, how.get("batch", 1), 256, lnc=how.get("lnc"))
+    one, h, batch = share.model.linear, share.hidden, share.batch
+    rng = np.random.default_rng(len(repr((config, how))))
+    convolved, columns = one.columns(share.key_heads, share.value_heads)
+    group = one.value_dim * (1 if one.delta else share.value_heads // share.key_heads)
+    x = normal(rng, batch, 1, h)
+    w = {"norm1": 1 + normal(rng, 1, h, scale=0.1), "linear_in": normal(rng, h, columns, scale=h ** -0.5),
+         "linear_conv": normal(rng, one.convolution, convolved, scale=0.5),
+         "linear_bias": normal(rng, 1, share.value_heads, dtype=np.float32),
+         "linear_rate": rng.uniform(0.1, 2, (1, share.value_heads)).astype(np.float32),
+         "linear_skip": normal(rng, 1, share.value_heads, dtype=np.float32),
+         "linear_norm": 1 + normal(rng, 1, group, scale=0.1),
+         "linear_out": normal(rng, share.value_heads * one.value_dim, h, scale=0.06),
+         "state": normal(rng, batch, one.key_dim, share.value_heads, one.value_dim, dtype=np.float32),
+         "convolved": normal(rng, batch, one.convolution - 1, convolved)}
+    expected, state, tokens = reference.linear(x[:, 0].astype(np.float64), reference.exact(w), share)
+    before = w["convolved"].copy()
+    found, after = reference.run(share, linear.attention, x, w)
+    close(found, expected, 0.03)
+    close(after["state"], state, 0.03)
+    close(after["convolved"][:, -1], tokens)
+    assert (after["convolved"][:, :-1] == before[:, 1:]).all()
