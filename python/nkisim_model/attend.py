@@ -286,12 +286,15 @@ class Unit:
                                op=nl.multiply)
 
 
-def output(x, found, w, share):
-    """What all heads found, times the output projection: each core has a half of the columns."""
+def output(x, found, w, share, gates=None):
+    """What all heads found, times the output projection: each core has a half of the columns. gates [batch, heads * d]:
+    what heads found is multiplied by their sigmoid."""
     lanes, parts, kvs, batch, group = found.shape
     core, count = kernels.cores()
     own = sbuf(found.shape, found.dtype)
     nisa.dma_copy(dst=own, src=found)
+    if gates is not None:
+        _gate(own, gates)
     out = hbm(x.shape, x.dtype)
 
     def of(kv, g, n):
@@ -300,6 +303,20 @@ def output(x, found, w, share):
     functions = [of(kv, g, n) for kv in range(kvs) for g in range(group) for n in range(parts)]
     project_heads(out, functions, lanes, w.out, batch, core, count, w.out_bias if share.model.sinks else None)
     return out
+
+
+def _gate(own, gates):
+    """Multiplies what heads found by the sigmoid of their gates."""
+    lanes, parts, kvs, batch, group = own.shape
+    d = lanes * parts
+    for at, some in blocks.spans(batch, LANES):
+        rows = sbuf((some, kvs * group, d), own.dtype)
+        nisa.dma_copy(dst=rows, src=gates[nl.ds(at, some), :].reshape((some, kvs * group, d)))
+        for head in range(kvs * group):
+            factor = sbuf((lanes, parts, some), nl.float32)
+            nisa.activation(dst=factor, op=nl.sigmoid, data=turn(rows, head, d))
+            to = own[:, :, head // group, nl.ds(at, some), head % group]
+            nisa.tensor_tensor(dst=to, data1=to, data2=factor, op=nl.multiply)
 
 
 def project_heads(out, functions, lanes, weights, batch, core, count, bias=None):

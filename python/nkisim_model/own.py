@@ -23,7 +23,8 @@ def attention(x, w, share, step):
     for kv, at, some in attend.work(share, core, count):
         attend.sequences(qkv, found, w, share, step, kv, at, some)
     kernels.meet(found, count)
-    return attend.output(x, found, w, share)
+    heads = share.heads * m.head_dim
+    return attend.output(x, found, w, share, qkv[:, nl.ds(columns - heads, heads)] if m.out_gate else None)
 
 
 def project(tiles, weights, first, columns, out, bias=None):

@@ -61,8 +61,8 @@ def attention(x, w, m, positions, cos, sin, heads, kv_heads):
     """The part, with the cache of each sequence up to its position; keys and values of the new token."""
     batch, d = x.shape[0], m.head_dim
     qkv = norm(x, w.norm1, m.eps, m.hidden) @ w.qkv + (0 if w.qkv_bias is None else w.qkv_bias)
-    q, k, v = (part.reshape(batch, -1, d) for part in
-               np.split(qkv, [heads * d, (heads + kv_heads) * d], axis=1))
+    q, k, v, gate = (part.reshape(batch, -1, d) for part in np.split(
+        qkv, [heads * d, (heads + kv_heads) * d, (heads + 2 * kv_heads) * d], axis=1))
     if m.qk_norm:
         q, k = norm(q, w.q_norm, m.eps), norm(k, w.k_norm, m.eps)
     c, s = (np.asarray(t, np.float64)[:, :, 0].T for t in (cos, sin))
@@ -77,6 +77,8 @@ def attention(x, w, m, positions, cos, sin, heads, kv_heads):
             top = max(scores.max(), w.sink[h, 0]) if m.sinks else scores.max()
             share = np.exp(scores - top)
             found[b, h] = share @ values / (share.sum() + (np.exp(w.sink[h, 0] - top) if m.sinks else 0))
+    if m.out_gate:
+        found /= 1 + np.exp(-gate)
     return found.reshape(batch, -1) @ w.out + (w.out_bias if m.sinks else 0), k, v
 
 

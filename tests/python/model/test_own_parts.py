@@ -25,12 +25,13 @@ def cased(change, tp=1, batch=1, context=256, **more):
     ({"head_dim": 128}, {"context": 4352}), ({"head_dim": 256}, {"batch": 2}),
     ({"num_attention_heads": 6, "num_key_value_heads": 3}, {}), ({"hidden_size": 200, "head_dim": 32}, {"batch": 2}),
     ({"num_attention_heads": 64, "num_key_value_heads": 1, "head_dim": 32}, {"batch": 2}),
-    ({"model_type": "qwen3"}, {"batch": 2}), ({"model_type": "qwen2"}, {"batch": 18})])
+    ({"model_type": "qwen3"}, {"batch": 2}), ({"model_type": "qwen2"}, {"batch": 18}),
+    ({"attn_output_gate": True}, {"batch": 3}), ({"attn_output_gate": True, "head_dim": 256}, {})])
 def test_attention(change, how):
     share = cased(change, **how)
     m, h, d = share.model, share.hidden, share.model.head_dim
     rng = np.random.default_rng(len(repr((change, how))))
-    cached, columns = share.cached(0), d * (share.heads + 2 * share.kv_heads)
+    cached, columns = share.cached(0), d * (share.heads * (2 if m.out_gate else 1) + 2 * share.kv_heads)
     x = normal(rng, share.batch, 1, h)
     x[:, :, m.hidden:] = 0
     w = {"norm1": 1 + normal(rng, 1, h, scale=0.1), "qkv": normal(rng, h, columns, scale=h ** -0.5),
