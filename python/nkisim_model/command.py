@@ -5,6 +5,7 @@ residual sums, head and sampling are nkisim's. docs/models.md says what is model
 
 import argparse
 import copy
+import dataclasses
 import importlib.util
 import json
 import sys
@@ -14,7 +15,7 @@ from nkisim.values.errors import Error
 from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
-from . import instances, page, report
+from . import goal, instances, page, report
 from .architecture import ModelError, read
 from .library import load
 from .sweep import SWEPT, Sweep
@@ -87,6 +88,8 @@ def arguments(words):
     add("cache-dtype", dest="cache_dtype")
     add("own")
     add("strict")
+    add("goal")
+    add("prices")
     for name in ( "dp", "ep", "instances", "ultraserver", "batch", "context", "prompt", "dtype", "layers",
                  "boundaries", "host", "exact"):
         add(name)
@@ -102,6 +105,10 @@ def arguments(words):
     args = parser.parse_args(words)
     if args.instance and args.target:
         parser.error("--instance and --target exclude each other: an instance has its target")
+    if args.goal and (args.sweep or args.compare or args.dp != 1):
+        parser.error("--goal excludes --sweep, --compare and --dp")
+    if args.prices and not args.goal:
+        parser.error("--prices is for --goal")
     if args.dask and not args.sweep:
         parser.error("--scheduler is for --sweep")
     if args.compare and args.sweep:
@@ -165,8 +172,31 @@ def compared(args, asked):
     return points, tuple(" ".join(s.values()) for s in (said, then))
 
 
+def reach(args, asked):
+    """Looks for the cheapest configuration that meets --goal: a line for each as it comes, then that one."""
+    wanted, prices, tried = goal.goal_of(args.goal), goal.prices_of(args.prices), []
+    if wanted.ttft_ms is not None and args.prompt is None:
+        raise ModelError("a goal for the first token", "the tokens of the prompt", "--prompt")
+    if not args.json:
+        print(goal.HEAD)
+    with ProgressLine("looking") as progress:
+        for found in goal.search(asked, wanted, prices, progress.say):
+            tried.append(found)
+            if not args.json:
+                print(goal.line(found), flush=True)
+    best = goal.cheapest(tried)
+    if args.json:
+        print(json.dumps({"cheapest": best and dataclasses.asdict(best), "prices": prices,
+                          "tried": [dataclasses.asdict(found) for found in tried]}, indent=1))
+    else:
+        print(f"\ncheapest\n{goal.line(best)}" if best else "\nnone meets the goal")
+    return 0 if best else 3
+
+
 def run(args):
     asked = sweep(args)
+    if args.goal:
+        return reach(args, asked)
     names = None
     if args.compare:
         points, names = compared(args, asked)

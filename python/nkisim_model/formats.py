@@ -18,14 +18,20 @@ class Format:
     parts: tuple[str, ...] = ("attention", "mlp", "experts")
 
     @property
+    def unpacked(self) -> bool:
+        """Whether it is unpacked to the step's dtype when the weights are loaded, as no kernel here takes it."""
+        return True
+
+    @property
     def bytes_per_element(self) -> float:
-        """With its part of the scales."""
+        """With its part of the scales, as it is in files."""
         return (self.bits + (self.scale_bits / self.group if self.group else 0)) / 8
 
     @property
     def said(self) -> str:
         """What the kernels do with it."""
-        how = "multiplied as they are" if self.bits == 8 and not self.group else "dequantised before each product"
+        how = "unpacked when they are loaded" if self.unpacked else \
+            "multiplied as they are" if self.bits == 8 and not self.group else "dequantised before each product"
         return f"weights of {self.name} ({8 * self.bytes_per_element:.4g} bits an element), {how}"
 
 

@@ -98,7 +98,7 @@ class Share:
     def format_of(self, part: str) -> Format | None:
         """The format of the weights of "attention", "mlp" or "experts"; None for the dtype."""
         found = self.model.quantised
-        return found if found and part in found.parts else None
+        return found if found and part in found.parts and not found.unpacked else None
 
     def _bytes_per(self, part):
         found = self.format_of(part)
