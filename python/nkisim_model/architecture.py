@@ -6,20 +6,12 @@ import dataclasses
 import json
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from nkisim.values.errors import Error
 
-#: `model_type` of a config: what its layers are. The kinds differ in these facts alone.
-KINDS = {
-    "llama": {},
-    "mistral": {},
-    "qwen2": {"qkv_bias": True},
-    "qwen3": {"qk_norm": True},
-    "qwen3_moe": {"qk_norm": True, "experts": ("num_experts", "moe_intermediate_size")},
-    "mixtral": {"experts": ("num_local_experts", "intermediate_size")},
-    "gpt_oss": {"experts": ("num_local_experts", "intermediate_size"), "qkv_bias": True, "sinks": True,
-                "quantised": "mxfp4", "window_every": 2},
-}
+from .formats import Format, FormatError, format_of
+from .kinds import KINDS, SAME, renamed, text_of, unknown_keys
 
 
 class ModelError(Error):
@@ -32,6 +24,61 @@ class ModelError(Error):
 
 
 @dataclasses.dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention: ranks of the projections of keys and values, and of queries (0: none), and a head's
+    elements without and with rotation, and of its values."""
+
+    kv_rank: int
+    q_rank: int
+    plain: int
+    rotated: int
+    value: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear:
+    """Layers whose state is a matrix for each head: heads and elements of keys and of values, tokens of the
+    convolution. delta: the state's own value for a key is taken from it first (gated delta rule), else it decays alone
+    (Mamba 2)."""
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    convolution: int
+    delta: bool
+
+    def columns(self, key_heads: int, value_heads: int) -> tuple[int, int]:
+        """Of the projection in, of whoever has so many heads: what the convolution takes, and all. The rest is the
+        gate, and one number or two for each head."""
+        convolved = 2 * key_heads * self.key_dim + value_heads * self.value_dim
+        return convolved, convolved + value_heads * (self.value_dim + (2 if self.delta else 1))
+
+
+class Notes(NamedTuple):
+    """What of a model is not predicted, in words; keys of its config that are not known here."""
+
+    left_out: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What someone has of a model: heads, widths, rows of the vocabulary, elements of a token, experts."""
+
+    heads: int
+    kv_heads: int
+    inner: int
+    vocabulary: int
+    hidden: int
+    experts: int
+    dense: int
+    shared: int
+    key_heads: int = 0
+    value_heads: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Architecture:
     """A decoder: sizes in elements, of the whole model.
 
@@ -40,7 +87,9 @@ class Architecture:
     window: the last tokens to which the layers of `windowed` attend (one entry for each, again from the front where
     there are more layers); 0: all attend to all. sinks: GPT-OSS's layers, whose attention has a sink for each head,
     whose projections, router and experts have biases, and whose SwiGLU is clamped at `clamp`. quantised: the format
-    that the config has for weights of experts, "" for none; they are modelled as bfloat16.
+    that the config has for weights, None for none. mixers, mlps: what the layers have, again from the front:
+    "attention", "linear" or both ("attention+linear"); "dense", "experts" or "". dense: width of the dense MLP of a
+    model with experts. shared: of experts that all tokens take. notes: what is not predicted.
     """
 
     kind: str
@@ -62,26 +111,83 @@ class Architecture:
     windowed: tuple[bool, ...] = ()
     sinks: bool = False
     clamp: float = 0.0
-    quantised: str = ""
+    quantised: Format | None = None
+    gated: bool = True
+    act: str = "silu"
+    out_gate: bool = False
+    dense: int = 0
+    shared: int = 0
+    mixers: tuple[str, ...] = ("attention",)
+    mlps: tuple[str, ...] = ()
+    latent: Latent | None = None
+    linear: Linear | None = None
+    notes: Notes = Notes()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return self.notes.left_out
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        return self.notes.unknown
 
     def has_window(self, layer: int) -> bool:
         """True if a layer attends to the window alone."""
         return bool(self.window) and self.windowed[layer % len(self.windowed)]
 
+    def mixer(self, layer: int) -> str:
+        """What mixes the tokens of a layer: "attention", "linear", both with a plus, or ""."""
+        return self.mixers[layer % len(self.mixers)]
+
+    def mlp(self, layer: int) -> str:
+        """"dense", "experts" or ""."""
+        return self.mlps[layer % len(self.mlps)] if self.mlps else "experts" if self.experts else "dense"
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of the whole model."""
+        linear = (self.linear.key_heads, self.linear.value_heads) if self.linear else (0, 0)
+        return Sizes(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts, self.dense,
+                     self.shared, *linear)
+
     @property
     def weights(self) -> dict[str, int]:
         """Elements of the weights by part: attention and MLP of all layers, head, embedding."""
-        return self.weights_of(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts)
+        return self.weights_of(self.sizes)
 
-    def weights_of(self, heads: int, kv_heads: int, inner: int, vocabulary: int, hidden: int, experts: int
-                   ) -> dict[str, int]:
-        """The same of whoever has so many heads, so much of the MLP's width, of the vocabulary and of each token, and
-        so many of the experts (0: none), but all of the router."""
-        attention = hidden * self.head_dim * (2 * heads + 2 * kv_heads)
-        mlp = 3 * hidden * inner * max(1, experts) + hidden * self.experts
-        table = vocabulary * hidden
-        return {"attention": self.layers * attention, "mlp": self.layers * mlp, "head": table,
+    def weights_of(self, sizes: Sizes) -> dict[str, int]:
+        """The same of whoever has these, but all of the router."""
+        table = sizes.vocabulary * sizes.hidden
+        layers = range(self.layers)
+        return {"attention": sum(self.mixer_weights(n, sizes) for n in layers),
+                "mlp": sum(sum(self.mlp_weights(n, sizes).values()) for n in layers), "head": table,
                 "embedding": 0 if self.tied else table}
+
+    def mixer_weights(self, layer: int, sizes: Sizes) -> int:
+        """Elements of the projections of what mixes a layer's tokens."""
+        mixer, h = self.mixer(layer), sizes.hidden
+        found = 0
+        if "linear" in mixer and self.linear:
+            found += h * (self.linear.columns(sizes.key_heads, sizes.value_heads)[1]
+                          + sizes.value_heads * self.linear.value_dim)
+        if "attention" in mixer:
+            found += self._latent_weights(sizes) if self.latent else \
+                h * self.head_dim * ((3 if self.out_gate else 2) * sizes.heads + 2 * sizes.kv_heads)
+        return found
+
+    def _latent_weights(self, sizes):
+        one, h, heads = self.latent, sizes.hidden, sizes.heads
+        queries = heads * (one.plain + one.rotated)
+        return (h * (one.kv_rank + one.rotated) + (h * one.q_rank + one.q_rank * queries if one.q_rank else h * queries)
+                + one.kv_rank * heads * (one.plain + one.value) + heads * one.value * h)
+
+    def mlp_weights(self, layer: int, sizes: Sizes) -> dict[str, int]:
+        """Elements of a layer's MLP: of experts, and of what all tokens take (with the router)."""
+        kind, h, matrices = self.mlp(layer), sizes.hidden, 3 if self.gated else 2
+        if kind == "experts":
+            return {"experts": matrices * h * sizes.inner * sizes.experts,
+                    "mlp": matrices * h * sizes.shared + h * self.experts}
+        return {"mlp": matrices * h * (sizes.dense if self.experts else sizes.inner) if kind else 0}
 
 
 def read(path: str | os.PathLike) -> Architecture:
@@ -99,51 +205,189 @@ def of_config(config: dict, name: str = "config") -> Architecture:
     """The Architecture of a config as a dictionary."""
     if not isinstance(config, dict):
         raise ModelError(f"{name} holds a {type(config).__name__}", "an object")
-    kind = config.get("model_type")
+    config, towers = text_of(config)
+    given = config.get("model_type")
+    kind = SAME.get(given, given) if isinstance(given, str) else ""
     if kind not in KINDS:
-        raise ModelError(f"model_type {kind!r}", f"one of {', '.join(KINDS)}", name)
-    facts = KINDS[kind]
-    quantised = _format(config)
-    if quantised not in ("", facts.get("quantised")):
-        raise ModelError(f"{name} has a quantization_config",
-                         "weights of bfloat16 (quantised ones are not modelled)")
+        raise ModelError(f"model_type {given!r}", f"one of {', '.join(sorted([*KINDS, *SAME]))}", name)
+    return _Reading(kind, renamed(config), name).architecture(given, towers)
 
-    def number(key, default=None, least=1):
-        value = config.get(key, default)
+
+class _Reading:
+    """A config's decoder, of a kind."""
+
+    def __init__(self, kind, config, name):
+        self.kind, self.facts, self.config, self.name = kind, KINDS[kind], config, name
+
+    def number(self, key, default=None, least=1):
+        value = self.config.get(key, default)
+        if value is None and default is not None:  # null is as if it were not there
+            value = default
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
-            raise ModelError(f"{key} is {value!r}", f"an integer of at least {least}", name)
+            raise ModelError(f"{key} is {value!r}", f"an integer of at least {least}", self.name)
         return value
 
-    hidden, heads = number("hidden_size"), number("num_attention_heads")
-    experts, inner = facts.get("experts", (None, "intermediate_size"))
-    head_dim = config.get("head_dim") or hidden // heads
-    found = Architecture(
-        kind, number("num_hidden_layers"), hidden, heads, number("num_key_value_heads", heads),
-        number("head_dim", head_dim) if config.get("head_dim") else head_dim, number(inner),
-        number("vocab_size"), number(experts) if experts else 0,
-        number("num_experts_per_tok") if experts else 0, float(config.get("rms_norm_eps", 1e-6)),
-        facts.get("qk_norm", False), facts.get("qkv_bias", False) or bool(config.get("attention_bias")),
-        bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", False)),
-        number("sliding_window") if any(windowed := _windowed(config, facts)) else 0, windowed,
-        facts.get("sinks", False), float(config.get("swiglu_limit", 7.0)) if facts.get("sinks") else 0.0, quantised)
-    if found.heads % found.kv_heads:
-        raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values",
-                         "a multiple", name)
-    if experts and (config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1):
-        raise ModelError("layers of which some are dense", "experts in every layer", name)
-    return found
+    def architecture(self, given, towers) -> Architecture:
+        facts, config, number = self.facts, self.config, self.number
+        hidden = number("hidden_size")
+        layers, linear = self._layers(), self._linear(hidden)
+        heads = number("num_attention_heads") if facts.get("attention", True) else 1
+        experts = self._experts()
+        latent = Latent(number("kv_lora_rank"), number("q_lora_rank", 0, 0), number("qk_nope_head_dim"),
+                        number("qk_rope_head_dim"), number("v_head_dim")) if facts.get("latent") else None
+        windowed = self._windowed(layers)
+        mixers, mlps = self._mixers(layers, linear), self._mlps(layers, experts)
+        found = Architecture(
+            given, layers, hidden, heads, self._kv_heads(heads),
+            number("head_dim", 0, 0) or max(1, hidden // heads), self._inner(hidden),
+            number("vocab_size"), experts, number("num_experts_per_tok") if experts else 0,
+            float(config.get("rms_norm_eps") or 1e-6), facts.get("qk_norm", False),
+            facts.get("qkv_bias", False) or bool(config.get("attention_bias")) or bool(config.get("qkv_bias")),
+            bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", facts.get("tied", False))),
+            number("sliding_window") if any(windowed) else 0, windowed, facts.get("sinks", False),
+            float(config.get("swiglu_limit", 7.0)) if facts.get("sinks") else 0.0, self._format(),
+            facts.get("gated", True), facts.get("act", "silu"),
+            bool(config.get("attn_output_gate", facts.get("out_gate", False))),
+            number(facts.get("dense", "intermediate_size"), 0, 0) if experts and "dense" in mlps else 0,
+            self._shared(experts), mixers, mlps, latent, linear, Notes(self._left_out(towers), unknown_keys(config)))
+        if found.heads % found.kv_heads:
+            raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values", "a multiple", self.name)
+        if found.top_k > found.experts:
+            raise ModelError(f"{found.top_k} experts a token of {found.experts}", "no more than there are", self.name)
+        return found
 
+    def _left_out(self, towers):
+        more = ("attention and MLP side by side, run one after the other",) if self.facts.get("parallel") else ()
+        caps = self.config.get("attn_logit_softcapping") and "soft caps of attention" not in self.facts.get("left", ())
+        return (*towers, *self.facts.get("left", ()), *more, *(("soft caps of attention",) if caps else ()))
 
-def _format(config):
-    """The format of quantised weights that a config names, "" for none."""
-    found = config.get("quantization_config")
-    return str(found.get("quant_method", "?") if isinstance(found, dict) else found) if found else ""
+    def _kv_heads(self, heads):
+        if self.config.get("multi_query") and not self.config.get("new_decoder_architecture"):
+            return 1
+        return heads if self.facts.get("latent") else self.number("num_key_value_heads", heads)
 
+    def _inner(self, hidden):
+        key = self.facts.get("experts", (None, "intermediate_size"))[1]
+        if not self.facts.get("mlp", True):
+            return 0
+        if "experts" in self.facts and not self._experts():
+            key = "intermediate_size"
+        value = self.config.get(key)
+        if isinstance(value, list) and value:  # one for each layer, or for each expert, and alike
+            if len(set(value)) > 1:
+                raise ModelError(f"{key} has {len(set(value))} widths", "one width", self.name)
+            self.config[key] = value[0]
+        ungated = 4 * hidden if self.kind in ("gpt2", "falcon") else None
+        return self.number(key, ungated)
 
-def _windowed(config, facts):
-    """The layers that attend to a window alone: `layer_types` says so, else what the kinds have."""
-    if not config.get("sliding_window") or config.get("use_sliding_window") is False:
-        return (False,)
-    if "layer_types" in config:
-        return tuple(kind == "sliding_attention" for kind in config["layer_types"]) or (False,)
-    return (True, *[False] * (facts.get("window_every", 1) - 1))
+    def _experts(self):
+        key = self.facts.get("experts", (None,))[0]
+        return 0 if key is None else self.number(key, 0 if self.kind in ("granitemoehybrid",) else None, 0)
+
+    def _shared(self, experts):
+        """The width of experts that all tokens take."""
+        if not experts:
+            return 0
+        for key in ("shared_expert_intermediate_size", "shared_intermediate_size"):
+            if self.config.get(key):
+                return self.number(key)
+        each = self.number(self.facts["experts"][1])
+        for key in ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"):
+            count = self.config.get(key)
+            if count:
+                return each * (max(count) if isinstance(count, list) else self.number(key))
+        return each if self.facts.get("shared_always") else 0
+
+    def _format(self):
+        try:
+            return format_of(self.config)
+        except FormatError as problem:
+            raise ModelError(problem.found, problem.required, self.name) from None
+
+    # ---- layer by layer ----
+    def _layers(self):
+        pattern = self.config.get("hybrid_override_pattern")
+        if isinstance(pattern, str) and pattern and "num_hidden_layers" not in self.config:
+            return len(pattern)
+        return self.number("num_hidden_layers")
+
+    def _kinds(self, layers, key="layer_types"):
+        """The entries of layer_types, one for each layer; None where the config has none."""
+        found = self.config.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, list) or len(found) != layers or not all(isinstance(k, str) for k in found):
+            count = len(found) if isinstance(found, list) else repr(found)
+            raise ModelError(f"{key} of {count} layers", f"one word for each of the {layers} layers", self.name)
+        return found
+
+    def _windowed(self, layers):
+        """Which layers attend to a window alone: `layer_types` says so, else what the kinds have."""
+        config = self.config
+        if not config.get("sliding_window") or config.get("use_sliding_window") is False:
+            return (False,)
+        kinds = self._kinds(layers)
+        if kinds is not None:
+            return tuple(kind in ("sliding_attention", "sliding") for kind in kinds)
+        if "max_window_layers" in config:  # those from that number on
+            first = self.number("max_window_layers", 0, 0)
+            return tuple(n >= first for n in range(layers))
+        pattern = self.number("sliding_window_pattern", self.facts.get("window_pattern", 0), 0)
+        if pattern:  # all but the last of so many
+            return (*[True] * (pattern - 1), False)
+        return (True, *[False] * (self.facts.get("window_every", 1) - 1))
+
+    def _mixers(self, layers, linear):
+        if linear is None:
+            kinds = self._kinds(layers)
+            if kinds and any("linear" in k or "mamba" in k or "conv" in k for k in kinds):
+                raise ModelError("layers of linear attention", "the sizes of their heads, which this kind has not",
+                                 self.name)
+            return ("attention",)
+        if not self.facts.get("attention", True):
+            return ("linear",)
+        if self.facts.get("both"):
+            return ("attention+linear",)
+        pattern = self.config.get("hybrid_override_pattern")
+        if isinstance(pattern, str):
+            return tuple({"M": "linear", "*": "attention"}.get(letter, "") for letter in pattern[:layers])
+        kinds = self._kinds(layers) or self._kinds(layers, "layers_block_type")
+        if kinds:
+            return tuple("linear" if "linear" in k or "mamba" in k else "attention" for k in kinds)
+        chosen = self.config.get("attn_layer_indices")
+        if isinstance(chosen, list):
+            return tuple("attention" if n in chosen else "linear" for n in range(layers))
+        every = self.number("full_attention_interval", 4)
+        return (*["linear"] * (every - 1), "attention")
+
+    def _mlps(self, layers, experts):
+        if not self.facts.get("mlp", True):
+            return ("",)
+        pattern = self.config.get("hybrid_override_pattern")
+        if isinstance(pattern, str):
+            return tuple({"-": "dense", "E": "experts"}.get(letter, "") for letter in pattern[:layers])
+        if not experts:
+            return ("dense",)
+        config = self.config
+        first = self.number("first_k_dense_replace", config.get("moe_layer_start_index") or 0, 0)
+        step = next((self.number(k) for k in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq")
+                     if isinstance(config.get(k), int) and config.get(k)), 1)
+        dense = config.get("mlp_only_layers") or ()
+        found = tuple("dense" if n < first or n in dense or (n + 1) % step else "experts" for n in range(layers))
+        return ("experts",) if set(found) == {"experts"} else found
+
+    def _linear(self, hidden):
+        kind, number = self.facts.get("linear"), self.number
+        if kind == "delta":
+            return Linear(number("linear_num_key_heads"), number("linear_num_value_heads"),
+                          number("linear_key_head_dim"), number("linear_value_head_dim"),
+                          number("linear_conv_kernel_dim", 4), True)
+        if kind == "mamba":
+            def first(*keys):
+                return number(next((k for k in keys if self.config.get(k)), keys[0]))
+
+            return Linear(first("mamba_n_groups", "n_groups"), first("mamba_n_heads", "mamba_num_heads", "num_heads"),
+                          first("mamba_d_state", "ssm_state_size", "state_size"),
+                          first("mamba_d_head", "mamba_head_dim", "head_dim"), first("mamba_d_conv", "conv_kernel"),
+                          False)
+        return None
