@@ -10,7 +10,8 @@ import operator
 import os
 
 from ..record.recorder import current
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, strict
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
+from ..values.findings import strict
 from ..values.nkiobject import NKIObject
 from ..values.storage import shared_hbm
 from . import instructions as isa
