@@ -76,9 +76,9 @@ def _prepare(function, args, kwargs, grid, options, dialect):
         strict.check_grid(function, grid)
         strict.check_arguments(function, args, kwargs)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
-    for name, _ in recorder.prepared.values():
+    for name, _, (file, line) in recorder.prepared.values():
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
-                    instruction=f"{name}_prepare", **_definition(function))
+                    instruction=f"{name}_prepare", kernel_file=file, kernel_line=line)
     recorder.program.finish()
     check_size(function, recorder.program)
     spans = recorder.program.lifetimes()
