@@ -154,6 +154,22 @@ def test_without_strict_it_is_told_where_a_release_was_asked_for(monkeypatch):
     assert said(monkeypatch, copied, "2.32") == []
 
 
+def _cast(x):
+    tile, wide = nl.ndarray(x.shape, nl.bfloat16, nl.sbuf), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(wide, x)
+    nisa.tensor_copy(dst=tile, src=wide, dtype=nl.bfloat16)
+    nisa.tensor_copy(dst=wide, src=tile)
+    nisa.dma_copy(out, wide)
+    return out
+
+
+@pytest.mark.parametrize("sdk, found", [("2.28", 0), ("2.29", 1), ("2.33", 1)])
+def test_a_keyword_that_awss_examples_of_a_release_pass_is_none_of_its_refusals(sdk, found, monkeypatch):
+    """The matrix multiplication of SDK 2.27 and 2.28 and of nki-samples passes dtype, which no page lists."""
+    assert sum("no keyword dtype" in text for text in said(monkeypatch, _cast, sdk)) == found
+
+
 HOST = """
 import numpy as np
 import nki
