@@ -300,7 +300,7 @@ std::vector<std::string> warnings(const std::vector<isa::Error>& found,
     const isa::Level level = policy.of(e.rule());
     if (level == isa::Level::kError) throw e;
     if (level == isa::Level::kWarning) {
-      lines.push_back(std::string(e.what()) + " [" + std::string(isa::name(e.rule())) + "]");
+      lines.push_back(isa::warning_text(e));
     }
   }
   return lines;

@@ -139,7 +139,7 @@ class Program {
   /// AWS's documents say that a release changed them; see isa/ops/quantize_mx.cpp.
   void set_sdk(int minor) { sdk_ = minor; }
   [[nodiscard]] int sdk() const { return sdk_; }
-  static constexpr int kOldestSdk = 28, kNewestSdk = 33;
+  static constexpr int kOldestSdk = 20, kNewestSdk = 33;
 
   /// To be called once after the last instruction: throws Error if a loop or branch is still open,
   /// or a collective in two parts is not (isa/program/split.hpp).

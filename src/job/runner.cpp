@@ -247,8 +247,9 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
   SimOptions& sim = given.input.options;
   sim.conditions = conditions();
   sim.conditions.undefined_output = [this, lead](const isa::Error& error, bool warning) {
-    if (!warning) throw error;
-    listener_.undefined(lead + error.what());
+    const isa::Level level = warning ? policy_.of_warning(error.rule()) : isa::Level::kError;
+    if (level == isa::Level::kError) throw error;
+    if (level == isa::Level::kWarning) listener_.undefined(lead + isa::warning_text(error));
   };
   sim.conditions.print = [this, lead](const std::string& line) { listener_.print(lead + line); };
   const std::uint64_t all = alone() && job_.time ? program().insts().size() : 0;

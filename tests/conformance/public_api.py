@@ -58,6 +58,11 @@ NEWER = {
     **{("nki.collectives", f"{name}_trigger"): "(prepare_instr, name=None)"
        for name in ("all_to_all_v", "all_gather_v")},
 }
+#: What AWS's own code of a release uses and none of its pages lists: the SDK's examples, nki-samples, nki-library.
+USED = ("nki 2.29-2.29 dtype",
+        "nki.isa 2.27-2.28 tensor_copy(dst, src, engine=engine.unknown, name=None, *, dtype=None)",
+        "nki.language 2.29-2.29 range(*args)",
+        "nki.language 2.29-2.29 shared_constant(constant, dtype=None)")
 
 
 def _git(root, *args):
@@ -181,6 +186,7 @@ def main(root):
     for (module, name, signature), runs in sorted(spans.items()):
         when = ",".join(f"{short[a]}-{short[b]}" for a, b in runs)
         print(module, when, name + signature)
+    print("# Used by AWS's own code, on no page:", *USED, sep="\n")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e8m0fnu, float16, float32, int8, int16, int32, int64, tfloat32, uint8,
                              uint16, uint32)
 from ..values.errors import (KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint,
-                             kernel_frame, of_tracer, strict)
+                             kernel_frame)
+from ..values.findings import of_tracer, strict
 from ..values.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, blocks, tiles
 from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject

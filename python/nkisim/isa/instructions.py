@@ -17,7 +17,7 @@ from ..values.dtypes import resolve
 from ..values.enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode,
                             reduce_cmd)
 from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, hint, is_ours, sdk
-from ..values.errors import strict as refused
+from ..values.findings import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject
 from ..values.register import NkiScalar, VirtualRegister  # noqa: F401 (importable from nki.isa)

@@ -54,7 +54,7 @@ def _traced(name):
         if _ignored:
             check_spelling(_ignored)
         values = function(start, stop, step)
-        return TracedRange(values) if isinstance(values, range) else values
+        return TracedRange(values, name == "affine_range") if isinstance(values, range) else values
 
     loop.__name__, loop.__doc__ = name, function.__doc__
     return loop

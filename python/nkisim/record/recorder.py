@@ -113,7 +113,8 @@ class Recorder:
         self.printed = []
         self.placed = False
         self.instances: Instances | None = None  # of the launch
-        self.prepared = {}        # core -> (name, arguments) of a collective that waits for its trigger
+        self.prepared = {}        # core -> (name, arguments, place) of a collective that waits for its trigger
+        self.allocated = False    # whether neuronxcc.nki was given addresses
         self._kept = {}           # class -> what a room above keeps of this recording
 
     def of(self, kind):

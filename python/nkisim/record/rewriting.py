@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import __future__
 import ast
+import functools
 import inspect
+import linecache
 import textwrap
+import tokenize
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -23,15 +26,30 @@ class Editor(ast.NodeTransformer):
     names: Mapping[str, Any] = {}
 
 
+def definition_of(code: types.CodeType) -> ast.stmt | None:
+    """The statement that a function's code was compiled from, its first line counted as 1; None without a source.
+    inspect.getsource would look for the module first, which takes long."""
+    try:
+        return ast.parse(text_of(code)).body[0]
+    except (SyntaxError, IndentationError, IndexError):
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def text_of(code: types.CodeType) -> str:
+    """The text of that statement; "" without a source."""
+    try:
+        lines = inspect.getblock(linecache.getlines(code.co_filename)[code.co_firstlineno - 1:])
+    except (SyntaxError, IndentationError, tokenize.TokenError, IndexError):
+        return ""
+    return textwrap.dedent("".join(lines))
+
+
 def rewritten(function: Any, *editors: Editor) -> types.FunctionType | None:
     """`function` as the editors leave its source; None if they change nothing, or there is no source."""
     if not isinstance(function, types.FunctionType) or "__class__" in function.__code__.co_freevars:
         return None
-    try:  # of the code: a wrapper's own source, not that of what it wraps
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function.__code__)))
-    except (OSError, SyntaxError, TypeError):
-        return None
-    kernel = tree.body[0]
+    kernel = definition_of(function.__code__)  # a wrapper's own source, not that of what it wraps
     if not isinstance(kernel, ast.FunctionDef) or kernel.name != function.__code__.co_name:
         return None
     if getattr(kernel, "type_params", None) or _mangled(kernel):

@@ -12,6 +12,7 @@ import numpy as np
 from ..record.dialect import NEURONXCC, NKI, Dialect
 from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
+from ..record.refusals import refused
 from ..values.errors import Error, kernel_frame
 from .compiling import Choices
 from .layers import LayersResult, asked, run_layers
@@ -149,6 +150,8 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording.get():  # a kernel called inside a kernel is a plain function
+            if self.grid is not None:
+                refused("nested_grid", name=self.__name__, grid=self.grid)
             return self.func(*args, **kwargs)
         for call in CALLS:
             value = call(self, args, kwargs)
@@ -180,9 +183,11 @@ class Kernel:
         rest (nc_match_replace8, load_store_indirect)."""
         decides = self.dialect.decorator_decides
         simulated = decides and self.settings.get("mode") == "simulation"
-        return Options(self.target if decides and self.target else None,
-                       undefined=self.settings.get("undefined", "warn" if simulated else "partly"),
-                       compiler=Choices(_flags(self)))
+        options = Options(self.target if decides and self.target else None,
+                          undefined=self.settings.get("undefined", "warn" if simulated else "partly"),
+                          compiler=Choices(_flags(self)))
+        options.fixed_arguments = "mode" in self.settings  # of nki.jit, not of nki.trace
+        return options
 
     def run(self, *args: Any, **kwargs: Any) -> Result | WorldResult | LayersResult:
         """Like a call, but returns the Result."""

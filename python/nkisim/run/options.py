@@ -82,4 +82,5 @@ class Options:
         self.any_world = any_world    # takes what the device refuses but has a clear meaning
         self.processes = processes    # over which the ranks are spread; None: one, or all of `client`
         self.rules = chosen_rules(rules)  # what is done about those that are warnings
+        self.fixed_arguments = False  # whether a kernel may write only arguments that are annotated as mutable
         self.client = client          # a dask.distributed.Client, whose workers these are

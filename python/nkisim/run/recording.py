@@ -15,11 +15,10 @@ from typing import Any
 from .. import lowering
 from ..record.dialect import NKI, Dialect
 from ..record.instances import Instances
-from ..record.joined import MaskJoiner, with_masks_joined
 from ..record.launch import Launch
 from ..record.misuse import as_error, is_library
 from ..record.recorder import Recorder, activate, recording, state
-from ..record.traced import with_loops_finished
+from ..record.traced import as_traced, with_loops_finished
 from ..values.errors import Error, is_ours
 from ..values.shape import Shape
 from ..values.storage import BUFFERS
@@ -137,10 +136,10 @@ def record(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[st
            values: bool = True) -> tuple[Recorder, Any, Arguments]:
     """Runs `function` once per program instance; (recorder, returned value, arguments). With
     `values` false, arguments are whatever has a shape and a dtype."""
-    joined = with_masks_joined(function) if dialect.masks else function
-    recorded = _record(joined, args, kwargs, grid, options, dialect, values)
+    read = as_traced(function) if dialect.masks else function
+    recorded = _record(read, args, kwargs, grid, options, dialect, values)
     if recorded[0].loops.left_traced:
-        finished = with_loops_finished(function, *([MaskJoiner()] if dialect.masks else []))
+        finished = with_loops_finished(function)
         if finished is not None:
             warnings.warn("a return at the end of an affine or sequential loop: the legacy compiler traced "
                           "the loop's body once, so all iterations run (assumed)", stacklevel=2)

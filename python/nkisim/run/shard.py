@@ -115,6 +115,8 @@ def _run(job, connection):
 
 def _results(job, connection, meet):
     programs = [_core.Program.from_bytes(*program) for program in job["programs"]]
+    for program in programs:
+        program.set_rules(*job["rules"])
     world = _core.World([programs[i] for i in job["program_of"]], job["ring"], job["any_world"])
     for ranks, tensor, data in job["data"]:
         if len(ranks) == 1:

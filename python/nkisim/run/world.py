@@ -321,7 +321,8 @@ class _World:
         job = {"programs": [program.to_bytes() for program in programs],
                "ring": options.ring_order, "any_world": options.any_world, "config": config,
                "config_text": shards.config_text(config), "overrides": overrides,
-               "undefined": options.undefined, "choices": chosen, "outputs": outputs,
+               "undefined": options.undefined, "rules": [*options.rules, strict.enabled()], "choices": chosen,
+               "outputs": outputs,
                "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
         run = shards.Run(self.processes, options.client, share)
         owner, results = run.results(job, [kernels.index(r.kernel) for r in self.ranks],

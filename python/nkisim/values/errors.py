@@ -35,6 +35,8 @@ class Error(RuntimeError):
     """
 
     recorder: Any  # of the program that ran into it, once one did
+    #: (file, line, message) of each finding of --strict that it is about.
+    findings: tuple[tuple[str, int, str], ...] = ()
 
     def __init__(self, message: str = "", code: str = "bad_input", instruction: str = "",
                  trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0,
@@ -77,7 +79,15 @@ class Error(RuntimeError):
                 text += f"\n    {self.source}"
             page = page_of(self.rule) if self.rule in MISTAKES else None
             text += f"\n  help: {page}" if page else ""
+        for file, line, message in self.findings:
+            text += f"\n  {file}:{line}: {message}" if not self.message.endswith(message) else ""
         return text
+
+    def with_findings(self, findings: tuple[tuple[str, int, str], ...]) -> Error:
+        """This error, which names findings of --strict as well."""
+        self.findings = findings
+        self.args = (self._text(),)
+        return self
 
 
 class KernelTypeError(Error, TypeError):
@@ -96,8 +106,8 @@ class KernelAttributeError(Error, AttributeError):
     """A name that a tensor or a module of nki does not have."""
 
 
-#: Releases of the SDK whose notes say what NKI takes (docs/gate.md).
-SDKS = ("2.28", "2.29", "2.30", "2.31", "2.32", "2.33")
+#: Releases of the SDK that have NKI (docs/gate.md); until 2.26 as neuronxcc.nki.
+SDKS = tuple(f"2.{minor}" for minor in range(20, 34))
 _file_is_ours = {}  # by name, whose hash strings keep; code objects compute theirs each time
 
 
@@ -172,22 +182,12 @@ def is_strict():
 
 
 def sdk():
-    """The minor number of the SDK release that NKISIM_SDK names, 2.28 to 2.33, the newest."""
+    """The minor number of the SDK release that NKISIM_SDK names, 20 to 33; by default the newest."""
     text = os.environ.get("NKISIM_SDK", "") or SDKS[-1]
     if text not in SDKS:
         raise Error(rule="sdk_release", operand="NKISIM_SDK", found=repr(text),
                     required=f"one of {', '.join(SDKS)}", code="usage")
     return int(text[2:])
-
-
-def strict(message, since=0):
-    """With NKISIM_STRICT=1, warns of what runs here and what the NKI compiler refuses, by the
-    documents of SDK 2.`since` and later releases."""
-    if not is_strict() or sdk() < since:
-        return
-    frame = kernel_frame()
-    file, line = (frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)
-    warnings.warn_explicit(message, SyntaxWarning, file, line)
 
 
 def sdk_chosen():
@@ -198,13 +198,3 @@ def sdk_chosen():
 def parser_frontend():
     """True if NKI_COMPILER_FRONTEND keeps the parser that SDK 2.33 no longer uses by default."""
     return os.environ.get("NKI_COMPILER_FRONTEND", "") == "custom"
-
-
-def of_tracer(message):
-    """Reports what the tracer of SDK 2.33 refuses and the parser took: a finding of --strict, and a note where that
-    release was asked for."""
-    if sdk() < 33 or parser_frontend():
-        return
-    strict(message, 33)
-    if not is_strict() and sdk_chosen():
-        hint(message)

@@ -29,6 +29,8 @@ class Above:
 
     #: inferred(x): a reshape of x leaves a size to be worked out.
     inferred: Callable[[Any], None]
+    #: refused(rule, **parts): a row of record/refusals.json is met.
+    refused: Callable[..., None]
 
     def fill(self, **functions):
         """Sets every hook; each must be one that is declared here."""

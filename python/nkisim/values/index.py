@@ -74,6 +74,10 @@ class Expr(Unreadable):
                 return self.row
         return self._select(key)
 
+    def __setitem__(self, key, value):
+        fail("index_tile", "an index tile takes no values; nisa.iota, which makes a tile of its numbers, is required",
+             kind=KernelTypeError)
+
     def _select(self, key):
         if Ellipsis in key:
             at = key.index(Ellipsis)

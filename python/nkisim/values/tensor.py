@@ -8,7 +8,8 @@ write them. The extension module keeps the parts of a view and makes an operand 
 from __future__ import annotations
 
 from .. import _core
-from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict, strict
+from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict
+from .findings import strict
 from .hooks import above
 from .operators import Operators
 from .selection import select

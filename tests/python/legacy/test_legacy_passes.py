@@ -113,7 +113,7 @@ def softmax(turns, linked=False):
     def kernel(x):
         out = nl.ndarray((turns, P, 256), dtype=x.dtype, buffer=nl.shared_hbm)
         most = None
-        for i in nl.affine_range(turns):
+        for i in nl.static_range(turns):
             tile = nl.load(x[i])
             parts = nl.ndarray((P, 2), dtype=nl.float32, buffer=nl.sbuf)
             parts[:, 0] = nisa.tensor_reduce(op=nl.max, data=tile, axis=1)

@@ -102,3 +102,51 @@ def test_a_cast_that_is_folded_changes_no_bit():
     assert results[0].tobytes() == results[1].tobytes()
     expected = x.astype(np.float64).reshape(2, 128, 512).sum(axis=(0, 2)).reshape(128, 1)
     np.testing.assert_allclose(results[1], expected, rtol=1e-5, atol=1e-4)
+
+
+LEAST = np.float32(2.0 ** -126)  # the smallest normal number
+
+
+@pytest.mark.parametrize("target, flushed", [("trn1", True), ("inf2", True), ("trn2", False), ("trn3", False)])
+@pytest.mark.parametrize("call", ["activation", "nl.exp", "row by row", "reduction"])
+def test_exp_has_no_results_below_the_normal_numbers(target, flushed, call):
+    @nki.jit
+    def kernel(x, b):
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, bias = nl.load(x), nl.load(b)
+        if call == "nl.exp":
+            tile = nl.exp(tile)
+        elif call == "reduction":
+            sums = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.activation_reduce(dst=tile, op=nl.exp, data=tile, bias=bias, reduce_op=nl.add, reduce_res=sums)
+        else:
+            nisa.activation(dst=tile, op=nl.exp, data=tile, bias=bias, scale=1.0)
+        nl.store(out, tile)
+        return out
+
+    columns = 2048 if call == "row by row" else 64
+    x = np.linspace(-104, 85, 128 * columns, dtype=np.float32).reshape(128, columns)
+    x[0, :4] = [-np.inf, np.nan, -87.33654, -87.33655]  # the last two are next to the border
+    got = np.asarray(nkisim.run(kernel, x, np.zeros((128, 1), np.float32), target=target).outputs)
+    exact = np.exp(x.astype(np.float64)).astype(np.float32)
+    wanted = np.where(exact < LEAST, 0, exact) if flushed else exact
+    assert ((0 < exact) & (exact < LEAST)).sum() > 500 * columns // 64
+    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2e-45 if not flushed else 0)
+    assert not (got[wanted == 0].any() or np.signbit(got[wanted == 0]).any())
+
+
+@pytest.mark.parametrize("op", [nl.sigmoid, nl.silu, nl.erf_dx, nl.softplus])
+def test_other_functions_keep_them(op):
+    """No source says what becomes of theirs (docs/values.md)."""
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, bias = nl.load(x), nl.ndarray((128, 1), nl.float32, nl.sbuf)
+        nisa.memset(bias, 0.0)
+        nisa.activation(dst=tile, op=op, data=tile, bias=bias)
+        nl.store(out, tile)
+        return out
+
+    x = np.linspace(-103, 0, 128 * 64, dtype=np.float32).reshape(128, 64)
+    x[:, :32] = np.linspace(-10.1, -9.4, 128 * 32, dtype=np.float32).reshape(128, 32)
+    got = np.abs(np.asarray(nkisim.run(kernel, x, target="trn1").outputs))
+    assert ((0 < got) & (got < LEAST)).any()
