@@ -141,7 +141,7 @@ class Overseer:
                 if problem.errno == errno.ENOENT:  # the caller is gone
                     return
                 if problem.errno != errno.EINVAL:
-                    return self._answer(listener, number, problem.errno)
+                    return self._answer(listener, number, problem.errno or errno.EPERM)
                 continue
             if not answers:
                 self._answer(listener, number, 0, given, going_on=False)
