@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 
 from nkisim.values.errors import Error
+from nkisim_work.foreign import Fields, Foreign
+from nkisim_work.foreign import read as read_json
 
 #: `model_type` of a config: what its layers are. The kinds differ in these facts alone.
 KINDS = {
@@ -20,6 +21,11 @@ KINDS = {
     "gpt_oss": {"experts": ("num_local_experts", "intermediate_size"), "qkv_bias": True, "sinks": True,
                 "quantised": "mxfp4", "window_every": 2},
 }
+
+
+#: At most: every layer is recorded, and sizes that are no model's take memory before anything is refused.
+MOST = {"num_hidden_layers": 4096, "num_attention_heads": 1 << 16, "num_key_value_heads": 1 << 16}
+MOST_SIZE = 1 << 24
 
 
 class ModelError(Error):
@@ -89,7 +95,9 @@ def read(path: str | os.PathLike) -> Architecture:
     path = Path(path)
     path = path / "config.json" if path.is_dir() else path
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path)
+    except Foreign as problem:
+        raise ModelError(f"{path} has {problem.found}", problem.required) from None
     except (OSError, ValueError) as problem:
         raise ModelError(f"{path}: {problem}", "a model's config.json") from None
     return of_config(config, str(path))
@@ -97,10 +105,9 @@ def read(path: str | os.PathLike) -> Architecture:
 
 def of_config(config: dict, name: str = "config") -> Architecture:
     """The Architecture of a config as a dictionary."""
-    if not isinstance(config, dict):
-        raise ModelError(f"{name} holds a {type(config).__name__}", "an object")
+    fields = Fields(config, lambda found, required: ModelError(found, required, name), name)
     kind = config.get("model_type")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ModelError(f"model_type {kind!r}", f"one of {', '.join(KINDS)}", name)
     facts = KINDS[kind]
     quantised = _format(config)
@@ -108,24 +115,23 @@ def of_config(config: dict, name: str = "config") -> Architecture:
         raise ModelError(f"{name} has a quantization_config",
                          "weights of bfloat16 (quantised ones are not modelled)")
 
-    def number(key, default=None, least=1):
-        value = config.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
-            raise ModelError(f"{key} is {value!r}", f"an integer of at least {least}", name)
-        return value
+    def number(key, default=None):
+        return fields.integer(key, default, 1, MOST.get(key, MOST_SIZE))
 
     hidden, heads = number("hidden_size"), number("num_attention_heads")
     experts, inner = facts.get("experts", (None, "intermediate_size"))
-    head_dim = config.get("head_dim") or hidden // heads
+    head_dim = hidden // heads if config.get("head_dim") is None else number("head_dim")
+    if not head_dim:
+        raise ModelError(f"hidden_size {hidden} for {heads} heads", "an element at least for each", name)
     found = Architecture(
         kind, number("num_hidden_layers"), hidden, heads, number("num_key_value_heads", heads),
-        number("head_dim", head_dim) if config.get("head_dim") else head_dim, number(inner),
+        head_dim, number(inner),
         number("vocab_size"), number(experts) if experts else 0,
-        number("num_experts_per_tok") if experts else 0, float(config.get("rms_norm_eps", 1e-6)),
-        facts.get("qk_norm", False), facts.get("qkv_bias", False) or bool(config.get("attention_bias")),
-        bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", False)),
-        number("sliding_window") if any(windowed := _windowed(config, facts)) else 0, windowed,
-        facts.get("sinks", False), float(config.get("swiglu_limit", 7.0)) if facts.get("sinks") else 0.0, quantised)
+        number("num_experts_per_tok") if experts else 0, fields.real("rms_norm_eps", 1e-6, 0, 1),
+        facts.get("qk_norm", False), facts.get("qkv_bias", False) or fields.truth("attention_bias"),
+        fields.truth("norm_topk_prob", True), fields.truth("tie_word_embeddings"),
+        number("sliding_window") if any(windowed := _windowed(fields, facts)) else 0, windowed,
+        facts.get("sinks", False), fields.real("swiglu_limit", 7.0, 0) if facts.get("sinks") else 0.0, quantised)
     if found.heads % found.kv_heads:
         raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values",
                          "a multiple", name)
@@ -140,10 +146,11 @@ def _format(config):
     return str(found.get("quant_method", "?") if isinstance(found, dict) else found) if found else ""
 
 
-def _windowed(config, facts):
+def _windowed(fields, facts):
     """Which layers attend to a window alone: `layer_types` says so, else what the kinds have."""
-    if not config.get("sliding_window") or config.get("use_sliding_window") is False:
+    if not fields.get("sliding_window") or not fields.truth("use_sliding_window", True):
         return (False,)
-    if "layer_types" in config:
-        return tuple(kind == "sliding_attention" for kind in config["layer_types"]) or (False,)
+    if fields.get("layer_types") is not None:
+        kinds = fields.texts("layer_types", MOST["num_hidden_layers"])
+        return tuple(kind == "sliding_attention" for kind in kinds) or (False,)
     return (True, *[False] * (facts.get("window_every", 1) - 1))

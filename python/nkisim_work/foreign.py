@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -34,7 +33,7 @@ def _depth(value: Any, most: int) -> None:
     """Foreign if lists and objects lie deeper in each other than `most`."""
     level, depth = [value], 0
     while level:
-        if depth > most:
+        if depth >= most:
             raise Foreign(f"more than {most} lists and objects in each other", f"at most {most}")
         level = [item for each in level if isinstance(each, (list, dict))
                  for item in (each.values() if isinstance(each, dict) else each) if isinstance(item, (list, dict))]
@@ -44,7 +43,7 @@ def _depth(value: Any, most: int) -> None:
 def loads(data: str | bytes, most_bytes: int = MOST_BYTES, most_depth: int = MOST_DEPTH) -> Any:
     """The value of a JSON text. Raises Foreign for what is none, or larger or deeper than that."""
     if len(data) > most_bytes:
-        raise Foreign(f"{len(data)} bytes", f"at most {most_bytes}")
+        raise Foreign(f"more than {most_bytes} bytes", f"at most {most_bytes}")
     try:
         value = json.loads(data, parse_constant=_no_number, parse_int=_whole)
     except Foreign:
@@ -58,10 +57,8 @@ def loads(data: str | bytes, most_bytes: int = MOST_BYTES, most_depth: int = MOS
 
 
 def read(path: str | os.PathLike, most_bytes: int = MOST_BYTES, most_depth: int = MOST_DEPTH) -> Any:
-    """The value in a regular file. Raises Foreign, and OSError for what cannot be opened."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Foreign("no regular file", "one")
+    """The value in a file, of which no more is read. Raises Foreign, and OSError for what cannot be opened."""
+    with open(path, "rb") as file:
         return loads(file.read(most_bytes + 1), most_bytes, most_depth)
 
 

@@ -124,7 +124,8 @@ int call_python(const std::string& module, const std::vector<std::string>& words
   const pid_t child = fork();
   if (child == 0) {
     // A signal to the group reaches both: what is being written is finished, and this program ends
-    // with its own code. SIGTERM is left alone where this program does not wait for the end, either.
+    // with its own code. SIGTERM is left alone where this program does not wait for the end,
+    // either.
     std::signal(SIGINT, SIG_IGN);
     const bool waits = std::signal(SIGTERM, SIG_IGN) != SIG_DFL;
     if (!waits) std::signal(SIGTERM, SIG_DFL);
