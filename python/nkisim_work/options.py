@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .option_table import ALIASES, OPTIONS, SWITCHES
+from .piped import Piped
 
 _WIDTH, _COLUMN, _SWITCH_COLUMN = 100, 28, 44
 _HELP = ("-h", "--help", "--help-all", "--help-compiler")
@@ -75,11 +76,14 @@ class Parser(argparse.ArgumentParser):
         if as_json:
             table = [{"name": name, "letter": letter, "takes_value": kind != "flag", "default": standard, "text": text}
                      for kind, name, letter, _, standard, _, text in self._taken()]
-            print(json.dumps({"ok": True, "command": self.command, "options": table}, indent=1))
+            text = json.dumps({"ok": True, "command": self.command, "options": table}, indent=1)
         elif asked == "--help-compiler" and self.switches:
-            print(self._compiler())
+            text = self._compiler()
         else:
-            print(self._text(asked == "--help-all"))
+            text = self._text(asked == "--help-all")
+        out = Piped(sys.stdout)  # the command's own may speak a protocol
+        out.write(text + "\n")
+        out.flush()
 
     def _taken(self):
         """The table's rows of the options that were added, in the table's order."""

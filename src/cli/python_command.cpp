@@ -123,10 +123,13 @@ void log_from_here(const std::string& level) {
 int call_python(const std::string& module, const std::vector<std::string>& words) {
   const pid_t child = fork();
   if (child == 0) {
-    // Ctrl-C reaches both: what is being written is finished, and this program ends with its own
-    // code.
+    // A signal to the group reaches both: what is being written is finished, and this program ends
+    // with its own code. SIGTERM is left alone where this program does not wait for the end,
+    // either.
     std::signal(SIGINT, SIG_IGN);
-    isa::host::end_with_parent(SIGTERM);
+    const bool waits = std::signal(SIGTERM, SIG_IGN) != SIG_DFL;
+    if (!waits) std::signal(SIGTERM, SIG_DFL);
+    isa::host::end_with_parent(waits ? SIGKILL : SIGTERM);
     try {
       replace_process(module, words);
     } catch (const isa::Error&) {

@@ -177,10 +177,9 @@ Json to_json(const Comparison& row) {
 }
 
 Json to_json(const Recorded& facts) {
-  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"},
-            {"instructions", facts.instructions},
-            {"constant_bytes", facts.constant_bytes},
-            {"inputs", Json::array()}};
+  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"}, {"instructions", facts.instructions},
+            {"constant_bytes", facts.constant_bytes},    {"cores", facts.cores},
+            {"sdk", "2." + std::to_string(facts.sdk)},   {"inputs", Json::array()}};
   for (const BoundInput& i : facts.inputs) {
     j["inputs"].push_back({{"key", i.key}, {"tensor", i.tensor}, {"written", i.written}});
   }
@@ -191,7 +190,9 @@ Recorded recorded_of(const Json& j) {
   Recorded facts{.legacy = j.at("api") == "neuronxcc",
                  .instructions = j.at("instructions"),
                  .inputs = {},
-                 .constant_bytes = j.at("constant_bytes")};
+                 .constant_bytes = j.at("constant_bytes"),
+                 .cores = j.at("cores"),
+                 .sdk = std::stoi(j.at("sdk").get<std::string>().substr(2))};
   for (const Json& i : j.at("inputs")) {
     facts.inputs.push_back({i.at("key"), i.at("tensor"), i.at("written")});
   }

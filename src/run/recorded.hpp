@@ -19,10 +19,12 @@ struct BoundInput {
 
 /// Facts of a recorded program.
 struct Recorded {
-  bool legacy = false;              // of neuronxcc.nki
-  std::uint64_t instructions = 0;   // before any compiler
-  std::vector<BoundInput> inputs;   // in the order of the tensors
-  std::int64_t constant_bytes = 0;  // of data that the program brings along
+  bool legacy = false;                 // of neuronxcc.nki
+  std::uint64_t instructions = 0;      // before any compiler
+  std::vector<BoundInput> inputs;      // in the order of the tensors
+  std::int64_t constant_bytes = 0;     // of data that the program brings along
+  int cores = 1;                       // that it runs on
+  int sdk = isa::Program::kNewestSdk;  // release 2.`sdk`, whose instructions these are
 };
 
 /// Throws Error of rule trace_not_recorded if `trace` is not as recording a kernel makes it (open

@@ -18,6 +18,8 @@ import pytest
 
 from nkisim_profile.compare import cost_most_lines, differences, profile
 from nkisim_profile.session import Session
+from nkisim_work import foreign
+from nkisim_work.foreign import Fields, Foreign
 
 from ..run.comparing import compare
 from ..run.kernel import run
@@ -130,7 +132,16 @@ class _Latencies:
     def __init__(self, config):
         self.path = pathlib.Path(config.rootpath) / config.getini("nkisim_latencies")
         self.recording = config.getoption("--nkisim-record")
-        self.values = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.values = self._read() if self.path.exists() else {}
+
+    def _read(self):
+        try:
+            fields = Fields(foreign.read(self.path))
+            for name, recorded in fields.items():  # older files have the latency alone
+                Fields({name: recorded.get("us") if isinstance(recorded, dict) else recorded}).real(name, least=0)
+            return dict(fields)
+        except (Foreign, OSError) as problem:
+            raise pytest.UsageError(f"{self.path}: {problem}") from None
 
     def check(self, key, result, tolerance):
         found = result.latency_us

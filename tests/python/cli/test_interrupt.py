@@ -122,6 +122,24 @@ def test_run(trace, tmp_path, send, code):
                                                                                      "j.xml"}
 
 
+@pytest.mark.parametrize("send, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("waits_for", ["o.npz", None], ids=["while the page is written", "while it runs"])
+def test_a_signal_to_the_group_leaves_the_page(written, tmp_path, send, code, waits_for):
+    """As a terminal, a shell or a scheduler sends it: also to the process that writes the page."""
+    lines = [*ENDLESS[:5], {**ENDLESS[5], "stop": 20_000}, *ENDLESS[6:]]
+    words = [PROGRAM, "run", written(lines, "loop.jsonl"), "-q", "--html", "o.html", "--session", "o.npz"]
+    run = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    begin = time.monotonic()
+    while waits_for and not (tmp_path / waits_for).exists() and run.poll() is None:
+        assert time.monotonic() < begin + 60
+        time.sleep(0.01)
+    time.sleep(0.1 if waits_for else 0.3)
+    os.killpg(run.pid, send)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == code, err
+    assert "</html>" in (tmp_path / "o.html").read_text()[-20:]
+
+
 def test_functional_run(trace):
     run = subprocess.Popen([PROGRAM, "run", trace, "--functional"], stderr=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True)
