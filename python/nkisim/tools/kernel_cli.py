@@ -55,6 +55,9 @@ class _Parser(Parser):
     def error(self, message):
         _usage(f"{message}; see `nkisim kernel --help`")
 
+    def refuse(self, rule, message):
+        raise Error(message, rule=rule, code="usage")
+
 
 def _fill(kind, shape, rng):
     if kind in ("uniform", None):
