@@ -13,6 +13,7 @@ import contextlib
 import inspect
 import linecache
 import os
+import re
 import sys
 import types
 import warnings
@@ -35,6 +36,10 @@ TARGETS = ("trn1", "trn2", "trn3")
 _NEEDS_VALUES = "timing_only_values"
 
 
+#: The rule of a warning, at the end of its text.
+_SHOWN = re.compile(r" \[([a-z][a-z_]+)\]$")
+
+
 class _Called(BaseException):
     """The example call of a file: ends the file, which goes no further."""
 
@@ -53,7 +58,7 @@ def _problem(error, path, line=1, severity="error"):
         return {"line": error.kernel_line if here else line, "message": message, "rule": error.rule,
                 "severity": severity, "instruction": error.instruction}
     return {"line": _line_in(error, path) or line, "message": f"{type(error).__name__}: {error}",
-            "rule": "", "severity": severity, "instruction": ""}
+            "rule": "kernel_exception", "severity": severity, "instruction": ""}
 
 
 def _line_in(error, path):
@@ -74,7 +79,9 @@ def _warnings(caught, path, line):
     for w in caught:
         text, here = str(w.message), w.filename == path
         at = w.lineno if here else _named_line(text, path) or line
-        found[at, text] = {"line": at, "message": text, "rule": "", "severity": "warning", "instruction": ""}
+        shown = _SHOWN.search(text)
+        found[at, text] = {"line": at, "message": text[:shown.start()] if shown else text,
+                           "rule": shown[1] if shown else "", "severity": "warning", "instruction": ""}
     return list(found.values())
 
 
