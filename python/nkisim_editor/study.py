@@ -21,6 +21,8 @@ import warnings
 import numpy as np
 
 import nkisim
+from nkisim.record.launch import chosen_grid
+from nkisim.record.targets import default_target
 from nkisim.run import session as running
 from nkisim.run.kernel import Kernel
 from nkisim.run.options import Options
@@ -203,14 +205,15 @@ class Study:
             code = call and inspect.unwrap(call.function).__code__
             for name, kernel in found.items():
                 if call and name not in given and _same(inspect.unwrap(kernel.func).__code__, code):
-                    options = {} if call.grid is None else {"lnc": call.grid}
+                    options = {} if call.grid is None else {"grid": call.grid}
                     given[name] = call.args_, call.kwargs, options, "example"
         return given
 
     def _session(self, kernel, args, kwargs, options, target, timing):
         """(result, session) of one timed run."""
         path = os.path.join(self.folder, "run.npz")
-        result = running.run_function(kernel.func, args, kwargs, options.get("lnc", kernel.grid), Options(
+        grid = chosen_grid(options.get("grid", kernel.grid), options.get("lnc"), target or default_target())
+        result = running.run_function(kernel.func, args, kwargs, grid, Options(
             target, timing=timing, files={"session": path}), kernel.dialect)
         return result, Session(path)
 
@@ -244,7 +247,8 @@ class Study:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                nkisim.run(kernel, *args, target=options.get("target"), grid=options.get("lnc"), timing=False, **kwargs)
+                nkisim.run(kernel, *args, target=options.get("target"), grid=options.get("grid"),
+                           lnc=options.get("lnc"), timing=False, **kwargs)
             except (Exception, SystemExit) as problem:
                 problems.append(_problem(problem, self.path, self._line(kernel)))
         self.say({"stage": "values", "kernel": name,

@@ -66,7 +66,7 @@ def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     strict.check_dialect(function, dialect)
     if checked:
         strict.scan(function)
-        strict.check_grid(function, grid)
+        strict.check_grid(function, grid, options.target)
         strict.check_arguments(function, args, kwargs)
     elif dialect.reads_source:
         strict.report_names(function)
