@@ -223,8 +223,8 @@ def _described(problem, path):
         text = f"{type(problem).__name__}: {problem}"[:_MOST_TEXT]
     except Exception:  # its own __str__ is the candidate's
         text = type(problem).__name__
-    return {"code": "exception", "kind": type(problem).__name__, "message": text, "text": text,
-            **({"kernel_line": line} if line else {})}
+    return {"code": "exception", "kind": type(problem).__name__, "rule": "kernel_exception", "message": text,
+            "text": text, **({"kernel_line": line} if line else {})}
 
 
 __all__ = ["describe", "find_kernel"]

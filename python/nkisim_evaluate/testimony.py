@@ -98,8 +98,8 @@ def error_of(value: Any) -> dict[str, Any]:
     """An error object of a candidate's process with what an error has and nothing else."""
     if type(value) is not dict:
         raise forged("an error")
-    error: dict[str, Any] = {k: text_of(value[k]) for k in ("code", "kind", "message", "text", "kernel_file",
-                                            "instruction") if k in value}
+    error: dict[str, Any] = {k: text_of(value[k]) for k in ("code", "kind", "rule", "message", "text",
+                                                                "kernel_file", "instruction") if k in value}
     if type(value.get("kernel_line")) is int and 0 < value["kernel_line"] < 1 << 31:
         error["kernel_line"] = value["kernel_line"]
     return {"code": "exception", "message": "", **error}

@@ -11,6 +11,7 @@
 
 #include "isa/base/error.hpp"
 #include "isa/host/host.hpp"
+#include "src/cli/command_files.hpp"
 #include "src/log/log.hpp"
 
 namespace nkisim::cli {
@@ -160,6 +161,7 @@ int run_python(const PythonCommand& command, const std::vector<std::string>& wor
       all.push_back(words[i]);
     }
   }
+  require_log_apart(words);
   replace_process(command.module, all);
 }
 

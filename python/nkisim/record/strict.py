@@ -21,6 +21,7 @@ from ..values.storage import shared_hbm
 from . import defects, names
 from .recorder import recording
 from .refusals import COMPILES
+from .targets import cores_of_rank
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
 _STATEMENTS = {
@@ -276,13 +277,17 @@ def scan(function):
         todo += callees
 
 
-def check_grid(function, grid):
-    """Tells of a launch grid that is no LNC degree of a chip, which the compiler compares since SDK 2.33."""
+def check_grid(function, grid, target):
+    """Reports a launch grid that is no LNC degree of the target, which the compiler compares since SDK 2.33; of two
+    programs where a logical core has one core, all releases."""
     sizes = [n for n in (grid if isinstance(grid, (tuple, list)) else (grid,)) if isinstance(n, int)]
     code = getattr(inspect.unwrap(function), "__code__", None)
     if sdk() >= 33 and code and math.prod(sizes) > 2:
         tell(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what is not its LNC "
              "degree (documented); 1 or 2 is required", code.co_filename, code.co_firstlineno)
+    elif code and math.prod(sizes) > cores_of_rank(target):
+        tell(f"a launch grid of {math.prod(sizes)} on {target}, whose logical cores have one core: the compiler "
+             "refuses it (NCC_EARG001); 1 is required", code.co_filename, code.co_firstlineno)
 
 
 def check_arguments(function, args, kwargs):

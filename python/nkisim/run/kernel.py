@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..record.dialect import NEURONXCC, NKI, Dialect
+from ..record.launch import chosen_grid
 from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
 from ..record.refusals import refused
@@ -94,16 +95,12 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         options.processes = options.processes if processes is None else processes
         options.client = options.client if client is None else client
         options.confidence = confidence or options.confidence
-    if lnc is not None:
-        if grid not in (None, lnc):
-            raise Error(f"lnc is {lnc} and the grid {grid!r}; the launch grid is lnc",
-                        rule="launch_grid", code="usage")
-        grid = lnc
     dialect = NEURONXCC if legacy else NKI
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
         dialect = function.dialect
         function = function.func
+    grid = chosen_grid(grid, lnc, options.target)
     world = ranks is not None or rank_inputs is not None
     _check_world(world, dialect, processes, client)
 

@@ -150,7 +150,7 @@ def record(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[st
 def _record(function, args, kwargs, grid, options, dialect, values):
     options = options or Options()
     recorder = Recorder(options.target, options, dialect)
-    launch = Launch(grid, dialect)
+    launch = Launch(grid, dialect, recorder.target)
     arguments = Arguments(recorder, values, options.timing == "only")
     names = _parameter_names(function, args)
     previous = state.recorder

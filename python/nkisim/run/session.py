@@ -73,7 +73,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     if dialect.reads_source:
         strict.scan(function)
     if checked:
-        strict.check_grid(function, grid)
+        strict.check_grid(function, grid, options.target)
         strict.check_arguments(function, args, kwargs)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
     for name, _, (file, line) in recorder.prepared.values():

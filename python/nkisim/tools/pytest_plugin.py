@@ -190,7 +190,7 @@ def nki_run(request, nki_target, _nkisim_latencies):
     def call(kernel, *args, **kwargs):
         kwargs.setdefault("target", nki_target)
         if settings.get("lnc") is not None:
-            kwargs.setdefault("grid", settings["lnc"])
+            kwargs.setdefault("lnc", settings["lnc"])
         if settings.get("ranks") is not None:
             kwargs.setdefault("ranks", settings["ranks"])
         result = run(kernel, *args, **kwargs)

@@ -73,6 +73,9 @@ class Error(RuntimeError):
 
     def _text(self):
         text = f"{self.instruction}: {self.message}" if self.instruction else self.message
+        if self.rule:
+            first, line_end, rest = text.partition("\n")
+            text = f"{first} [{self.rule}]{line_end}{rest}"
         if self.kernel_file:
             text += f"\n  {self.kernel_file}:{self.kernel_line}"
             if self.source:

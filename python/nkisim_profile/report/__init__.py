@@ -137,7 +137,7 @@ def render(session, advice=None, title=""):
 
 def main(words):
     parser = Parser("report", "SESSION ... -o FILE [options]", "Writes one HTML file that opens without a network.",
-                    "nkisim run k.jsonl --session k.npz && nkisim report k.npz -o k.html",
+                    "nkisim run k.jsonl --session k.session.npz && nkisim report k.session.npz -o k.html",
                     "Several sessions are the ranks of one run. `nkisim view SESSION -o FILE.html` does the same.")
     parser.add_argument("session", nargs="+")
     parser.option("output", required=True)

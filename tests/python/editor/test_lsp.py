@@ -169,7 +169,7 @@ def test_an_error_has_its_rule_its_line_and_an_explanation(tmp_path):
         assert (command["command"], command["arguments"]) == ("nkisim.explain", ["operand_memory"])
         said = await editor.client.workspace_execute_command_async(lsp.ExecuteCommandParams(
             command["command"], command["arguments"]))
-        assert "nisa.dma_copy between HBM and SBUF" in said and editor.shown == [said]
+        assert "Load a tensor of HBM into a tile first" in said and editor.shown == [said]
         assert await editor.client.workspace_execute_command_async(lsp.ExecuteCommandParams(
             command["command"], ["no_such_rule"])) is None
         assert await editor.hints() == {}
