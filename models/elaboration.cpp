@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "isa/world/shard.hpp"
+#include "models/dma/dma_plan.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -29,6 +30,13 @@ std::vector<int> own_ranks(std::span<const RankSetup> ranks, const isa::Shard& s
   return own;
 }
 
+int hbm_passes(std::span<const RankSetup> ranks) {
+  const bool copies = std::any_of(ranks.begin(), ranks.end(), [](const RankSetup& rank) {
+    return copies_within_hbm(*rank.program);
+  });
+  return copies ? 2 : 1;
+}
+
 constexpr std::size_t kMany = 64;  // ranks
 
 // SystemC runs processes in the order of their construction at first, which a test shuffles.
@@ -46,7 +54,7 @@ Elaboration::Elaboration(std::span<const RankSetup> ranks, const Config& config,
     : config_(config),
       session_(ranks.size() >= kMany),
       chips_(config, world, ranks.front().program->cores(), own_ranks(ranks, shard),
-             ranks.front().options.tie),
+             ranks.front().options.tie, hbm_passes(ranks)),
       world_("world", world, config, session_, shard, programs_of(ranks, world.ranks), chips_,
              ranks.front().options.tie),
       ranks_(ranks.size()),
