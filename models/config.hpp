@@ -34,6 +34,7 @@ struct CostRule {
   double fixed_cycles = 0;        // added to the stream
   double min_cycles = 0;          // least streaming time
   Fs overlap = 0;                 // the next instruction may start this long before the end
+  Fs min_interval = 0;            // ... but not sooner after the start
   std::string mode = {};          // performance_mode label
   bool assumed = false;           // its fixed time or rate has no source
   bool documented = false;        // its rate is stated by the documentation

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "isa/world/shard.hpp"
+#include "models/dma/dma_plan.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -27,6 +28,13 @@ std::vector<int> own_ranks(std::span<const RankSetup> ranks, const isa::Shard& s
     if (shard.owns(static_cast<std::int64_t>(r))) own.push_back(ranks[r].options.rank);
   }
   return own;
+}
+
+int hbm_passes(std::span<const RankSetup> ranks) {
+  const bool copies = std::any_of(ranks.begin(), ranks.end(), [](const RankSetup& rank) {
+    return copies_within_hbm(*rank.program);
+  });
+  return copies ? 2 : 1;
 }
 
 // SystemC runs processes in the order of their construction at first, which a test shuffles.
@@ -70,7 +78,7 @@ Elaboration::Elaboration(Clock& clock, SimSession* session, std::span<const Rank
       config_(config),
       shard_(shard),
       chips_(config, world, ranks.front().program->cores(), own_ranks(ranks, shard),
-             ranks.front().options.tie),
+             ranks.front().options.tie, hbm_passes(ranks)),
       world_("world", world, config, clock, session, shard, programs_of(ranks, world.ranks), chips_,
              ranks.front().options.tie),
       ranks_(ranks.size()) {

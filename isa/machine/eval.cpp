@@ -63,26 +63,6 @@ void EvalContext::begin(const Conditions& conditions, int core) {
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
 }
 
-template <typename Fn>
-void EvalContext::locating(const Inst& inst, Fn&& fn) {
-  block_ = used_ = 0;
-  skipped_.clear();
-  skip_out_of_bounds_ = false;
-  engine_ = inst.engine;
-  inst_ = &inst;
-  wrote_ = false;
-  replay_ = nullptr;
-  repeated_.clear();
-  try {
-    fn();
-  } catch (Error& e) {
-    e.at(spec(inst).name, inst.loc);
-    program_.locate(e);
-    if (program_.ranks() > 1) e.of_rank(state_.rank);
-    throw;
-  }
-}
-
 void EvalContext::run(const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (op.eval == nullptr) return;

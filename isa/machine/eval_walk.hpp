@@ -125,4 +125,24 @@ void EvalContext::walk(const TensorRef& ref, Touch how, Fn&& fn) {
   }
 }
 
+template <typename Fn>
+void EvalContext::locating(const Inst& inst, Fn&& fn) {
+  block_ = used_ = 0;
+  skipped_.clear();
+  skip_out_of_bounds_ = false;
+  engine_ = inst.engine;
+  inst_ = &inst;
+  wrote_ = false;
+  replay_ = nullptr;
+  repeated_.clear();
+  try {
+    fn();
+  } catch (Error& e) {
+    e.at(spec(inst).name, inst.loc);
+    program_.locate(e);
+    if (program_.ranks() > 1) e.of_rank(state_.rank);
+    throw;
+  }
+}
+
 }  // namespace nkisim::isa

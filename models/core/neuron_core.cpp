@@ -276,6 +276,24 @@ bool NeuronCore::rendezvous(Operation& op, Fs now, Fs& since) {
   return rank_.meet(id_, op, now, since);
 }
 
+// The rows that are left fall into pieces like those of all.
+void NeuronCore::skip_rows(Operation& op) {
+  if (!op.evaluate) return;
+  isa::EvalContext::Moved found;
+  issued_registers(op, [&] { found = eval_->moved_rows(*op.step.inst); });
+  if (found.rows == found.all) return;
+  isa::DmaWork work = op.expansion().dma;
+  const std::int64_t all = work.descriptors;
+  const auto part = [&](std::int64_t whole) {
+    return (whole * found.rows + found.all - 1) / found.all;
+  };
+  work.descriptors = part(all);
+  work.bytes = part(work.bytes);
+  work.rows = std::min(work.rows, found.span);
+  work.skipped = all - work.descriptors;
+  op.moved = work;
+}
+
 void NeuronCore::start_collective(Operation& op, Fs triggered) {
   rank_.start_collective(id_, op, triggered);
 }
@@ -323,7 +341,7 @@ void NeuronCore::dma_done(Transfer& transfer) {
                              .core = id_,
                              .queue = op.queue,
                              .mode = op.dge,
-                             .work = &op.expansion().dma,
+                             .work = &op.dma(),
                              .trigger_start = op.trigger_start,
                              .trigger_end = op.trigger_end,
                              .first_packet = transfer.first_packet,

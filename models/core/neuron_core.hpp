@@ -42,6 +42,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   void finish(Operation& op, Fs end) override;
   void post(const Operation& op, bool at_issue, Fs end) override;
   bool rendezvous(Operation& op, Fs now, Fs& since) override;
+  void skip_rows(Operation& op) override;
   void start_collective(Operation& op, Fs triggered) override;
 
   // For those that bind its ports otherwise, before elaboration ends: what is bound stays so.

@@ -179,7 +179,7 @@ void DmaRings::finish_share(Transfer& t, std::size_t e) {
   }
   t.visible = t.queue->arrive(share.end);
   const bool last = --t.lanes_left == 0;
-  if (last) whole(t);
+  if (last) whole(t, share.end);
   if (last || t.each_update) updates_.push({t.visible, order_++, &t, static_cast<int>(e)});
 }
 

@@ -92,7 +92,7 @@ Transfer* DmaRings::allocate() {
 
 void DmaRings::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
   if (hbm_->limits()) hbm_->settle(core_->now());
-  const isa::DmaWork& work = op.expansion().dma;
+  const isa::DmaWork& work = op.dma();
   Transfer* t = allocate();
   t->op = &op;
   t->plan = planner_.plan(work, op.step.inst->dma, dge);
@@ -251,7 +251,7 @@ void DmaRings::finish_lane(int engine, const LaneDone& done) {
     t.last_packet = std::max(t.last_packet, done.payload_end);
     if (options_.shares) core_->dma_share(t, plan, done);
   }
-  if (--t.lanes_left == 0) whole(t);
+  if (--t.lanes_left == 0) whole(t, done.semaphore_start);
   const Fs arrives = t.queue->arrive(done.semaphore_start);
   t.visible = std::max(t.visible, arrives);
   if (t.each_update) {
@@ -261,8 +261,9 @@ void DmaRings::finish_lane(int engine, const LaneDone& done) {
   }
 }
 
-// All engines have finished it.
-void DmaRings::whole(Transfer& t) {
+// All engines have finished it, the last of them now; nothing has moved where every row is skipped.
+void DmaRings::whole(Transfer& t, Fs now) {
+  if (t.first_packet == kNever) t.first_packet = t.last_packet = now;
   --outstanding_.at(static_cast<std::size_t>(t.op->dge));
   t.queue->end();
 }

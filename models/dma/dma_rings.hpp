@@ -115,7 +115,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
   void look_at(std::size_t e, Fs now);
   void look_sooner(std::size_t e);
   void finish_lane(int engine, const LaneDone& done);
-  void whole(Transfer& t);
+  void whole(Transfer& t, Fs now);
   [[nodiscard]] DmaQueue& queue_of(const Operation& op) const;
   void update(Transfer& transfer, int engine, Fs now);
   Transfer* allocate();

@@ -239,6 +239,7 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   op.trigger_start = start;
   op.trigger_end = end;
   announce(op, part, cost, wait, start, end);
+  core_->skip_rows(op);
   dma_->submit(op, dge, end + dge.first_packet);
   part_done(op, start, end);
   return Progress::kIssued;

@@ -105,6 +105,7 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->added_waits = 0;
   op->dge = isa::DgeMode::kNone;
   op->memory = {};
+  op->moved.reset();
   op->evaluate = op->holds_walk = false;
   op->rendezvous = isa::spec(*step.inst).rendezvous ? ++meetings_ : 0;
   op->met = kNever;

@@ -172,6 +172,19 @@ TEST_CASE("columns, too, are taken by whole cells") {
   CHECK(array.earliest(next, 0) == 0);
 }
 
+TEST_CASE("the least time of a short multiply covers the bubble") {
+  const auto machine = config(false);
+  for (const auto& [padding, waits] : {std::pair(0, 3), std::pair(2, 1), std::pair(50, 0)}) {
+    Array array(machine);
+    (void)array.run(load(), cost(32, 76), array.earliest(load(), 0));
+    Cost c = cost(64, 157);
+    c.padding = from_ns(padding);
+    const auto m = array.run(multiply(), c, array.earliest(multiply(), from_ns(2)));
+    CHECK(m.busy_from == from_ns(32 + waits));
+    CHECK(m.busy_to == from_ns(32 + waits + 64));
+  }
+}
+
 TEST_CASE("lead and bubble in a slow window are the throttled ones") {
   const auto machine = config(true);
   Array array(machine);

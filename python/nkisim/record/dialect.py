@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 
 @dataclass(frozen=True)
@@ -56,3 +59,12 @@ NEURONXCC = Dialect(
     wide_numbers=True, var_drops_dimensions=True, shares_places=True, returns_tiles=True,
     decorator_decides=True, flat_index_errors=True,
     over_capacity="the legacy compiler would spill")
+
+
+def dialect_of(function: Callable) -> Dialect:
+    """The API of a function that no decorator says it of: neuronxcc.nki if it names modules of that package
+    and none of nki, else nki."""
+    found = inspect.getclosurevars(function) if inspect.isfunction(function) else None
+    named = [] if found is None else [*found.globals.values(), *found.nonlocals.values()]
+    packages = {value.__name__.split(".")[0] for value in named if isinstance(value, ModuleType)}
+    return NEURONXCC if "neuronxcc" in packages and "nki" not in packages else NKI

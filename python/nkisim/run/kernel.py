@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..record.dialect import NEURONXCC, NKI, Dialect
+from ..record.dialect import NEURONXCC, NKI, Dialect, dialect_of
 from ..record.launch import chosen_grid
 from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
@@ -45,7 +45,7 @@ def run(function: Callable[..., Any], *args: Any, ranks: int, **kwargs: Any) -> 
 
 @overload
 def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
-        options: Options | None = None, legacy: bool = False,
+        options: Options | None = None, legacy: bool | None = None,
         timing: bool | Literal["only"] | None = None, config: str | os.PathLike | None = None,
         overrides: Mapping[str, Any] | None = None, over_capacity: bool | None = None,
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
@@ -55,7 +55,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
 
 
 def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
-        options: Options | None = None, legacy: bool = False,
+        options: Options | None = None, legacy: bool | None = None,
         timing: bool | Literal["only"] | None = None, config: str | os.PathLike | None = None,
         overrides: Mapping[str, Any] | None = None, over_capacity: bool | None = None,
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
@@ -65,6 +65,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         confidence: Literal["quick", "full"] | None = None, rules: Mapping[str, Any] | None = None,
         **kwargs: Any) -> Result | WorldResult | LayersResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
+    legacy: whether the function is one of neuronxcc.nki; None: if it names modules of that alone.
     allow_races: accesses of two cores that nothing orders are a warning instead of an error.
     timing: False gives values only, "only" the latency without values (outputs is None); arguments may be
     an nkisim.Shape then, which takes no memory.
@@ -95,10 +96,9 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         options.processes = options.processes if processes is None else processes
         options.client = options.client if client is None else client
         options.confidence = confidence or options.confidence
-    dialect = NEURONXCC if legacy else NKI
+    dialect = _dialect(function, legacy)
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
-        dialect = function.dialect
         function = function.func
     grid = chosen_grid(grid, lnc, options.target)
     world = ranks is not None or rank_inputs is not None
@@ -110,6 +110,15 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
 
     few = asked(function, kwargs, options.timing == "only")
     return run_layers(one, function, args, kwargs) if few else one(args, kwargs)
+
+
+def _dialect(function, legacy):
+    """A kernel's own, else as the caller says, else as the function's modules do."""
+    if isinstance(function, Kernel):
+        return function.dialect
+    if legacy is None:
+        return dialect_of(function)
+    return NEURONXCC if legacy else NKI
 
 
 def _check_world(world, dialect, processes, client):
@@ -128,12 +137,12 @@ class Kernel:
     __test__ = False  # a kernel called test_... is no test
 
     def __init__(self, function: Callable[..., Any], grid: Any = None, target: str | None = None,
-                 dialect: Dialect = NKI, **settings: Any) -> None:
+                 dialect: Dialect | None = None, **settings: Any) -> None:
         functools.update_wrapper(self, function)
         self.func = function
         self.grid = grid
         self.target = target
-        self.dialect = dialect
+        self.dialect = dialect_of(function) if dialect is None else dialect
         self.settings = settings
         self.result: Result | None = None
         self.number = len(KERNELS)
