@@ -233,7 +233,7 @@ class Search {
     const std::optional<Bytes> bytes = shared_bytes(earlier.bytes, access.bytes);
     if (!bytes) return false;
     if (core_of(earlier.step) != core_of(access.step) && may_repeat(earlier, access)) {
-      // Several cores may write the same values to the same place; without values nobody knows.
+      // Several cores may write the same values to the same place; unknown without values.
       if (step_at((access.write ? access : earlier).step).same) return true;
       const bool both_write = earlier.write && access.write;
       if (derives() && both_write && stream_.alike.count(access.ref->tensor) != 0) return true;

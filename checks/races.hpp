@@ -27,7 +27,7 @@ struct Race {
   std::uint64_t count = 0;  // how many times, over all executions
   bool transfers = false;   // both are DMAs of one queue, which starts them before earlier ones end
   /// Waits of the second instruction that would order them (any of them); empty: the first posts to
-  /// no semaphore that tells.
+  /// no semaphore shows it.
   std::vector<isa::SemaphoreWait> waits;
 };
 

@@ -1,8 +1,9 @@
-// Finds the posts that a wait for a semaphore proves: those without which it cannot be over. A
-// counter does not tell who raised it. If several agents post to it, a wait for v is over when any
-// set of their posts reaches v, so only what every such set has in common certainly happened. That
-// is exact for counters that only go up; where they also go down or are set, a post that takes away
-// is counted only if it certainly came before the wait (docs/hazards.md).
+// Finds the posts that a wait for a semaphore proves: those without which it cannot be over.
+//
+// A counter does not show who raised it. If several agents post to it, a wait for v is over when
+// any set of their posts reaches v, so only what every such set has in common certainly happened.
+// That is exact for counters that only go up; where they also go down or are set, a post that takes
+// away is counted only if it certainly came before the wait (docs/hazards.md).
 #pragma once
 
 #include <deque>

@@ -18,7 +18,7 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return a > kEndless / b ? kEndless : a * b;
 }
 
-// How often the body of a loop runs at most.
+// The most times that the body of a loop runs.
 std::int64_t trips(const isa::Inst& begin) {
   if (isa::spec(begin).control != isa::OpSpec::Control::kLoopBegin) return kEndless;
   for (const int bound : {1, 2, 3}) {
@@ -300,7 +300,7 @@ std::vector<std::string> warnings(const std::vector<isa::Error>& found,
     const isa::Level level = policy.of(e.rule());
     if (level == isa::Level::kError) throw e;
     if (level == isa::Level::kWarning) {
-      lines.push_back(std::string(e.what()) + " [" + std::string(isa::name(e.rule())) + "]");
+      lines.push_back(isa::warning_text(e));
     }
   }
   return lines;

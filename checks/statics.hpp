@@ -25,8 +25,9 @@ struct Remark {
                                                  const isa::SemaphoreNames& names = {});
 inline constexpr std::size_t kMostRemarks = 100;
 
-/// Remarks on a program as it was written, before a pass moves anything: unread_remarks, `unread`:
-/// also the rules with RuleInfo::unread.
+/// Remarks on a program as it was written, before a pass moves anything: unread_remarks,
+/// inplace_remarks, tensors in HBM whose addresses overlap, one of them written, and cores of
+/// several that send to themselves. `unread`: also the rules with RuleInfo::unread.
 [[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program, bool unread);
 
 /// Remarks as errors of their rules, each with its place.

@@ -27,7 +27,7 @@ struct Step {
   std::uint32_t holder = kNone;  // step that loaded the registers it was issued with
 };
 
-/// Where one operand with a run-time address was: several footprints for gathered rows.
+/// The places of one operand with a run-time address: several footprints for gathered rows.
 using Places = std::vector<isa::Footprint>;
 
 /// A queue of DMAs: one engine triggers them, in its order.

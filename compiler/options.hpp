@@ -14,7 +14,7 @@
 
 namespace nkisim::compiler {
 
-/// How a program comes to the compiler.
+/// The origin of a program for the compiler.
 struct Origin {
   bool open = false;    // its on-chip tensors without an address are to be given one
   bool legacy = false;  // recorded from neuronxcc.nki, whose compiler decides otherwise

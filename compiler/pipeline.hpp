@@ -1,4 +1,4 @@
-// The compiler: what turns a program as written into a program as issued.
+// The compiler: makes a program as issued from a program as written.
 #pragma once
 
 #include <functional>
@@ -42,8 +42,8 @@ struct Compiled {
 
 /// Runs the pipeline. If `origin.open`, every on-chip tensor has its address afterwards and the
 /// program's addresses are physical. It computes the same values. Throws isa::Error, located, if
-/// the program is not one that can be compiled or its tiles fit in no order. `told` hears of each
-/// pass when it is done.
+/// the program is not one that can be compiled or its tiles fit in no order. The callback is called
+/// for each pass when it is done.
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config,
                  const std::function<void(const Compiled::Step&)>& told = {});

@@ -72,9 +72,8 @@ struct Unit {
   Found<isa::Uses> found_uses = {};
   Found<Values> found_values = {};
 
-  /// Where the program's tensors are used, and what they hold. Each is found once for all passes
-  /// until one changes the program; a pass that goes on after its own changes keeps a copy true to
-  /// them.
+  /// The uses of the program's tensors, and their values. Each is found once for all passes until
+  /// one changes the program; a pass that goes on after its own changes keeps a copy true to them.
   [[nodiscard]] const isa::Uses& uses();
   [[nodiscard]] const Values& values();
   /// Program::reorder, after which the operands need not be looked for anew.

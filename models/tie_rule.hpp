@@ -1,4 +1,4 @@
-// Who comes first of those that are due at one instant.
+// The order of those that are due at one instant.
 #pragma once
 
 #include <algorithm>

@@ -87,7 +87,7 @@ class Pages:
         return self._relative(self._place(found), to) + mark + anchor
 
     def _place(self, found):
-        """Where a file of the repository is in the site; what is not in docs/ goes below files/."""
+        """The place of a file of the repository in the site; what is not in docs/ goes below files/."""
         inside = found.relative_to(ROOT)
         if inside.parts[0] == "docs":
             return inside.relative_to("docs")

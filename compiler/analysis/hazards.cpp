@@ -166,7 +166,7 @@ void Hazards::release(const Access& access) {
 }
 
 // Behind the one that reads the same bytes, if that is one of the last few: a loop that reads the
-// same again and again costs its writes no look at each turn.
+// same again and again costs its writes no look at each iteration.
 void Hazards::insert_read(Bucket& bucket, const Entry& entry) {
   if (entry.bytes.gaps != kNone) {
     append(bucket.reads, entry);

@@ -1,5 +1,5 @@
-// Which earlier instructions an instruction must follow, before anything has run: the dependences a
-// list scheduler may not break.
+// Hazards: finds the earlier instructions that an instruction must follow, before anything has run.
+// These are the dependences that a list scheduler may not break.
 #pragma once
 
 #include <array>

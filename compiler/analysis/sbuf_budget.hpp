@@ -1,4 +1,4 @@
-// How much of SBUF and PSUM the tiles of a program fill while its order changes: tiles have no
+// Counts the bytes of SBUF and PSUM that tiles fill while the order changes: tiles have no
 // addresses yet, so only their sum is known.
 #pragma once
 
@@ -39,7 +39,7 @@ class Occupancy {
   void begin(std::size_t first, std::int64_t bytes);
   /// A life that has its last position at `last` ends at the front.
   void end(std::size_t last, std::int64_t bytes);
-  /// The most that is filled at a position from the front to before `until`, and besides what all
+  /// The most that is filled at a position from the front to before `until`, and the bytes that all
   /// awaited lives take that have their first position before `until`. `until` is behind the front.
   [[nodiscard]] std::int64_t most(std::size_t until) const;
   /// The bytes filled at the front.

@@ -1,4 +1,4 @@
-// Which instruction begins and which ends a tile's life while their order is being found.
+// Follows the lives of tiles while an order is being found: which instruction begins or ends one.
 #pragma once
 
 #include <cstdint>

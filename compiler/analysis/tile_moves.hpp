@@ -10,7 +10,7 @@ namespace nkisim::compiler {
 
 class TileMoves {
  public:
-  /// Where a tile is: in which tensor, from which byte of a partition on.
+  /// The place of a tile: its tensor, and its first byte in a partition.
   struct Place {
     std::uint32_t tile = 0;
     std::int64_t offset = 0;
@@ -23,9 +23,9 @@ class TileMoves {
     return uses_.direct(tensor) && uses_.fixed(tensor);
   }
   void move(std::uint32_t tensor, Place to) { moved_[tensor] = to; }
-  /// Where a tensor has gone; nullptr: it has not.
+  /// The new place of a tensor; nullptr: it has not moved.
   [[nodiscard]] const Place* find(std::uint32_t tensor) const;
-  /// Where an operand begins, moved or not.
+  /// The place where an operand begins, moved or not.
   [[nodiscard]] Place place(const isa::TensorRef& ref) const;
   /// The operand there: `ref` itself if it has not moved.
   const isa::TensorRef* moved(const isa::TensorRef* ref);

@@ -1,4 +1,4 @@
-// Which contents of tensors are certainly the same, before anything has run: value numbering.
+// Value numbering: finds contents of tensors that are certainly the same, before anything has run.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace nkisim::compiler {
 
 /// Numbers the contents that tensors have from write to write. Equal numbers: equal bytes, whatever
-/// the inputs; what cannot be told gets a number of its own. A content is the sequence of the
+/// the inputs; an unknown content gets a number of its own. A content is the sequence of the
 /// instructions that made it since the last that overwrote the whole tensor, each with its
 /// constants, the bytes that it wrote and the contents that it read. The engine that triggers a
 /// transfer does not count. For programs without control flow and explicit semaphores.

@@ -36,7 +36,8 @@ class RowMerger {
   RowMerger(isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed)
       : program_(program), uses_(uses), placed_(placed), grouping_(program, uses, placed) {}
 
-  // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
+  // Returns the number of instructions saved. Nothing if there is no order; the program is then
+  // spoilt.
   std::optional<std::size_t> run() {
     const std::vector<RowGroup> sites = steps_by_site();
     if (sites.empty()) return 0;
@@ -79,7 +80,7 @@ class RowMerger {
                      Step{i, data.tensor, dst.tensor}};
   }
 
-  // Equal, independent ones, as many as there is room for in PSUM.
+  // Equal, independent ones, as many as PSUM holds.
   [[nodiscard]] bool continues(const RowGroup& group, const Step& step) const {
     return group.size() < rows_that_fit(group.front()) && alike(group, step);
   }
@@ -107,7 +108,7 @@ class RowMerger {
     return !grouping_.waits(group, step.inst);
   }
 
-  // As many as the banks allow in which one turn's products lie.
+  // As many as the banks allow in which one iteration's products lie.
   [[nodiscard]] std::size_t rows_that_fit(const Step& step) const {
     std::vector<std::uint32_t> seen = {step.data}, banks;
     for (std::size_t k = 0; k < seen.size() && seen.size() < 64; ++k) {

@@ -56,7 +56,7 @@ Store widening_copy(const isa::Inst& inst, const std::vector<bool>& placed) {
   return fits ? s : Store{};
 }
 
-// Where all that reads it are sums of the whole of it: the sums.
+// The readers of a copy's result, if all of them sum the whole of it; else none.
 isa::Uses::Numbers sums_of(const Store& copy, std::uint32_t at, const isa::Program& program,
                            const isa::Uses& uses) {
   const std::uint32_t wide = copy.dst->tensor;

@@ -38,7 +38,7 @@ class Sorter {
     }
   }
 
-  /// How many dependences the core's instructions ask for.
+  /// The number of dependences that the core's instructions ask for.
   [[nodiscard]] std::size_t asked() const { return asked_; }
 
   /// Writes the new order to those places of `order` that are this core's; how many moved.

@@ -74,7 +74,7 @@ std::optional<ScalarForm> scalar_form_of_arithmetic(const isa::Inst& inst) {
   return form;
 }
 
-// How ScalarE would do what is left open and VectorE's; nothing if it cannot.
+// The form of an open instruction of VectorE on ScalarE; nothing if ScalarE cannot do it.
 std::optional<ScalarForm> scalar_form(const isa::Inst& inst) {
   const bool arithmetic = inst.op == isa::Op::k_tensor_scalar;
   if (!inst.engine_open || inst.engine != isa::Engine::kVector || inst.sync != nullptr ||

@@ -24,7 +24,7 @@
 namespace nkisim::compiler {
 namespace {
 
-// Orders one block. Whenever an instruction that needs no more room is ready it goes; else the
+// Orders one block. Whenever an instruction that needs no more memory is ready it goes; else the
 // oldest that is not to wait, preceded by what it needs, each need by its own needs.
 class MemorySavingBlock {
  public:
@@ -166,7 +166,7 @@ class MemorySavingBlock {
   }
 
   // Bytes of SBUF that instructions and what they need begin; endless if a need has needs itself
-  // or PSUM has no room.
+  // or PSUM is full.
   [[nodiscard]] std::int64_t cost(const std::vector<std::uint32_t>& numbers) const {
     constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
     const std::set<std::uint32_t> together(numbers.begin(), numbers.end());

@@ -100,7 +100,7 @@ class Spiller {
     return true;
   }
 
-  // How late a tile is used next, from the latest, and which.
+  // The next use of a tile, the latest first, and the tile.
   using Rank = std::pair<std::uint64_t, std::uint32_t>;
   [[nodiscard]] Rank rank(std::uint32_t t) const {
     const SpillTile& tile = tiles_[t];

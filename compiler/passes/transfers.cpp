@@ -38,7 +38,8 @@ class TransferMerger {
   TransferMerger(isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed)
       : program_(program), placed_(placed), grouping_(program, uses, placed) {}
 
-  // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
+  // Returns the number of instructions saved. Nothing if there is no order; the program is then
+  // spoilt.
   std::optional<std::size_t> run() {
     const std::vector<TransferGroup> sites = transfers_by_site();
     if (sites.empty()) return 0;

@@ -53,7 +53,7 @@ struct AllocatorOptions {
 /// attempt's.
 [[nodiscard]] Placing allocate(const std::vector<Item>& items, const AllocatorOptions& options);
 
-/// Each item in turn, `rolling` from where the previous one ends or always from 0: `items` ascend
+/// Each item in order, `rolling` from where the previous one ends or always from 0: `items` ascend
 /// by start, `fixed` have an address.
 [[nodiscard]] Placing allocate_in_time_order(const std::vector<Item>& items,
                                              const std::vector<Item>& fixed, std::int64_t capacity,

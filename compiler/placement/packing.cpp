@@ -39,7 +39,7 @@ struct Masked {
   Mask mask = 0;
 };
 
-// How much each quadrant holds, at the moments at which items are born.
+// The bytes that each quadrant holds, at the moments at which items are born.
 class Filled {
  public:
   explicit Filled(const std::vector<NarrowItem>& items) {
@@ -134,7 +134,7 @@ std::vector<Masked> with_quadrants(const std::vector<NarrowItem>& items,
   return out;
 }
 
-// The lowest aligned address with `size` free bytes beside the intervals `taken`.
+// The lowest aligned address with `size` free bytes outside the intervals `taken`.
 std::optional<std::int64_t> gap(std::vector<std::pair<std::int64_t, std::int64_t>> taken,
                                 std::int64_t size, std::int64_t capacity) {
   std::sort(taken.begin(), taken.end());
@@ -149,7 +149,7 @@ std::optional<std::int64_t> gap(std::vector<std::pair<std::int64_t, std::int64_t
   return std::nullopt;
 }
 
-// Each item in turn at the lowest address that is free in its quadrants while it lives.
+// Each item in order at the lowest address that is free in its quadrants while it lives.
 Placing place_in_order(const std::vector<Masked>& fixed, const std::vector<Masked>& order,
                        std::int64_t capacity) {
   Placement out;

@@ -10,7 +10,7 @@
 
 namespace nkisim::isa {
 
-/// Where an instruction came from. Zero means unknown; `kernel_file` indexes Program::files().
+/// The origin of an instruction. Zero means unknown; `kernel_file` indexes Program::files().
 struct SourceLoc {
   std::uint32_t trace_line = 0;
   std::uint32_t kernel_file = 0;  // 0 = none, otherwise index + 1

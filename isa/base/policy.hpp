@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/base/error.hpp"
 #include "isa/rules/rule.hpp"
 
 namespace nkisim::isa {
@@ -23,7 +24,9 @@ class RulePolicy {
   /// error.
   explicit RulePolicy(const RuleWishes& wishes);
   [[nodiscard]] Level of(Rule rule) const;
-  /// True if a rule is on that only RuleInfo::unread turns on. Such rules cost a look at all
+  /// The same of a finding that is a warning though its rule may be an error elsewhere.
+  [[nodiscard]] Level of_warning(Rule rule) const;
+  /// True if a rule is on that only RuleInfo::unread enables. Such rules cost a look at all
   /// operands.
   [[nodiscard]] bool looks_for_unread() const;
 
@@ -32,5 +35,8 @@ class RulePolicy {
   std::vector<Rule> suppressed_, errors_;
   bool unread_ = false, strict_ = false;
 };
+
+/// What a warning says, with the id of a rule that can be suppressed.
+[[nodiscard]] std::string warning_text(const Error& warning);
 
 }  // namespace nkisim::isa

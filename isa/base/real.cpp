@@ -29,7 +29,7 @@ bool starts_without_case(std::string_view text, std::string_view word) {
   return true;
 }
 
-// How many characters of `text`, after its sign, are a word for no finite number; 0: none.
+// The length of a word for no finite number in `text`, after its sign; 0: none.
 std::size_t word_extent(std::string_view text) {
   for (const std::string_view word : {"infinity", "inf"}) {
     if (starts_without_case(text, word)) return word.size();

@@ -52,9 +52,9 @@ void give_back_freed_memory();
 
 /// This process gets the signal when its parent ends.
 void end_with_parent(int signal);
-/// The path of the program that runs; empty where nobody says.
+/// The path of the program that runs; empty if unknown.
 [[nodiscard]] std::string own_program();
-/// Inode, size and time of the last change (s, ns): what tells a file from what it was. false:
+/// Inode, size and time of the last change (s, ns): they show that a file has changed. false:
 /// there is none.
 [[nodiscard]] bool file_state(const std::string& path, std::array<std::int64_t, 4>& state);
 

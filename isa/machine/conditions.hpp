@@ -19,7 +19,7 @@ enum class Unwritten : std::uint8_t { kError, kAllow };
 /// one DMA writes an address twice, or for NaN and infinity only (Origins::times_zero); and what a
 /// DMA skips of a row (Rule::row_cut_off). Null: errors are thrown, warnings are lost.
 using UndefinedSink = std::function<void(const Error&, bool warning)>;
-/// Text of device_print and the like; null where nobody listens.
+/// Text of device_print and the like; null if nothing listens.
 using PrintSink = std::function<void(const std::string&)>;
 
 struct Conditions {

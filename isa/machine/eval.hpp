@@ -48,6 +48,13 @@ class EvalContext {
   /// instruction's name and location.
   void run(const Inst& inst);
 
+  /// The rows of a DMA that its indices, as they are now, let through. Nothing is read but these.
+  struct Moved {
+    std::int64_t rows = 0, all = 0;  // of the operand of which the smaller share moves
+    std::int64_t span = 0;           // from the first row that moves to the last
+  };
+  /// `all` is 0 where the DMA does not skip, or its indices are no such ones as run() takes.
+  [[nodiscard]] Moved moved_rows(const Inst& inst);
   /// The message of `inst` to its partner. Call it when the cores have met, before either runs.
   /// Errors as of run().
   [[nodiscard]] Parcel send(const Inst& inst);
@@ -159,6 +166,7 @@ class EvalContext {
   void mark_written(const TensorRef& ref, const Placement& place, std::int64_t row,
                     std::int64_t first, std::int64_t count);
   void evaluate(const Inst& inst);
+  [[nodiscard]] Moved count_moved(const TensorRef& ref);
   void check_reducing(const Inst& inst);
   void evaluate_undefined(const Inst& inst);
   void mark_repeated();
@@ -216,7 +224,7 @@ class EvalContext {
     Origin origin;
   };
   std::vector<Repeated> repeated_;
-  // Where the elements of an operand are: their bytes, in element order; null where skipped.
+  // The places of an operand's elements: their bytes, in element order; null where skipped.
   [[nodiscard]] std::vector<std::byte*> element_places(const TensorRef& ref);
   struct Block {
     std::unique_ptr<std::byte[]> data;

@@ -12,7 +12,7 @@
 
 namespace nkisim::isa {
 
-// Where the undefined byte `byte` (of the region) of an operand's row comes from.
+// The origin of the undefined byte `byte` (of the region) of an operand's row.
 std::uint32_t EvalContext::origin_of(const TensorRef& ref, const Placement& place,
                                      std::int64_t byte, std::int64_t row) {
   const std::uint32_t known = place.bits->origin(place.bit(byte, row));
@@ -188,7 +188,7 @@ void EvalContext::mark_repeated() {
   repeated_.clear();
 }
 
-// Undefined bytes go along; those that nobody wrote leave as their sentinel.
+// Undefined bytes go along; unwritten ones leave as their sentinel.
 Parcel EvalContext::pack(const TensorRef& ref) {
   Parcel parcel{.bytes = {}, .rows = ref.rows(), .dtype = ref.dtype};
   const std::int64_t size = size_bytes(ref.dtype);

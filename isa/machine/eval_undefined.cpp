@@ -8,7 +8,7 @@
 // comparisons (no few values meet the one that makes a difference) and searches for equal values
 // (OpSpec::undefined). MX products are evaluated with finite values, so that padding that meets
 // zeros does no harm; those that it would harm are noted. What stays in memory is the first
-// evaluation's, in which bytes that nobody wrote read as AWS's simulator fills them: NaN, or 4 in
+// evaluation's, in which unwritten bytes read as AWS's simulator fills them: NaN, or 4 in
 // integers (nki_simulator.rst).
 #include <algorithm>
 #include <cstring>

@@ -76,7 +76,7 @@ struct EvalContext::Replay {
   bool unsure = false;            // an evaluation failed: everything it writes is undefined
 
   /// Undefined elements of an operand's run: those with values that an instruction computed apart
-  /// from those that nobody wrote.
+  /// from unwritten ones.
   void collect_holes(EvalContext& context, const TensorRef& ref, const Placement& place,
                      const Run& run, std::int64_t first, std::int64_t count);
   /// Evaluates with the values of evaluation `fill`. False if they are not taken: then everything

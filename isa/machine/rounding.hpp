@@ -14,7 +14,7 @@
 
 namespace nkisim::isa {
 
-/// Turns stochastic rounding on for a core.
+/// Enables stochastic rounding for a core.
 void seed_rounding(CoreState& state, std::uint32_t seed, int core);
 /// True if stores of `dtype` obey the rounding mode: floats narrower than float32.
 [[nodiscard]] bool has_rounding_mode(Dtype dtype);

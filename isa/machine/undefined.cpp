@@ -24,7 +24,7 @@ struct Finding {
 
 constexpr std::int64_t kCounted = std::int64_t{1} << 28;  // elements; of more, the first is enough
 
-// Counts the undefined elements and fills those that nobody wrote.
+// Counts the undefined elements and fills the unwritten ones.
 Finding look(const Tensor& t, Region& region, const Definedness& bits, const Origins& origins) {
   Finding found;
   const std::int64_t size = size_bytes(t.dtype), bytes = region.size();

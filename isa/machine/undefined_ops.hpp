@@ -17,7 +17,7 @@ inline bool compares(AluOp op, bool along_the_row) {
          op == kGreater || op == kLessEqual || op == kLess;
 }
 
-// How far an undefined element spreads even where the results agree.
+// The spread of an undefined element where the results agree.
 inline OpSpec::Undefined spread_of(const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (op.undefined != OpSpec::Undefined::kIfComparing) return op.undefined;

@@ -1,3 +1,4 @@
+// dma_transpose: swaps the first and last axes of a tensor with the DMA engines.
 #include <algorithm>
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// tensor_scalar: one or two operators between a tile and constants or one value per partition.
 #include <algorithm>
 
 #include "isa/ops/shared/common.hpp"

@@ -1,4 +1,4 @@
-// The state of a core between instructions besides its memories: registers and generators.
+// The state of a core between instructions apart from its memories: registers and generators.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace nkisim::isa {
 
-/// The state of a core between instructions besides SBUF and PSUM.
+/// The state of a core between instructions apart from SBUF and PSUM.
 struct CoreState {
   std::vector<std::int64_t> registers;  // sequencer registers, grown on demand; of 32 bits but for
                                         // what scalar_load and scalar_alu put there

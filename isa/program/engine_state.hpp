@@ -1,4 +1,4 @@
-// Which instructions use what their engine remembers besides memory.
+// Finds instructions that use their engine's state apart from memory.
 #pragma once
 
 #include "isa/program/op_spec.hpp"

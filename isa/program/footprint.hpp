@@ -49,8 +49,8 @@ struct ReachedBytes {
 /// True if an operand is its tensor: all of it, in the tensor's own order and type.
 [[nodiscard]] bool is_whole(const TensorRef& ref, const Program& program);
 
-/// Which of `count` buckets of `pitch` bytes a footprint touches, first and last. Addresses beyond
-/// the capacity (where that is allowed) share the last bucket.
+/// The buckets of `pitch` bytes, of `count`, that a footprint touches, first and last. Addresses
+/// beyond the capacity (where that is allowed) share the last bucket.
 struct BucketRange {
   std::size_t from, to;  // inclusive
 };

@@ -169,14 +169,14 @@ struct OpSpec {
   bool loads_register = false;
   /// Executed by the sequencer itself, in program order, with no memory operand (register moves).
   bool on_sequencer = false;
-  /// Says when an instruction keeps its order, because it prints or uses its engine's state besides
+  /// Says when an instruction keeps its order, because it prints or uses its engine's state outside
   /// memory (reduce registers, random generators). kIfReducing: if it names reduce_res or a
   /// reduce_cmd other than idle.
   enum class State : std::uint8_t { kNone, kIfReducing, kAlways };
   State state = State::kNone;
-  /// How far an undefined element of an operand spreads in the result even where the result is the
-  /// same for all values that were tried (isa/machine/eval_undefined.cpp): to the element at its
-  /// place, if an operator compares; always; to its whole row.
+  /// The spread of an undefined element of an operand where the result is the same for all values
+  /// that were tried (isa/machine/eval_undefined.cpp): to the element at its place, if an operator
+  /// compares; always; to its whole row.
   enum class Undefined : std::uint8_t { kNone, kIfComparing, kElements, kRows };
   Undefined undefined = Undefined::kNone;
   /// On which elements of its operands one of the result can depend: those at its place (of
@@ -192,7 +192,7 @@ struct OpSpec {
   bool (*only_copies)(const Inst&) = nullptr;
   /// Every element of dst becomes the number `value`.
   bool fills = false;
-  /// Kernels multiply padding that nobody wrote by zeros: what only NaN or infinity there would
+  /// Kernels multiply unwritten padding by zeros: what only NaN or infinity there would
   /// change is not undefined.
   bool pads_with_zeros = false;
   /// Shapes as the kernel wrote them decide what it does: the front end merges no dimensions.

@@ -31,8 +31,8 @@ class Program {
   /// Indices of the loop and branch instructions, of all cores.
   [[nodiscard]] const std::vector<std::size_t>& control_flow() const { return control_flow_; }
   [[nodiscard]] int cores() const { return cores_; }
-  /// How often tensors or instructions were changed: what was found out about the program holds
-  /// while this stays the same. Addresses and roles do not count.
+  /// The number of changes of tensors or instructions. Findings about the program hold while it
+  /// stays the same. Addresses and roles do not count.
   [[nodiscard]] std::uint64_t edits() const { return edits_; }
   /// The same without changes of engines: for what only operands and their order decide.
   [[nodiscard]] std::uint64_t operand_edits() const { return edits_ - engine_edits_; }
@@ -139,7 +139,7 @@ class Program {
   /// AWS's documents say that a release changed them; see isa/ops/quantize_mx.cpp.
   void set_sdk(int minor) { sdk_ = minor; }
   [[nodiscard]] int sdk() const { return sdk_; }
-  static constexpr int kOldestSdk = 28, kNewestSdk = 33;
+  static constexpr int kOldestSdk = 20, kNewestSdk = 33;
 
   /// To be called once after the last instruction: throws Error if a loop or branch is still open,
   /// or a collective in two parts is not (isa/program/split.hpp).

@@ -1,4 +1,4 @@
-// Where the tensors of a program are used: which instructions write each, and which read it.
+// Finds the uses of a program's tensors: the instructions that write or read each.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class Uses {
   [[nodiscard]] Numbers readers(std::uint32_t tensor) const;
   /// Instructions that write it, ascending.
   [[nodiscard]] Numbers writers(std::uint32_t tensor) const;
-  /// How many operands write it: an instruction may have several.
+  /// The number of operands that write it: an instruction may have several.
   [[nodiscard]] std::uint32_t writes(std::uint32_t tensor) const { return of_[tensor].writes; }
   /// Readers and writers, ascending.
   [[nodiscard]] std::vector<std::uint32_t> users(std::uint32_t tensor) const;

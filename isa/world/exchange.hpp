@@ -72,7 +72,7 @@ class Exchange {
 [[nodiscard]] Parcel part_of(const Parcel& whole, std::int64_t first, std::int64_t count);
 /// Appends the elements of `next`.
 void append(Parcel& all, const Parcel& next);
-/// Row-major concatenation along the columns: row r is row r of each part in turn.
+/// Row-major concatenation along the columns: row r is row r of each part in order.
 [[nodiscard]] Parcel side_by_side(std::span<const Parcel> parts);
 /// ((part 0 op part 1) op part 2) ... element by element: floating-point types in FP32, rounded
 /// once at the end; integers exactly, saturating at the end. `op` is add, minimum or maximum.

@@ -35,7 +35,7 @@ class Meeting {
   /// A core of a host calls a collective next; the number of that call of the rank. It is known
   /// from now on, and the core there once it arrives.
   std::uint64_t note(std::int64_t host, std::size_t core, const Inst& inst);
-  /// How many cores' parts of a call are known.
+  /// The number of cores whose part of a call is known.
   [[nodiscard]] std::size_t known(std::int64_t host, std::uint64_t call) const;
   [[nodiscard]] std::size_t cores() const { return cores_; }
   /// A core has come to a call that is recorded.

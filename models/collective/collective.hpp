@@ -1,4 +1,4 @@
-// When a collective operation of several ranks starts and ends on each of them.
+// Collective operations: when each of several ranks starts and ends.
 #pragma once
 
 #include <deque>
@@ -44,7 +44,7 @@ class Collectives {
                                     bool prepared = false);
   /// Begins an operation whose last rank has triggered it at or before `now`.
   Id start(CollectiveRequest request, Fs now);
-  /// When to call advance() next, if nothing is started before; kNever if nothing is under way.
+  /// The time of the next advance(), if nothing is started before; kNever if nothing is under way.
   [[nodiscard]] Fs next() const;
   /// Appends the ranks that have finished by `now`, in the order of their ends.
   void advance(Fs now, std::vector<RankDone>& done);

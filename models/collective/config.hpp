@@ -23,7 +23,7 @@ inline constexpr int kCollectiveKinds = 6;
 /// "AllReduce", as profiles do.
 [[nodiscard]] std::string_view profile_name(CollectiveKind kind);
 
-/// How data and semaphores travel.
+/// The ways in which data and semaphores travel.
 enum class Algorithm : std::uint8_t {
   kMesh,          // everybody to everybody
   kRdh,           // recursive doubling and halving between chips

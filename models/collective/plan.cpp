@@ -109,8 +109,8 @@ void add_ring(const Topology& topology, const GroupShape& group, LoadSum& sum) {
   }
 }
 
-// Doubling: with the neighbour of each axis in turn, ranks of a chip in different orders, so that
-// all links are in use.
+// Doubling: with the neighbour of each axis, one after another, ranks of a chip in different
+// orders, so that all links are in use.
 void add_doubling(const GroupShape& group, LoadSum& sum) {
   const std::size_t n = group.chips.size();
   for (std::size_t axis = 1; axis < n; axis *= 2) {

@@ -158,7 +158,7 @@ Choice CollectivePlanner::choose(const CollectiveRequest& request) {
   return choice;
 }
 
-// How long an operation's phases take if nothing else needs the servers.
+// The time of an operation's phases if nothing else needs the servers.
 Fs CollectivePlanner::alone(const CollectiveRequest& request, const Choice& choice) {
   const double chunk = chunk_bytes(request);
   Fs sum = config_.algorithms.at(static_cast<std::size_t>(choice.algorithm)).base + choice.waiting;

@@ -1,4 +1,4 @@
-// Which algorithm an operation takes, and what that means for a group.
+// Chooses the algorithm of an operation, and plans it for a group.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace nkisim::models {
 
-/// How an operation is done.
+/// The chosen algorithm of an operation.
 struct Choice {
   Algorithm algorithm{};
   Algorithm within{};  // of kHierarchical: in each instance; of an exchange: whose constants

@@ -19,9 +19,9 @@ struct CollectiveRequest {
   isa::Space memory = isa::Space::kHbm;  // of sources and destinations
   int stream = 0;
   int priority = 0;  // of its data: 0 goes first, 3 last
-  /// When each rank's trigger instruction ended; its sources are ready and its destinations free.
+  /// The end of each rank's trigger instruction; its sources are ready and its destinations free.
   std::vector<Fs> triggered{};
-  /// When each rank's prepare ended. Empty unless the operation has two parts.
+  /// The end of each rank's prepare. Empty unless the operation has two parts.
   std::vector<Fs> prepared{};
   /// kPermute: (source, target) positions; of an implicit one, the ring's neighbours.
   std::vector<std::pair<int, int>> pairs{};

@@ -1,4 +1,4 @@
-// When an operation took place: the answer to a request.
+// The times of an operation: the answer to a request.
 #pragma once
 
 #include <string>

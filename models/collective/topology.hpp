@@ -1,4 +1,4 @@
-// Where ranks are, and what lies between them.
+// The places of ranks, and the links between them.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace nkisim::models {
 
-/// Where a rank's first physical core is. Chips are numbered through all instances.
+/// The place of a rank's first physical core. Chips are numbered through all instances.
 struct Place {
   int server = 0, instance = 0, chip = 0;
   int die = 0, stack = 0, core = 0;  // on the chip

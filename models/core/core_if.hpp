@@ -25,6 +25,8 @@ class core_if : public virtual sc_core::sc_interface {
   /// True if all cores have reached this rendezvous; `since` is when the last did. Otherwise the
   /// engine is woken when they have.
   virtual bool rendezvous(Operation& op, Fs now, Fs& since) = 0;
+  /// A DMA is triggered now: what its indices skip is known (Operation::moved).
+  virtual void skip_rows(Operation& op) { (void)op; }
   /// The instruction, which ends at `triggered`, starts a collective.
   virtual void start_collective(Operation& op, Fs triggered) = 0;
 };

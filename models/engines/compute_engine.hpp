@@ -7,8 +7,8 @@
 
 namespace nkisim::models {
 
-/// Where the config has engines share a port of a memory, a part starts at its own time alone:
-/// until then another engine may take the port.
+/// A part on a shared port of a memory starts at its own time alone: until then another engine may
+/// take the port.
 class ComputeEngine : public Engine {
  public:
   using Engine::Engine;

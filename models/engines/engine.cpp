@@ -239,12 +239,13 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   op.trigger_start = start;
   op.trigger_end = end;
   announce(op, part, cost, wait, start, end);
+  core_->skip_rows(op);
   dma_->submit(op, dge, end + dge.first_packet);
   part_done(op, start, end);
   return Progress::kIssued;
 }
 
-// The operation runs beside the engine, which goes on.
+// The operation runs in parallel with the engine, which goes on.
 Engine::Progress Engine::trigger_collective(Operation& op, const isa::Part& part, const Cost& cost,
                                             Wait& wait, Fs now) {
   const Fs start = std::max(wait.ready, wait.awake);

@@ -15,7 +15,7 @@
 
 namespace nkisim::models {
 
-/// Everything that an engine needs besides its ports.
+/// Everything that an engine needs apart from its ports.
 struct EngineSetup {
   const Config& config;
   const CostTable& costs;
@@ -33,7 +33,7 @@ class Engine : public sc_core::sc_module {
 
   /// Something that it may wait for has changed: it is due now.
   void wake() { woken_ = true; }
-  /// When it is due; kNever if it waits for others.
+  /// The time when it is due; kNever if it waits for others.
   [[nodiscard]] Fs next() const { return woken_ ? 0 : std::min(wake_at_, retire_at_); }
   /// Issued instructions whose time has come take effect, or post their semaphores.
   void retire(Fs now) {
@@ -68,7 +68,7 @@ class Engine : public sc_core::sc_module {
   [[nodiscard]] virtual bool shares(const Operation& /*op*/, const Cost& /*cost*/) const {
     return false;
   }
-  /// When memories shared with others let a part start that could start at `at`, and their use.
+  /// The time when shared memories let a part start that could start at `at`, and their use.
   [[nodiscard]] virtual Grant probe(const Operation& /*op*/, Fs at) const { return {.at = at}; }
   virtual void reserve(const Operation& /*op*/, Fs /*until*/) {}
   /// Starts a part whose needs are met: on the data path or the sequencer.

@@ -1,5 +1,5 @@
-// Which earlier operations an operation must wait for, from the bytes they touch: the part of a
-// compiler that would place semaphores.
+// Finds the earlier operations that an operation must wait for, from the bytes they touch: the part
+// of a compiler that would place semaphores.
 #pragma once
 
 #include <deque>

@@ -4,7 +4,6 @@
 
 #include "isa/machine/eval.hpp"
 #include "models/dma/dma_queue.hpp"
-#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -14,7 +13,7 @@ std::size_t index(isa::Engine engine) { return static_cast<std::size_t>(engine);
 // Instructions in flight beyond which the walk does not run ahead for an engine without work.
 constexpr std::size_t kMaxRunAhead = 1U << 17U;
 
-// Where an engine's semaphore stands among those of its core, DMAs behind all of them.
+// The place of an engine's semaphore among those of its core, DMAs behind all of them.
 constexpr std::array<int, isa::kEngineCount> kSemaphoreOrder = [] {
   std::array<int, isa::kEngineCount> order{};
   int next = 0;
@@ -106,6 +105,7 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->added_waits = 0;
   op->dge = isa::DgeMode::kNone;
   op->memory = {};
+  op->moved.reset();
   op->evaluate = op->holds_walk = false;
   op->rendezvous = isa::spec(*step.inst).rendezvous ? ++meetings_ : 0;
   op->met = kNever;
@@ -197,7 +197,7 @@ QueueIndex Dispatcher::collective_queue() {
 }
 
 // A completion that was visible before this time delays no instruction any more.
-Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
+Fs Dispatcher::horizon() const { return options_.clock->now() - options_.settle; }
 
 void Dispatcher::choose_queue(Operation& op) {
   if (op.expansion().is_dma) {

@@ -44,7 +44,7 @@ void WaitPlacer::learn(std::size_t engine, const Need& need) {
   clock.at(need.queue) = std::max(clock.at(need.queue), need.number);
 }
 
-// Null: it finished so long ago that it delays nobody.
+// Null: it finished so long ago that it delays nothing.
 WaitPlacer::Waiters* WaitPlacer::waiters_of(const Edge& dma) {
   if (completions_.forgotten(dma.queue, dma.number)) return nullptr;
   if (transfers_.size() <= dma.queue) transfers_.resize(completions_.size());

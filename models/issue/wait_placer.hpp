@@ -1,5 +1,5 @@
-// Which semaphores an instruction waits for: of all that it depends on, those that its engine does
-// not know of yet, by itself or through others.
+// Chooses the semaphores that an instruction waits for: of all that it depends on, those that its
+// engine does not know of yet, by itself or through others.
 #pragma once
 
 #include <array>
@@ -47,7 +47,8 @@ class WaitPlacer {
     std::uint64_t number;
     Clock known;
   };
-  // Who waited for a DMA: a bit per engine, and the first of them with its instruction.
+  // The engines that waited for a DMA: a bit per engine, and the first of them with its
+  // instruction.
   struct Waiters {
     std::uint64_t number = 0;
     std::uint8_t engine = 0, all = 0;

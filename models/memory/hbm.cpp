@@ -68,7 +68,7 @@ void Hbm::settle_all(Fs now) {
   for (HbmUser* user : users_) user->take_until(now - 1, true);
 }
 
-// Takes from the first windows that have room, from `window` on.
+// Takes from the first windows with capacity, from `window` on.
 void Hbm::owe(std::int64_t window, double bytes) {
   std::int64_t at = window;
   if (full_from_ <= at && at < full_to_) at = full_to_;

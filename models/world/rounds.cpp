@@ -20,8 +20,8 @@ Rounds::Rounds(World& world, const isa::Shard& shard, const Config& config, SimS
   find_lookahead(config, programs);
 }
 
-// How long after any event of a shard a trigger that nobody knows of can reach a rank at the
-// earliest: the trigger instruction, and what Collectives::lookahead says.
+// Finds the least time after any event of a shard at which an unknown trigger can reach a rank: the
+// trigger instruction, and Collectives::lookahead.
 void Rounds::find_lookahead(const Config& config,
                             const std::vector<const isa::Program*>& programs) {
   std::map<const isa::Program*, CostTable> costs;
@@ -240,7 +240,7 @@ void Rounds::foresee() {
   schedule();
 }
 
-// When something can next happen on a shard's ranks that it has not told yet.
+// The next time at which something can happen on a shard's ranks that it has not sent yet.
 Fs Rounds::next_activity(const Progress& shard) const {
   Fs first = shard.next;
   if (!shard.effects.empty()) first = std::min(first, shard.effects.front());
@@ -255,9 +255,9 @@ Fs Rounds::first_activity() const {
   return first;
 }
 
-// How far this shard can go. Without a call that has not ended, operations do not concern it;
-// triggered() brings the limit nearer. Else what it does not know comes from triggers that others
-// have not sent, or that are sent and not replayed.
+// The time that this shard can go to. Without a call that has not ended, operations do not concern
+// it; triggered() brings the limit nearer. Else unknown effects come from triggers that others have
+// not sent, or that are sent and not replayed.
 Fs Rounds::limit() const {
   const Fs done = here().done;
   if (done == kNever) return kNever;

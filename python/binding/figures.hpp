@@ -1,4 +1,4 @@
-// The figures of a program's run in time, told when they are asked for.
+// The figures of a program's run in time, made when they are asked for.
 #pragma once
 
 #include <memory>

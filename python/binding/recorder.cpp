@@ -344,7 +344,7 @@ const PsumParams& psum_params(Op op) {
 
 }  // namespace
 
-// PSUM: a matmul that leaves `accumulate` open overwrites what nobody wrote since allocation (or
+// PSUM: a matmul that leaves `accumulate` open overwrites bytes unwritten since allocation (or
 // since a memset to zero) and adds to the rest.
 void Recorder::infer_accumulate(const Inst& inst, std::span<Arg> values) {
   const OpSpec& op = spec(inst);

@@ -57,7 +57,7 @@ class Recorder {
   /// A place of place()'s, at which everything is from now on (a call that was held back); None:
   /// where it is called.
   void at(PyObject* place);
-  /// Turns program order on or off for the instructions that a core records from now on: each
+  /// Enables or disables program order for the instructions that a core records from now on: each
   /// starts when the one before it has completed.
   void keep_order(int core, bool on);
   /// An instruction as Python gives it.

@@ -1,4 +1,4 @@
-"""What an edit is, and what several kinds of it share."""
+"""An edit, and the functions that several kinds of it share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

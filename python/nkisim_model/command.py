@@ -1,10 +1,11 @@
 """Predicts a decode step of a whole model: time per token, by part, from its config.json.
 
-The layers are nki-library's decode kernels (a checkout that you name), or your own; embedding,
+The layers are nki-library's decode kernels (a checkout that you name), nkisim's or your own; embedding,
 residual sums, head and sampling are nkisim's. docs/models.md says what is modelled and what is not."""
 
 import argparse
 import copy
+import dataclasses
 import importlib.util
 import json
 import sys
@@ -14,7 +15,7 @@ from nkisim.values.errors import Error
 from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
-from . import page, report
+from . import goal, instances, page, report
 from .architecture import ModelError, read
 from .library import load
 from .sweep import SWEPT, Sweep
@@ -24,9 +25,9 @@ nkisim model llama-3-8b/config.json --library nki-library --tp 8
 nkisim model config.json --library nki-library --sweep tp=8,16,32 batch=1,4 --plot tokens.png
 nkisim model config.json --library nki-library --tp 8 --part mlp=my.py:mlp"""
 NOTES = """
-CONFIG is a Hugging Face config.json, or the folder that has one. The layers are nki-library's decode kernels, or your
-own; embedding, residual sums, head and sampling are nkisim's. trn2 and trn3 have these kernels. docs/models.md says
-what is modelled.
+CONFIG is a Hugging Face config.json, or the folder that has one. The layers are nki-library's decode kernels where it
+has one for the part (trn2 and trn3), else nkisim's, or your own; embedding, residual sums, head and sampling are
+nkisim's. docs/models.md says what is modelled.
 Exit codes: 0 ok, 2 usage, 3 bad input, 130 interrupted."""
 
 
@@ -80,8 +81,16 @@ def arguments(words):
     parser.add_argument("config", metavar="CONFIG")
     add = parser.option
     add("library")
-    add("target", default="trn2")
-    for name in ("tp", "dp", "ep", "instances", "ultraserver", "batch", "context", "prompt", "dtype", "layers",
+    add("target", default=None)
+    add("instance")
+    add("tp", default=None)
+    add("lnc")
+    add("cache-dtype", dest="cache_dtype")
+    add("own")
+    add("strict")
+    add("goal")
+    add("prices")
+    for name in ( "dp", "ep", "instances", "ultraserver", "batch", "context", "prompt", "dtype", "layers",
                  "boundaries", "host", "exact"):
         add(name)
     add("config", dest="machine")
@@ -94,6 +103,12 @@ def arguments(words):
     add("html")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(words)
+    if args.instance and args.target:
+        parser.error("--instance and --target exclude each other: an instance has its target")
+    if args.goal and (args.sweep or args.compare or args.dp != 1):
+        parser.error("--goal excludes --sweep, --compare and --dp")
+    if args.prices and not args.goal:
+        parser.error("--prices is for --goal")
     if args.dask and not args.sweep:
         parser.error("--scheduler is for --sweep")
     if args.compare and args.sweep:
@@ -108,15 +123,29 @@ def sweep(args):
         if args.layers < 1:
             raise ModelError(f"--layers {args.layers}", "at least 1")
         model = type(model)(**{**vars(model), "layers": args.layers})
+    strictly(model, args.strict)
+    on = instances.find(args.instance) if args.instance else None
+    args.target, args.lnc = (on.target, args.lnc or on.lnc) if on else (args.target or "trn2", args.lnc)
+    args.tp = args.tp or (on.ranks_of(args.lnc) if on else 8)
     axes = {name: [getattr(args, name)] for name in SWEPT} | dict(args.sweep)
     replaced = {part: function(path, name) for part, path, name in args.kernel}
     return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
                  args.exact, args.machine, args.prompt, args.boundaries, args.host, args.dp,
-                 args.ep, args.instances, args.ultraserver)
+                 args.ep, args.instances, args.ultraserver, lnc=args.lnc, cache_dtype=args.cache_dtype or "",
+                 own=args.own, instance=on)
+
+
+def strictly(model, strict):
+    """Says which keys of the config are not known, and with --strict refuses them."""
+    if model.unknown and strict:
+        raise ModelError(f"keys that are not known: {', '.join(model.unknown)}", "known keys alone", "--strict")
+    if model.unknown:
+        print(f"nkisim model: warning: the config has keys that are not looked at: {', '.join(model.unknown)}; "
+              "--strict refuses them", file=sys.stderr)
 
 
 def _executor(address):
-    """Of a Dask scheduler; None without one."""
+    """The executor of a Dask scheduler; None without one."""
     if address is None:
         return None
     try:
@@ -143,8 +172,31 @@ def compared(args, asked):
     return points, tuple(" ".join(s.values()) for s in (said, then))
 
 
+def reach(args, asked):
+    """Looks for the cheapest configuration that meets --goal: a line for each as it comes, then that one."""
+    wanted, prices, tried = goal.goal_of(args.goal), goal.prices_of(args.prices), []
+    if wanted.ttft_ms is not None and args.prompt is None:
+        raise ModelError("a goal for the first token", "the tokens of the prompt", "--prompt")
+    if not args.json:
+        print(goal.HEAD)
+    with ProgressLine("looking") as progress:
+        for found in goal.search(asked, wanted, prices, progress.say):
+            tried.append(found)
+            if not args.json:
+                print(goal.line(found), flush=True)
+    best = goal.cheapest(tried)
+    if args.json:
+        print(json.dumps({"cheapest": best and dataclasses.asdict(best), "prices": prices,
+                          "tried": [dataclasses.asdict(found) for found in tried]}, indent=1))
+    else:
+        print(f"\ncheapest\n{goal.line(best)}" if best else "\nnone meets the goal")
+    return 0 if best else 3
+
+
 def run(args):
     asked = sweep(args)
+    if args.goal:
+        return reach(args, asked)
     names = None
     if args.compare:
         points, names = compared(args, asked)
@@ -171,6 +223,16 @@ def run(args):
     return 0 if found else 3
 
 
+def _of_library(problem, args):
+    """Whether an exception was raised in a file of the library, or of a kernel of the user's."""
+    trace = problem.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    file = Path(trace.tb_frame.f_code.co_filename).resolve()
+    given = [args.library, *(path for _, path, _ in args.kernel)]
+    return any(Path(place).resolve() in (file, *file.parents) for place in given if place)
+
+
 def main(words):
     args = arguments(words)
     try:
@@ -178,9 +240,12 @@ def main(words):
     except Error as problem:
         print(f"nkisim model: {problem}", file=sys.stderr)
         return 3
-    except AssertionError as problem:  # how the library says what its kernels do not take
-        print(f"nkisim model: the library refuses it: {problem}", file=sys.stderr)
-        return 3
     except KeyboardInterrupt:
         print("nkisim model: interrupted", file=sys.stderr)
         return 130
+    except Exception as problem:  # how the library says what its kernels do not take
+        if not isinstance(problem, AssertionError) and not _of_library(problem, args):
+            raise
+        kind = "" if isinstance(problem, AssertionError) else f"{type(problem).__name__}: "
+        print(f"nkisim model: the library refuses it: {kind}{problem}", file=sys.stderr)
+        return 3

@@ -36,7 +36,7 @@ def total(x, group):
 
 
 def residual(x, delta):
-    """x + delta, element by element: tile by tile, the cores in turn."""
+    """x + delta, element by element: tile by tile, the cores alternately."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     core, count = cores()
     width = x.shape[0] * x.shape[1] * x.shape[2] // LANES
@@ -53,10 +53,11 @@ def residual(x, delta):
     return out
 
 
-def embedding(tokens, table, group):
+def embedding(tokens, table, group, hidden=None):
     """Rows of table [vocabulary, hidden of this rank] for tokens [batch, 1] (int32): [batch, 1, hidden].
 
-    Every rank has some columns of the table; their rows are gathered from all of them.
+    Every rank has some columns of the table; their rows are gathered from all of them. hidden: where the last ranks'
+    columns are padding beyond it.
     """
     batch, width = tokens.shape[0], table.shape[1]
     ranks = 1 if group is None else len(group.groups[0])
@@ -72,15 +73,20 @@ def embedding(tokens, table, group):
     meet(own, count)
     if group is None:
         return own.reshape((batch, 1, width))
+    hidden = hidden or ranks * width
     parts = nl.ndarray((ranks * batch, width), dtype=table.dtype, buffer=nl.shared_hbm)
     ncc.all_gather(srcs=[own], dsts=[parts], replica_group=group, collective_dim=0)
-    if batch == 1:
-        return parts.reshape((1, 1, ranks * width))
-    whole = nl.ndarray((batch, 1, ranks * width), dtype=table.dtype, buffer=nl.shared_hbm)
+    if batch == 1 and hidden == ranks * width:
+        return parts.reshape((1, 1, hidden))
+    whole = nl.ndarray((batch, 1, hidden), dtype=table.dtype, buffer=nl.shared_hbm)
+    full, left = divmod(hidden, width)
     for rows in (rows for n, rows in tiles if n % count == core):
-        nisa.dma_copy(dst=whole.reshape((batch, ranks, width))[rows, :, :],
-                      src=parts.ap([[width, rows.size], [batch * width, ranks], [1, width]],
-                                   offset=rows.start * width))
+        for first, some, wide in ((0, full, width), (full, 1, left)):
+            if some and wide:
+                nisa.dma_copy(dst=whole.ap([[hidden, rows.size], [width, some], [1, wide]],
+                                           offset=rows.start * hidden + first * width),
+                              src=parts.ap([[width, rows.size], [batch * width, some], [1, wide]],
+                                           offset=rows.start * width + first * batch * width))
     meet(whole, count)
     return whole
 
@@ -112,8 +118,9 @@ def keep(keys, values, key_cache, value_cache):
             nisa.dma_copy(dst=value_cache[nl.ds(at, COLUMNS), :], src=values[nl.ds(at, COLUMNS), :])
 
 
-def _normalised(x, gamma, eps):
-    """RMSNorm of x [batch, 1, hidden] as [128, hidden / 128, batch]: element 128 k + p in row p."""
+def _normalised(x, gamma, eps, own=None):
+    """RMSNorm of x [batch, 1, hidden] as [128, hidden / 128, batch]: element 128 k + p in row p. own: elements that
+    are no padding."""
     batch, hidden = x.shape[0], x.shape[2]
     rows = nl.ndarray((batch, hidden), dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=rows, src=x.reshape((batch, hidden)))
@@ -121,7 +128,7 @@ def _normalised(x, gamma, eps):
     scale = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.activation_reduce(dst=squares, op=nl.square, data=rows, reduce_op=nl.add, reduce_res=scale)
     mean = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_scalar(dst=mean, data=scale, op0=nl.multiply, operand0=1.0 / hidden, op1=nl.add,
+    nisa.tensor_scalar(dst=mean, data=scale, op0=nl.multiply, operand0=1.0 / (own or hidden), op1=nl.add,
                        operand1=eps)
     factor = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.activation(dst=factor, op=nl.rsqrt, data=mean)
@@ -163,66 +170,76 @@ def _logits(turned, weights, first, columns):
     return out
 
 
-def head(x, gamma, weights, rank_offset, group, eps):
+def head(x, gamma, weights, rank_offset, group, eps, own=None):
     """The most likely token of each row: [batch, 1] int32.
 
     weights [hidden, vocabulary of this rank]; rank_offset [1, 1] float32: the number of its first
     column. The largest logit and its number, in float32 (exact to 2^24), of every core and rank are
-    gathered; of equal logits the first wins, as in torch.argmax.
+    gathered; of equal logits the first wins, as in torch.argmax. own: elements of x that are no padding.
     """
     batch, columns = x.shape[0], weights.shape[1]
     core, count = cores()
     half = columns // count
-    logits = _logits(_normalised(x, gamma, eps), weights, core * half, half)
+    logits = _logits(_normalised(x, gamma, eps, own), weights, core * half, half)
     offset = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=offset, src=rank_offset.ap([[0, batch], [1, 1]]))
     pieces = -(-half // SEARCHED)
     pairs = nl.ndarray((batch, 2 * pieces), dtype=nl.float32, buffer=nl.sbuf)
     for n in range(pieces):
         first = n * SEARCHED
-        piece = logits[:, nl.ds(first, min(SEARCHED, half - first))]
-        best = nl.ndarray((batch, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.max8(dst=best, src=piece)
-        at = nl.ndarray((batch, 8), dtype=nl.uint32, buffer=nl.sbuf)
-        nisa.nc_find_index8(dst=at, data=piece, vals=best)
-        number = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=number, src=at[:, nl.ds(0, 1)])
-        nisa.tensor_copy(dst=pairs[:, nl.ds(2 * n, 1)], src=best[:, nl.ds(0, 1)])
-        nisa.tensor_scalar(dst=pairs[:, nl.ds(2 * n + 1, 1)], data=number, op0=nl.add, operand0=offset,
-                           op1=nl.add, operand1=float(core * half + first))
+        largest(logits[:, nl.ds(first, min(SEARCHED, half - first))], offset, core * half + first, pairs, n)
     own = nl.ndarray((batch, 2 * pieces * count), dtype=nl.float32, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=own[:, nl.ds(2 * pieces * core, 2 * pieces)], src=pairs)
     meet(own, count)
-    return _choice(own, group, batch)
+    return choice(own, group, batch)
 
 
-def _choice(own, group, batch):
+def largest(logits, offset, first, pairs, n):
+    """The largest of each row's logits and its token, as the n-th pair: that of column 0 is offset + first."""
+    rows = logits.shape[0]
+    best = nl.ndarray((rows, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.max8(dst=best, src=logits)
+    at = nl.ndarray((rows, 8), dtype=nl.uint32, buffer=nl.sbuf)
+    nisa.nc_find_index8(dst=at, data=logits, vals=best)
+    number = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=number, src=at[:, nl.ds(0, 1)])
+    nisa.tensor_copy(dst=pairs[:, nl.ds(2 * n, 1)], src=best[:, nl.ds(0, 1)])
+    nisa.tensor_scalar(dst=pairs[:, nl.ds(2 * n + 1, 1)], data=number, op0=nl.add, operand0=offset, op1=nl.add,
+                       operand1=float(first))
+
+
+def choice(own, group, batch):
     """The token of the largest logit; own [batch, 2 per pair] of pairs (logit, token)."""
     pairs, ranks, each = own, 1, own.shape[1] // 2
     if group is not None:
         ranks = len(group.groups[0])
         pairs = nl.ndarray((ranks * batch, 2 * each), dtype=nl.float32, buffer=nl.shared_hbm)
         ncc.all_gather(srcs=[own], dsts=[pairs], replica_group=group, collective_dim=0)
-    count = ranks * each
-    view = [[2 * each, batch], [2 * each * batch, ranks], [2, each]]
     out = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.shared_hbm)
     core, together = cores()
-    if core == 0:
-        values = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
-        tokens = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=values.reshape((batch, ranks, each)), src=pairs.ap(view))
-        nisa.dma_copy(dst=tokens.reshape((batch, ranks, each)), src=pairs.ap(view, offset=1))
-        top = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(dst=top, op=nl.maximum, data=values, axis=(1,))
-        lower = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)  # 1 where not the largest
-        nisa.tensor_scalar(dst=lower, data=values, op0=nl.less, operand0=top, op1=nl.multiply,
-                           operand1=float(2**24))
-        candidates = nl.ndarray((batch, count), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=candidates, data1=tokens, data2=lower, op=nl.maximum)
-        token = nl.ndarray((batch, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(dst=token, op=nl.minimum, data=candidates, axis=(1,))
-        whole = nl.ndarray((batch, 1), dtype=nl.int32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=whole, src=token)
-        nisa.dma_copy(dst=out, src=whole)
+    for n, at in enumerate(range(0, batch, LANES)):
+        if n % together == core:
+            _chosen(out, pairs, at, min(LANES, batch - at), (ranks, each))
     meet(out, together)
     return out
+
+
+def _chosen(out, pairs, first, rows, sizes):
+    """Of some rows: pairs [ranks * batch, 2 * each]."""
+    ranks, each = sizes
+    count, batch = ranks * each, out.shape[0]
+    view = [[2 * each, rows], [2 * each * batch, ranks], [2, each]]
+    values, tokens = (nl.ndarray((rows, count), dtype=nl.float32, buffer=nl.sbuf) for _ in range(2))
+    nisa.dma_copy(dst=values.reshape((rows, ranks, each)), src=pairs.ap(view, offset=2 * each * first))
+    nisa.dma_copy(dst=tokens.reshape((rows, ranks, each)), src=pairs.ap(view, offset=2 * each * first + 1))
+    top = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=top, op=nl.maximum, data=values, axis=(1,))
+    lower = nl.ndarray((rows, count), dtype=nl.float32, buffer=nl.sbuf)  # 1 where not the largest
+    nisa.tensor_scalar(dst=lower, data=values, op0=nl.less, operand0=top, op1=nl.multiply, operand1=float(2**24))
+    candidates = nl.ndarray((rows, count), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=candidates, data1=tokens, data2=lower, op=nl.maximum)
+    token = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=token, op=nl.minimum, data=candidates, axis=(1,))
+    whole = nl.ndarray((rows, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=whole, src=token)
+    nisa.dma_copy(dst=out[nl.ds(first, rows), :], src=whole)

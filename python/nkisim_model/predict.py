@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import io
 import re
-import statistics
 import tempfile
 import warnings
 from collections import defaultdict
@@ -22,32 +21,20 @@ from nkisim_profile.tables.engines import TRANSPOSE
 from . import prefill
 from .architecture import ModelError
 from .library import load
-from .share import Share
+from .routes import check, routes
+from .sampling import LONG_STEP, OF_LONG_STEP, OF_PROMPT, OF_STEP, Sample, is_steady, sample_of, spread, weights_of
+from .share import ROUND, Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 from .trust import Trust, interval, rests_on, trust_of
 
 
-class Sample(NamedTuple):
-    """The layers that are simulated for the steady state: the first `cold` count as they are; then two groups of
-    `group`, which are compared."""
-
-    cold: int
-    group: int
-
-    @property
-    def layers(self) -> int:
-        return self.cold + 2 * self.group
-
-
-OF_STEP, OF_PROMPT = Sample(4, 10), Sample(2, 2)  # a prompt's layers are longer, and differ less
 GAP_US = 0.05             # between slices of a timeline that are drawn as one
-SAME = 0.005              # the groups' times differ by at most this fraction, or it is not steady
 _REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
 
 @dataclasses.dataclass
 class Part:
-    """What one part of a step takes, in microseconds: of all layers together.
+    """The time of one part of a step, in microseconds: of all layers together.
 
     us: its share of the critical path. read_us: its reads from HBM at the stack's full rate, flops_us: its products
     at the Tensor engines' peak of BF16; the longer is the least that it can take. read_bytes, flops: of one rank, flops
@@ -69,12 +56,12 @@ class Part:
 
     @property
     def gain_us(self) -> float:
-        """What a step would gain if the part ran at its roof."""
+        """The gain of a step if the part ran at its roof."""
         return max(0.0, self.us - self.roof_us)
 
     @property
     def bound(self) -> str:
-        """What most of its time is: "Tensor busy", "dma_latency"; "" where it takes none."""
+        """The cause of most of its time: "Tensor busy", "dma_latency"; "" where it takes none."""
         return max(self.bounds, key=self.bounds.__getitem__) if self.us > 0 else ""
 
     def as_json(self) -> dict:
@@ -84,7 +71,7 @@ class Part:
 
 
 class Slice(NamedTuple):
-    """What an engine, the transfers or the collectives are at in one layer, in microseconds of the run."""
+    """The time of an engine, the transfers or the collectives in one layer, in microseconds of the run."""
 
     row: str
     begin: float
@@ -98,7 +85,8 @@ class Prediction:
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
     layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
-    prompt, 0 for a decode step. timeline: of one layer. trust: of the simulated run.
+    prompt, 0 for a decode step. timeline: of one layer. trust: of the simulated run. sample: the layers that were
+    simulated, where not all were. kernels: whose kernel each part is, and why.
     """
 
     share: Share
@@ -111,10 +99,12 @@ class Prediction:
     prompt: int = 0
     timeline: list[Slice] = dataclasses.field(default_factory=list)
     trust: Trust = Trust()
+    sample: Sample = OF_STEP
+    kernels: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def between(self) -> dict[str, float]:
-        """What lies between kernels, in microseconds by name."""
+        """The times between kernels, in microseconds by name."""
         return {name: part.us for name, part in self.parts.items() if name not in PARTS}
 
     @property
@@ -124,12 +114,8 @@ class Prediction:
 
     @property
     def rests_on(self) -> list[str]:
-        """What the interval rests on, or why there is none."""
+        """The measurements that the interval rests on, or why there is none."""
         return rests_on(self.trust, self.between)
-
-    @property
-    def sample(self) -> Sample:
-        return OF_PROMPT if self.prompt else OF_STEP
 
     @property
     def tokens_per_second(self) -> float:
@@ -138,11 +124,11 @@ class Prediction:
     @property
     def error(self) -> float:
         """The standard error of step_us, as a fraction of it: of layers that differ by chance, few were simulated."""
-        steady = self.layers_us[self.sample.cold:]
         if not self.steady:
             return 0.0
-        more = self.share.model.layers - len(self.layers_us)
-        return more * statistics.stdev(steady) / len(steady) ** 0.5 / self.step_us
+        model = self.share.model
+        more, seen = model.layers - len(self.layers_us), len(self.layers_us) - self.sample.cold
+        return more * spread(model, self.sample, self.layers_us) / seen ** 0.5 / self.step_us
 
     @property
     def next_kernel(self) -> str:
@@ -158,6 +144,7 @@ class Prediction:
                 "layers_us": self.layers_us, "interval": self.interval, "rests_on": self.rests_on,
                 "instances": s.instances, "ultraserver": s.ultraserver,
                 "weight_bytes": s.weight_bytes, "cache_bytes": s.cache_bytes,
+                "kernels": self.kernels, "padded_heads": s.padding,
                 "memory_bytes": s.memory_bytes, "fits": s.fits, "next_kernel": self.next_kernel,
                 "parts": {name: p.as_json() for name, p in self.parts.items()}}
 
@@ -184,60 +171,75 @@ class _Run:
 def predict(share: Share, library, replaced=None, exact=False, config=None, said=None, prompt=None) -> Prediction:
     """The Prediction of a decode step, or of a prompt of `prompt` tokens.
 
-    library: a checkout of nki-library, what load() made of it, or None where every part is replaced.
+    library: a checkout of nki-library, what load() made of it, or None for nkisim's own kernels.
     replaced: functions by part of a decode step (library.py says what they take).
     exact: simulates all layers. config: a machine description instead of the target's. said: called
     with a line before each simulation.
     """
     replaced = dict(replaced or {})
-    if unknown := sorted(set(replaced) - set(REPLACEABLE)):
-        raise ModelError(f"part {unknown[0]!r}", f"one of {', '.join(REPLACEABLE)}", "--kernel")
-    if library is None and len(replaced) < len(REPLACEABLE):
-        raise ModelError("no checkout of nki-library", "one, or a function for every part", "--library")
+    check(replaced, REPLACEABLE)
     if prompt is not None:
         prefill.check(share, prompt)
         if library is None:
             raise ModelError("no checkout of nki-library", "one, whose kernels a prompt needs", "--library")
     lib = library if library is None or hasattr(library, "root") else load(library)
-    total = share.model.layers
     said = said or (lambda line: None)
+    chosen = routes(share, lib, replaced)
+    try:
+        return _predicted(share, lib, chosen, (exact, config, said, prompt))
+    except AssertionError as problem:  # how the library refuses
+        if prompt or not any(route.whose == "nki-library" for route in chosen.values()):
+            raise
+        said("nki-library refuses it: nkisim's own kernels instead")
+        refused = f"nki-library refuses it: {str(problem).splitlines()[0] if str(problem) else 'an assertion'}"
+        return _predicted(share, lib, routes(share, lib, replaced, refused), (exact, config, said, prompt))
+
+
+def _predicted(share, lib, chosen, how):
+    """The Prediction with these Routes."""
+    exact, config, said, prompt = how
+    total = share.model.layers
 
     def simulated(layers):
         said(f"simulating {layers} of {total} layers" + (f", prompt of {prompt}" if prompt else ""))
-        kernel = prefill.prefill(share, lib) if prompt else decode(share, lib, replaced)
-        given = prefill.arguments(share, prompt, layers) if prompt else arguments(share, layers)
+        kernel = prefill.prefill(share, lib) if prompt else decode(share, lib, chosen)
+        given = prefill.arguments(share, prompt, layers) if prompt else arguments(share, layers, chosen)
         return _simulate(share, kernel, given, config)
 
-    sample = OF_PROMPT if prompt else OF_STEP
-    if exact or total <= sample.layers:
-        return _prediction(share, simulated(total), total, prompt)
-    few = simulated(sample.layers)
-    times = few.layers_us()[sample.cold:]
-    before, after = sum(times[:sample.group]), sum(times[sample.group:])
-    if abs(after - before) > SAME * after:
-        return _prediction(share, simulated(total), total, prompt)
-    return _prediction(share, few, sample.layers, prompt)
+    kernels = {"attention": "nki-library", "dense": "nki-library"} if prompt else \
+        {part: route.said for part, route in chosen.items()}
+    sample = sample_of(share.model, OF_PROMPT if prompt else _least(share))
+    if not exact and sample is not None:
+        few = simulated(sample.layers)
+        if is_steady(share.model, sample, few.layers_us()):
+            return _prediction(share, few, sample, prompt, kernels)
+    return _prediction(share, simulated(total), None, prompt, kernels)
 
 
-def _prediction(share, run, simulated, prompt):
-    """Of a run of `simulated` layers; those that the model has more take the mean of the groups' layers."""
-    cold = (OF_PROMPT if prompt else OF_STEP).cold
-    more = (share.model.layers - simulated) / (simulated - cold) if share.model.layers > simulated else 0.0
+def _least(share):
+    """The least Sample of a step: few layers where each has many instructions."""
+    tiles = share.batch * share.kv_heads * share.tokens(False) // ROUND // share.lnc
+    return OF_LONG_STEP if tiles > LONG_STEP else OF_STEP
+
+
+def _prediction(share, run, sample, prompt, kernels):
+    """Of a run of a Sample's layers, or of all; those that the model has more take the mean of their kind."""
+    layers = run.layers_us()
+    times = weights_of(share.model, sample) if sample else [1.0] * len(layers)
     parts = {name: Part() for name in PARTS}
     for (layer, name), part in run.parts.items():
-        times = 1 + more if name in OF_A_LAYER and layer >= cold and more else 1
+        many = times[layer] if name in OF_A_LAYER else 1
         to = parts[name]
         for field in ("us", "read_us", "read_bytes", "flops_us", "flops"):
-            setattr(to, field, getattr(to, field) + times * getattr(part, field))
+            setattr(to, field, getattr(to, field) + many * getattr(part, field))
         for cause, us in part.bounds.items():
-            to.bounds[cause] += times * us
+            to.bounds[cause] += many * us
     for part in parts.values():
         part.read_bytes, part.flops = round(part.read_bytes), round(part.flops)
-    layers = run.layers_us()
-    steady = layers[cold:] if more else layers
-    ours = sum(steady) / len(steady)
-    return Prediction(share, run.us + more * sum(steady) if more else run.us, ours, parts, bool(more), run.instructions,
-                      layers, prompt or 0, run.timeline, run.trust)
+    steady = layers[sample.cold:] if sample else layers
+    us = run.us + sum((many - 1) * t for many, t in zip(times, layers))
+    return Prediction(share, us, sum(steady) / len(steady), parts, sample is not None, run.instructions, layers,
+                      prompt or 0, run.timeline, run.trust, sample or OF_STEP, kernels)
 
 
 def _simulate(share, kernel, given, config):

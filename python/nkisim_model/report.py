@@ -10,20 +10,22 @@ MOST_CAUSES = 3  # that a difference names
 
 
 def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
-    """What a person wants to know of one prediction, and of a prompt's."""
+    """The lines for a person on one prediction, and on a prompt's."""
     s = p.share
     m = s.model
     fit = "" if s.fits else "  DOES NOT FIT"
     out = [f"model         {m.kind}, {m.layers} layers of {m.hidden}, on {s.target}: tp {s.tp}, LNC {s.lnc}, "
            + (f"{s.instances} instances, " if s.instances > 1 else "") + ("UltraServer, " if s.ultraserver else "")
            + (f"{s.ep} groups of experts, " if s.ep > 1 else "") + (f"{s.dp} copies, each " if s.dp > 1 else "") +
-           f"batch {s.batch}, context {s.context}, {s.dtype}" + (f" (not {m.quantised})" if m.quantised else ""),
+           f"batch {s.batch}, context {s.context}, {s.dtype}" + (f", {m.quantised.said}" if m.quantised else "")
+           + (f", a cache of {s.cache_dtype}" if s.cache_dtype else ""),
            f"per token     {p.step_us / 1e3:.3f} ms, {p.tokens_per_second:.1f} tokens/s",
            f"interval      {_interval(p)}",
            f"served        {_served(p)}",
            f"per layer     {_layer(p)}",
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
            f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}"]
+    out += _told(p)
     if prompt is not None:
         out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens, "
                 f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s",
@@ -36,6 +38,33 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
     if prompt is not None:
         out += ["", "of the prompt", *_parts(prompt)]
     return out
+
+
+def _told(p: Prediction) -> list[str]:
+    """Whose kernels the parts are, what is padded, left out, or not known."""
+    s, m = p.share, p.share.model
+    out = [f"kernels       {'; '.join(f'{part}: {whose}' for part, whose in p.kernels.items())}"]
+    if padded := _padded(s):
+        out.append(f"padded        {padded}")
+    if m.left_out:
+        out.append(f"left out      {'; '.join(m.left_out)}")
+    if m.unknown:
+        out.append(f"not known     {', '.join(m.unknown)}: keys of the config that are not looked at")
+    return out
+
+
+def _padded(s) -> str:
+    """What the ranks have besides the model's own."""
+    m, said = s.model, []
+    if s.padding:
+        said.append(f"{s.padding} of {s.heads * s.tp} query heads")
+    for name, own, whole in (("elements of a token", s.hidden, m.hidden),
+                             ("columns of the MLP", s.inner * (s.tp // s.ep), m.inner),
+                             ("rows of the vocabulary", s.vocabulary * s.tp, m.vocabulary),
+                             ("tokens of the cache", s.tokens(False), s.context)):
+        if own > whole:
+            said.append(f"{own - whole} of {own} {name}")
+    return ", ".join(said)
 
 
 def _served(p: Prediction) -> str:
@@ -54,7 +83,7 @@ def _interval(p: Prediction) -> str:
 
 
 def _not_counted(p: Prediction) -> str:
-    """What is no part of the prediction."""
+    """The costs that are no part of the prediction."""
     between = [said for name, said in (("host", "the host"), ("boundaries", "launches between kernels"))
                if name not in p.parts]
     return ", ".join([*between, "sampling other than the largest logit"])
@@ -81,7 +110,7 @@ def _parts(p: Prediction) -> list[str]:
 
 
 def difference(before: Prediction, after: Prediction, names) -> list[str]:
-    """What other kernels for the parts `names` change, and by what: the causes of time that differ most."""
+    """The effect of other kernels for the parts `names`: the causes of time that differ most."""
     out = [f"with --kernel {after.tokens_per_second:.1f} tokens/s, without {before.tokens_per_second:.1f} "
            f"({after.tokens_per_second / before.tokens_per_second - 1:+.1%})"]
     for name in names:
@@ -116,7 +145,7 @@ def comparison(before: Prediction, after: Prediction, names: tuple[str, str]) ->
 
 
 def bound(part: Part) -> str:
-    """What most of a part's time is, and how much: dma_latency 41 %."""
+    """The cause of most of a part's time, and its share: dma_latency 41 %."""
     return f"{part.bound} {part.bounds[part.bound] / part.us:.0%}" if part.bound else ""
 
 

@@ -8,6 +8,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import socket
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -15,8 +16,9 @@ from concurrent.futures.process import BrokenProcessPool
 from nkisim.values.errors import Error
 from nkisim_work import ProgressLine
 
-from .architecture import Architecture
+from .architecture import Architecture, ModelError
 from .between import served, with_between
+from .instances import Instance
 from .library import load
 from .predict import Prediction, predict
 from .share import share_of
@@ -50,7 +52,7 @@ class Point:
 
 @dataclasses.dataclass
 class Sweep:
-    """What is predicted: a model, the values of each of SWEPT, and what all points have alike."""
+    """The task of a sweep: a model, the values of each of SWEPT, and the settings that all points share."""
 
     model: Architecture
     target: str
@@ -68,15 +70,22 @@ class Sweep:
     instances: int = 1
     ultraserver: bool = False
     beside: bool = True  # with functions of the user's, also the prediction without
+    lnc: int | None = None
+    cache_dtype: str = ""
+    own: bool = False
+    instance: Instance | None = None
 
     def points(self) -> list[Point]:
-        """Those to be predicted, in the order of SWEPT."""
+        """The points to be predicted, in the order of SWEPT."""
         return [Point(*values) for values in itertools.product(*(self.axes[name] for name in SWEPT))]
 
     def predicted(self, point: Point, said: Callable[[str], None] | None = None) -> Point:
         """The point with its predictions. Raises Error, or the library's AssertionError."""
         share = share_of(self.model, self.target, point.tp, point.batch, point.context, self.dtype, dp=self.dp,
-                         ep=self.ep, instances=self.instances, ultraserver=self.ultraserver)
+                         ep=self.ep, instances=self.instances, ultraserver=self.ultraserver, lnc=self.lnc,
+                         cache_dtype=self.cache_dtype, own=self.own)
+        if self.instance is not None:
+            self.instance.check(share)
         alone = functools.partial(predict, share, self.library, exact=self.exact, config=self.machine, said=said)
 
         def one(*replaced, **options):
@@ -101,7 +110,7 @@ class Sweep:
         executor's, such as dask.distributed.Client(...).get_executor(), which find the library by its path."""
         points = self.points()
         if executor is not None:
-            root = None if self.library is None else str(getattr(self.library, "root", self.library))
+            root = None if self.library is None else os.path.abspath(getattr(self.library, "root", self.library))
             sent = dataclasses.replace(self, library=root)
             return [_of(future, point) for point, future in
                     [(point, executor.submit(_sent, sent, point)) for point in points]]
@@ -140,7 +149,11 @@ def _library(root):
 def _sent(sweep, point):
     """A point of a sweep that came from another process."""
     if sweep.library is not None:
-        sweep = dataclasses.replace(sweep, library=_library(sweep.library))
+        try:
+            sweep = dataclasses.replace(sweep, library=_library(sweep.library))
+        except ModelError as problem:
+            point.problem = f"on worker {socket.gethostname()}: {problem}"
+            return point
     return sweep.tried(point)
 
 

@@ -61,7 +61,7 @@ class Replays:
                                            "--config", self.config, *changes, *options))
 
     def _copy(self, program):
-        """The trace itself, under a name in the scratch folder: summaries go beside it."""
+        """The trace itself, under a name in the scratch folder: summaries go next to it."""
         link = self.scratch / f"{abs(hash(program))}{program.suffix}"
         if not link.exists():
             link.symlink_to(program.resolve())

@@ -21,7 +21,7 @@ OPTIONS = (
     ("flag", "timing-only", "", "", "", "run* kernel", "time alone, without values"),
     ("text", "confidence", "", "quick|full", "", "run kernel", "full: also which compiler switches would change the latency (default: quick)"),
     ("text", "recorded", "", "FILE.npz", "", "run", "take only a program as recorded, with the inputs arg0, arg1, ... of this file"),
-    ("count", "lnc", "", "N", "", "kernel collective chip*", "physical cores of a rank: 1 or 2"),
+    ("count", "lnc", "", "N", "", "kernel collective chip* model", "physical cores of a rank: 1 or 2"),
     ("count", "grid", "", "N", "", "evaluate tune", "launch grid: 2 for both cores of a rank"),
     ("count", "seed", "", "N", "0", "kernel tune calibrate", "seed of what is drawn"),
     ("count", "stochastic-rounding", "", "SEED", "", "run", "round narrowing stores stochastically"),
@@ -36,6 +36,7 @@ OPTIONS = (
     ("text", "svg", "", "FILE", "", "chip*", "draw the modules as an SVG ('-': on standard output)"),
     ("real", "skew", "", "NS", "0", "collective", "nanoseconds by which the last rank comes late"),
     ("flag", "strict", "", "", "", "check* kernel", "also what the compiler of an SDK release refuses (docs/gate.md)"),
+    ("flag", "strict", "", "", "", "model", "refuse a config with keys that are not known"),
     ("text", "sdk", "", "RELEASE", "2.33", "check kernel", "the release of --strict, 2.28 to 2.33"),
     ("flag", "races", "", "", "", "check*", "execute it, and look for accesses that nothing orders (docs/hazards.md)"),
     ("text", "migrate", "", "RELEASE", "", "check*", "what the kernels of a Python file must change for an SDK release"),
@@ -103,7 +104,8 @@ OPTIONS = (
     ("flag", "allow-flags", "", "", "", "evaluate tune", "flagged candidates keep their status"),
     ("text", "cache", "", "FOLDER", "", "evaluate* tune", "results that are known; processes and machines may share it"),
     ("text", "library", "", "FOLDER", "", "model*", "a checkout of aws-neuron/nki-library"),
-    ("count", "tp", "", "N", "8", "model*", "ranks that share the weights"),
+    ("text", "instance", "", "NAME", "", "model*", "an instance type: its target, ranks and memory (configs/instances.json)"),
+    ("count", "tp", "", "N", "", "model*", "ranks that share the weights (default: all of --instance, else 8)"),
     ("count", "dp", "", "N", "1", "model", "copies of the model, each with a batch of its own"),
     ("count", "ep", "", "N", "1", "model", "groups of ranks with experts of their own"),
     ("count", "instances", "", "N", "1", "model", "instances over which the ranks of a copy are spread"),
@@ -112,6 +114,10 @@ OPTIONS = (
     ("count", "context", "", "N", "2048", "model*", "tokens in the cache"),
     ("count", "prompt", "", "N", "", "model*", "also the time to the first token after so many tokens"),
     ("text", "dtype", "", "DTYPE", "bfloat16", "model", "bfloat16 or float16"),
+    ("text", "goal", "", "GOAL", "", "model*", "tpot=MS,ttft=MS: the cheapest configuration that meets it"),
+    ("text", "prices", "", "FILE.json", "", "model", "prices of instances for --goal, in $ an hour by name"),
+    ("text", "cache-dtype", "", "DTYPE", "", "model", "of keys and values: float8_e4m3, or as --dtype"),
+    ("flag", "own", "", "", "", "model", "nkisim's kernels alone, also where --library has one"),
     ("count", "layers", "", "N", "", "model", "another number of layers than the model's"),
     ("count", "boundaries", "", "N", "0", "model", "kernels of a layer that a graph starts one by one (0: the step is one)"),
     ("real", "host", "", "US", "0.0", "model", "the host's time per token, in microseconds"),
@@ -147,6 +153,8 @@ ALIASES = (
     ("target", "targets", "sweep"),
     ("config", "configs", "sweep"),
 )
+# options whose value is written
+WRITES = {"svg", "output", "save-recorded", "outputs", "html", "perfetto", "chrome", "session", "summary-json", "accounting-json", "junit", "csv", "plot", "journal", "jsonl", "out", "cache"}
 # compiler switch, its choices, text
 SWITCHES = (
     ("schedule", "list|program", "order of instructions"),

@@ -12,6 +12,7 @@
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/command_files.hpp"
 #include "src/cli/help.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/options.hpp"
@@ -45,6 +46,7 @@ int run(const Command& c, const std::vector<std::string>& given_words) {
     usage(isa::Rule::command_line, std::string(e.what()) + "; see `nkisim " + c.name + " --help`");
   }
   if (printed_help(c, args)) return kOk;
+  require_files_apart(c, args);
   start_log(args);
   return c.run(args);
 }
@@ -102,7 +104,7 @@ int report(const nlohmann::ordered_json& error, const std::string& text, int cod
 }
 
 int report(const isa::Error& error, int code, bool json) {
-  return report(error_json(error), error.what(), code, json);
+  return report(error_json(error), text_with_rule(error), code, json);
 }
 
 // The host refuses an input that is too large or unreadable, which is the input's fault.

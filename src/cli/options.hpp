@@ -23,6 +23,14 @@ struct OptionInfo {
   /// True if a command has it, and true if the command's --help shows it.
   [[nodiscard]] bool of(std::string_view command) const;
   [[nodiscard]] bool common_in(std::string_view command) const;
+  /// Whether its value is a file or folder that is written.
+  [[nodiscard]] bool writes() const;
+};
+
+/// What completion offers for the value of an option.
+struct OptionValues {
+  std::string_view name;
+  std::string_view values;  // with a space between
 };
 
 /// An older spelling of an option.
@@ -36,6 +44,7 @@ struct OptionAlias {
 
 [[nodiscard]] std::span<const OptionInfo> all_options();
 [[nodiscard]] std::span<const OptionAlias> all_aliases();
+[[nodiscard]] std::span<const OptionValues> all_values();
 /// Adds a command's options from the table.
 void add_options(boost::program_options::options_description& named, std::string_view command);
 /// Words of the command line with older spellings replaced.

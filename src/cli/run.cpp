@@ -75,7 +75,7 @@ Job job_of(const Args& args, const std::string& target) {
   return job;
 }
 
-// Tells the person in front of a terminal.
+// Reports to a person at a terminal.
 class ConsoleListener : public RunListener {
  public:
   ConsoleListener(const Args& args, const Job& job) : args_(args), watch_(job.most) {}

@@ -39,7 +39,7 @@ using NpySizeLimit = std::function<std::optional<std::uint64_t>(const std::strin
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
                                                        const NpySizeLimit& limit);
 /// An .npy file as it is, not copied. Throws isa::Error unless it is a regular file in row-major
-/// order; nobody may shorten it meanwhile.
+/// order; nothing may shorten it meanwhile.
 class MappedNpy {
  public:
   explicit MappedNpy(const std::filesystem::path& path);

@@ -36,7 +36,7 @@ struct Job {
   bool values = true, time = true;
   bool full_confidence = false;
 
-  // An archive beside the trace, which is to be a program as a kernel was recorded (recorded()).
+  // An archive next to the trace, which is to be a program as a kernel was recorded (recorded()).
   std::string recorded = {};
 
   // Data.

@@ -68,7 +68,7 @@ class Execution {
 
   [[nodiscard]] const WorldResult& result() const { return result_; }
   [[nodiscard]] bool owns(std::size_t rank) const;
-  /// How far to trust a rank's time (Confidence::json); null of a run that was stopped.
+  /// The trust in a rank's time (Confidence::json); null of a run that was stopped.
   [[nodiscard]] nlohmann::ordered_json trust(std::size_t rank) const;
 
  private:

@@ -79,7 +79,7 @@ class Fields {
   void any(const char* name, Json& value) {
     field(name, value, Json(nullptr), [&](const Json& j) { value = j; });
   }
-  /// Throws if the object has a field that nobody asked for.
+  /// Throws if the object has an unknown field.
   void done() const {
     if (in_ == nullptr) return;
     for (const auto& [key, value] : in_->items()) {
@@ -105,7 +105,7 @@ class Fields {
   std::map<std::string, bool> known_;
 };
 
-// Which of values and time are wanted.
+// The wish for values, time or both.
 void want(const char* name, Fields& fields, Job& job) {
   std::string word = job.values ? (job.time ? "" : "values") : "time";
   fields.text(name, word);
@@ -177,10 +177,9 @@ Json to_json(const Comparison& row) {
 }
 
 Json to_json(const Recorded& facts) {
-  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"},
-            {"instructions", facts.instructions},
-            {"constant_bytes", facts.constant_bytes},
-            {"inputs", Json::array()}};
+  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"}, {"instructions", facts.instructions},
+            {"constant_bytes", facts.constant_bytes},    {"cores", facts.cores},
+            {"sdk", "2." + std::to_string(facts.sdk)},   {"inputs", Json::array()}};
   for (const BoundInput& i : facts.inputs) {
     j["inputs"].push_back({{"key", i.key}, {"tensor", i.tensor}, {"written", i.written}});
   }
@@ -191,7 +190,9 @@ Recorded recorded_of(const Json& j) {
   Recorded facts{.legacy = j.at("api") == "neuronxcc",
                  .instructions = j.at("instructions"),
                  .inputs = {},
-                 .constant_bytes = j.at("constant_bytes")};
+                 .constant_bytes = j.at("constant_bytes"),
+                 .cores = j.at("cores"),
+                 .sdk = std::stoi(j.at("sdk").get<std::string>().substr(2))};
   for (const Json& i : j.at("inputs")) {
     facts.inputs.push_back({i.at("key"), i.at("tensor"), i.at("written")});
   }

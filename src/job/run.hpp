@@ -18,7 +18,7 @@ struct HostArrays {
   std::map<std::string, NpyArray> expected = {};  // outputs to compare with
 };
 
-/// Who is told of a run while it goes on. All of it may stay as it is.
+/// Receives the events of a run. Every function has a default.
 class RunListener {
  public:
   RunListener() = default;
@@ -29,13 +29,13 @@ class RunListener {
   virtual void warn(const std::string& /*text*/) {}
   /// A line that the program prints.
   virtual void print(const std::string& /*line*/) {}
-  /// How far it is with what; `all` 0: nobody knows.
+  /// Progress of a stage: `done` of `all`; 0 if unknown.
   virtual void progress(const char* /*stage*/, std::uint64_t /*done*/, std::uint64_t /*all*/) {}
   /// The stage has ended.
   virtual void stage_ended() {}
   /// An undefined value in an output whose order alone is undefined.
   virtual void undefined(const std::string& /*text*/) {}
-  /// Why the compiler could not make it fit; it runs all the same.
+  /// The reason why the compiler could not make it fit; it runs all the same.
   virtual void overflow(const std::string& /*text*/) {}
   /// It is about to be run by so many ranks. May throw.
   virtual void prepared(int /*ranks*/) {}

@@ -9,9 +9,9 @@
 
 namespace nkisim::log {
 
-/// Where lines go from now on, of the whole process: to `errors`, which outlives it, or to the
-/// file of the settings, at whose end they are added. What commands warn of goes to `errors` in any
-/// case. Throws Error if the file cannot be written.
+/// Sends all further lines of the process to `errors`, which outlives it, or to the end of the
+/// settings' file. Warnings of commands go to `errors` in any case. Throws Error if the file cannot
+/// be written.
 void start(const Settings& settings, std::ostream& errors);
 
 /// As start() with the environment's NKISIM_LOG, and `more` in its place where that says otherwise.

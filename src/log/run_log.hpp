@@ -14,7 +14,7 @@ namespace nkisim::log {
 /// To be called after each pass.
 void say_pass(const compiler::Compiled::Step& step);
 
-/// Says what one rank does in time; null if nobody wants to know. `rank` -1: there is one alone.
+/// Says what one rank does in time; null if nothing listens. `rank` -1: there is one alone.
 [[nodiscard]] std::unique_ptr<models::Observer> run_log(int rank = -1);
 
 /// Observers of a run and, where somebody wants to know, the one that says what it does.

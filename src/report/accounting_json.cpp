@@ -1,3 +1,4 @@
+// Writes the accounting of a run as JSON (accounting.hpp).
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,7 @@ std::string source(const isa::Program& program, const isa::Inst& inst) {
   return (file.empty() ? "trace" : file) + ":" + std::to_string(inst.loc.trace_line);
 }
 
-// Where instructions come from, as JSON text: the names of files are made text once.
+// The places of instructions, as JSON text: the names of files are made text once.
 class Places {
  public:
   explicit Places(const isa::Program& program) {

@@ -1,4 +1,4 @@
-// Where the time went, what was critical, what would help, in words.
+// Explains a run in words: where the time went, what was critical, what would help.
 #pragma once
 
 #include <ostream>

@@ -1,3 +1,4 @@
+// Writes a timeline as Perfetto's protobuf (timeline_writer.hpp).
 #include <bit>
 #include <cstring>
 #include <protozero/varint.hpp>
@@ -59,7 +60,7 @@ std::string_view name(ArgKey key) {
 }
 
 /// A message of protobuf, written from its end to its start: how long what is within is, is known
-/// when it is its turn.
+/// when it is next.
 class PerfettoWriter::Message {
  public:
   /// `texts`: of how many bytes the texts within are.

@@ -31,8 +31,9 @@ struct Busiest {
 class Totals {
  public:
   explicit Totals(const Summary& rank) : Totals(std::vector<const Summary*>{&rank}) {}
-  /// A summary for each rank; ranks whose time is another's repeat it. `first` is Summary::json() of
-  /// the first rank, where the caller has it already: it saves the second walk over a single core.
+  /// A summary for each rank; ranks whose time is another's repeat it. `first` is Summary::json()
+  /// of the first rank, where the caller has it already: it saves the second walk over a single
+  /// core.
   explicit Totals(const std::vector<const Summary*>& ranks,
                   const nlohmann::ordered_json& first = {});
 

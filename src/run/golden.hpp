@@ -12,7 +12,7 @@
 
 namespace nkisim {
 
-/// How far one output is off.
+/// The distance of one output from the expected one.
 struct Comparison : Difference {
   std::string tensor;
 };

@@ -137,7 +137,7 @@ Setups setups(std::span<const RankInput> ranks, bool timing_only, std::size_t co
   return made;
 }
 
-// How a world is run: what its ranks share.
+// Logs the run of a world: which results its ranks share.
 void say_world(std::size_t ranks, std::size_t timed, bool one_value) {
   if (ranks == 1 || !log::on(log::Category::kWorld, log::Level::kInfo)) return;
   std::string text = std::to_string(ranks) + " ranks";

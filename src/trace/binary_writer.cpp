@@ -1,3 +1,4 @@
+// Writes a trace in its binary form (trace_binary.hpp).
 #include <bit>
 #include <string>
 #include <unordered_map>

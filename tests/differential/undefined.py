@@ -131,7 +131,7 @@ def elements(case):
 
 
 def differing(case, tensor, one, other):
-    """Bytes that differ; not those of two NaNs, whose sign and payload nobody uses."""
+    """Bytes that differ; not those of two NaNs, whose sign and payload nothing uses."""
     flags = one != other
     view = next((v for i in case.insts for k, v in i.views()
                  if k in WRITTEN and v.tensor is tensor and v.dtype.kind == "float"), None)

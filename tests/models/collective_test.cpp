@@ -1,3 +1,4 @@
+// Collective operations: places of ranks, routes, algorithms and times.
 #include "models/collective/collective.hpp"
 
 #include <catch2/catch.hpp>
@@ -366,7 +367,7 @@ TEST_CASE("transfers that want the same server slow down alike") {
   REQUIRE(ended.size() == 2);
   CHECK(ended[0].time == from_ns(1500));
   CHECK(ended[1].time == from_ns(1500));
-  // One that is held up elsewhere leaves its room: a third of server 1 for the first, the rest for
+  // One that is held up elsewhere leaves its share: a third of server 1 for the first, the rest for
   // the last.
   flows.start(from_ns(2000), 3, from_ns(1000), {{0, 100'000}, {1, 100'000}});
   flows.start(from_ns(2000), 4, from_ns(1000), {{0, 100'000}});

@@ -1,3 +1,4 @@
+// The cost table: which rule decides, and what it gives.
 #include "models/issue/cost.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Which instruction must wait for which, worked out by hand.
+// Instructions that must wait for others, worked out by hand.
 #include "models/issue/dependences.hpp"
 
 #include <catch2/catch.hpp>

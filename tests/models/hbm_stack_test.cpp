@@ -94,6 +94,7 @@ class Core : public sc_core::sc_module, public dma_core_if {
     op.dge = isa::DgeMode::kHwdge;
     rings.submit(op, config_.hardware, now + from_ns(a.after_ns));
   }
+  [[nodiscard]] Fs now() const override { return SimSession::now(); }
   void dma_sooner() override { on_sooner_(); }
   void dma_update(Transfer& /*t*/, int /*engine*/) override {}
   void dma_done(Transfer& t) override {

@@ -1,4 +1,4 @@
-// Which waits are left of an instruction's dependences, worked out by hand.
+// The waits that are left of an instruction's dependences, worked out by hand.
 #include "models/issue/wait_placer.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// Metrics of a summary, by hand.
 #include "src/report/summary.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-"""How tests start programs, and which nkisim they test.
+"""Starts programs for tests, and chooses the nkisim that they test.
 
 A test that starts a program is marked `process`: tests/python/conftest.py fails one that is not.
 """

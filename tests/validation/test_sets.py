@@ -1,4 +1,4 @@
-"""Which measurements are held out, and what is said of them apart."""
+"""Measurements that are held out, and what is said of them apart."""
 import json
 import sys
 

@@ -33,7 +33,7 @@ def build(t):
 
     queries = range(QUERIES // P)
     state = [State(t, q) for q in queries]
-    # Buffers used by turns, so that one step can start while the one before still finishes.
+    # Buffers used alternately, so that one step can start while the one before still finishes.
     work = [Work(t, n) for n in range(2)]
     steps = [(q, k) for k in range(0, KEYS, TILE) for q in queries]
     scores(t, q_tile, k_tile, work[0], *steps[0])
@@ -49,10 +49,10 @@ def build(t):
 
 
 class State:
-    """What 128 queries remember between key tiles."""
+    """The state of 128 queries between key tiles."""
 
     def __init__(self, t, q):
-        # Two maxima by turns: the old one is still needed when the new one is known.
+        # Two maxima alternate: the old one is still needed when the new one is known.
         self.maximum = [t.sbuf(f"max{q}_{n}", (P, 1), "float32") for n in range(2)]
         self.total = t.sbuf(f"total{q}", (P, 1), "float32")
         self.scale = t.sbuf(f"scale{q}", (P, 1), "float32")

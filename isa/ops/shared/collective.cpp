@@ -309,7 +309,7 @@ std::vector<Parcel> taken(const Exchange& ex, std::size_t t) {
   return parts;
 }
 
-// That reduced from left to right.
+// The parcels of all members for tensor `t`, reduced from left to right.
 Parcel reduced(const Exchange& ex, std::size_t t) {
   Reduction sum(ex.inst().choice(op_of(ex).reduce, AluOp::kAdd));
   for (std::size_t m = 0; m < ex.size(); ++m) sum.add(ex.take(m, op_of(ex).srcs, t));

@@ -17,7 +17,7 @@ from ..values.dtypes import resolve
 from ..values.enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode,
                             reduce_cmd)
 from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, hint, is_ours, sdk
-from ..values.errors import strict as refused
+from ..values.findings import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject
 from ..values.register import NkiScalar, VirtualRegister  # noqa: F401 (importable from nki.isa)
@@ -172,7 +172,7 @@ _PERF_ALIASES = {"double_row_gen3": "double_row", "double_row": "double_row", "n
 
 
 def _accumulates(dst):
-    """What accumulate=None means for a matmul: in a dynamic loop it may always have to add."""
+    """The meaning of accumulate=None for a matmul: in a dynamic loop it may always have to add."""
     recorder = state.recorder
     return recorder.loops.adds(dst) if recorder is not None and recorder.loops.open else None
 

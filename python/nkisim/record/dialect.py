@@ -1,13 +1,16 @@
-"""What one API of kernels has otherwise than another: the one object that says which API is recorded."""
+"""The differences between APIs of kernels: the one object that says which API is recorded."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How kernels of an API are recorded, compiled and run, where APIs differ."""
+    """The ways in which kernels of an API are recorded, compiled and run, where APIs differ."""
 
     #: Short name ("nki", "neuronxcc"), and the package that kernels import.
     name: str
@@ -39,7 +42,7 @@ class Dialect:
     decorator_decides: bool
     #: True if an index out of bounds at run time is NumPy's IndexError, in flat elements.
     flat_index_errors: bool
-    #: Why a run over capacity is no error.
+    #: The reason why a run over capacity is no error.
     over_capacity: str
 
 
@@ -56,3 +59,12 @@ NEURONXCC = Dialect(
     wide_numbers=True, var_drops_dimensions=True, shares_places=True, returns_tiles=True,
     decorator_decides=True, flat_index_errors=True,
     over_capacity="the legacy compiler would spill")
+
+
+def dialect_of(function: Callable) -> Dialect:
+    """The API of a function that no decorator says it of: neuronxcc.nki if it names modules of that package
+    and none of nki, else nki."""
+    found = inspect.getclosurevars(function) if inspect.isfunction(function) else None
+    named = [] if found is None else [*found.globals.values(), *found.nonlocals.values()]
+    packages = {value.__name__.split(".")[0] for value in named if isinstance(value, ModuleType)}
+    return NEURONXCC if "neuronxcc" in packages and "nki" not in packages else NKI

@@ -1,4 +1,4 @@
-"""How far an array is from what is expected: the one comparison of kernels, tests and evaluations.
+"""Compares an array with the expected one: the one comparison of kernels, tests and evaluations.
 
 Elements match if they are equal, both NaN, or within atol + rtol * |expected| (src/run/compare.hpp).
 """
@@ -17,8 +17,8 @@ _OWN = {"float64", "float32", "float16", "bfloat16", "float8_e3m4", "float8_e4m3
 
 
 class Difference:
-    """How far `found` is off. equal: within the tolerance; elements, mismatches; first: index of the
-    first mismatch, None without one; max_abs, max_rel: of finite differences; rel_l2."""
+    """The distance of `found` from the expected array. equal: within the tolerance; elements, mismatches; first: index
+    of the first mismatch, None without one; max_abs, max_rel: of finite differences; rel_l2."""
 
     def __init__(self, shape: tuple[int, ...], equal: bool, elements: int, mismatches: int, first: int,
                  max_abs: float, max_rel: float, rel_l2: float, worst: int, found: float,

@@ -1,4 +1,4 @@
-"""nkisim new NAME [--in FOLDER]: a kernel to start from, with what belongs beside it.
+"""nkisim new NAME [--in FOLDER]: a kernel to start from, with what belongs to it.
 
 Writes into FOLDER (default: NAME):
 
@@ -143,7 +143,7 @@ def files(name, latencies):
 
 
 def _latencies(name, progress):
-    """What the kernel takes on each generation, and a tenth."""
+    """The kernel's latency on each generation, and a tenth more."""
     import numpy as np
 
     from ..run.kernel import run

@@ -1,4 +1,4 @@
-"""What the memories and queues held over time: curves and address maps."""
+"""Curves and address maps of the memories and queues over time."""
 
 import numpy as np
 

@@ -35,14 +35,18 @@ def test_what_a_config_says():
 
 
 @pytest.mark.parametrize("change, words", [
-    ({"model_type": "mamba"}, "one of llama, mistral"),
+    ({"model_type": "whisper"}, "one of apertus, arcee"), ({"model_type": ["llama"]}, "one of apertus"),
     ({"model_type": "gpt_oss", "num_local_experts": 4, "num_experts_per_tok": 1,
-      "quantization_config": {"quant_method": "awq"}}, "quantised ones are not modelled"),
+      "quantization_config": {"quant_method": "awq"}}, "bits is None"),
     ({"hidden_size": "4096"}, "hidden_size is '4096'"),
     ({"num_hidden_layers": True}, "num_hidden_layers is True"),
     ({"vocab_size": 0}, "vocab_size is 0"),
     ({"num_key_value_heads": 5}, "a multiple"),
-    ({"quantization_config": {"bits": 4}}, "quantised ones are not modelled"),
+    ({"quantization_config": {"bits": 4}}, "has the method None; required: fp8"),
+    ({"compression_config": {"quant_method": "compressed-tensors"}}, "no config_groups"),
+    ({"layer_types": ["linear_attention"] * 32}, "layers of linear attention"),
+    ({"sliding_window": 128, "layer_types": ["sliding_attention"]}, "one word for each of the 32 layers"),
+    ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 9}, "9 experts a token of 8"),
 ])
 def test_a_config_that_cannot_be(change, words):
     with pytest.raises(ModelError, match=words) as problem:
@@ -71,17 +75,31 @@ def test_what_does_not_fit_says_so():
     assert not share_of(model, "trn2", 8).fits
 
 
-@pytest.mark.parametrize("hidden, heads, tp", [(2880, 32, 8), (4096, 40, 5)])
-def test_a_hidden_size_that_does_not_divide(hidden, heads, tp):
-    model = of_config({**LLAMA, "hidden_size": hidden, "num_attention_heads": heads, "head_dim": 128})
-    with pytest.raises(ModelError, match="hidden_size"):
-        share_of(model, "trn2", tp)
+@pytest.mark.parametrize("hidden, tp, padded, columns", [
+    (2880, 8, 2944, 368), (4096, 5, 4096, 820), (200, 1, 256, 256)])
+def test_a_hidden_size_that_does_not_divide(hidden, tp, padded, columns):
+    model = of_config({**LLAMA, "hidden_size": hidden, "head_dim": 128})
+    share = share_of(model, "trn2", tp)
+    assert share.hidden == padded and step.arguments(share, 1)["embedding"].shape[1] == columns
+
+
+@pytest.mark.parametrize("heads, kv_heads, tp, own, padding", [
+    (32, 8, 8, (4, 1), 0), (32, 8, 4, (8, 2), 0), (32, 8, 1, (32, 8), 0), (32, 32, 8, (4, 4), 0),
+    (40, 40, 8, (5, 5), 0),
+    (28, 4, 8, (4, 1), 4),    # two ranks a head of keys and values: seven query heads are four and three
+    (40, 8, 16, (3, 1), 8), (24, 8, 16, (2, 1), 8), (32, 8, 64, (1, 1), 32), (40, 10, 4, (12, 3), 8),
+    (64, 8, 24, (3, 1), 8), (64, 8, 12, (6, 2), 8), (64, 1, 16, (4, 1), 0)])
+def test_heads_of_a_rank(heads, kv_heads, tp, own, padding):
+    model = of_config({**LLAMA, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": 128})
+    share = share_of(model, "trn2", tp)
+    assert (share.heads, share.kv_heads) == own and share.padding == padding
 
 
 @pytest.mark.parametrize("given, words", [
-    (dict(target="trn1", tp=8), "trn2 or trn3"), (dict(target="trn2", tp=7), "a divisor"),
-    (dict(target="trn2", tp=4), "at least 8 ranks"), (dict(target="trn2", tp=8, batch=64), "at most 128"),
-    (dict(target="trn2", tp=8, context=1000), "multiple of 256"),
+    (dict(target="gaudi", tp=8), "one of trn1, inf2, trn2, trn3"), (dict(target="trn2", tp=0), "at least 1"),
+    (dict(target="trn1", tp=2, lnc=2), "required: 1"), (dict(target="trn2", tp=2, lnc=3), "1 or 2"),
+    (dict(target="trn2", tp=8, context=0), "at least 1 of each"), (dict(target="trn2", tp=8, batch=0), "at least 1"),
+    (dict(target="trn2", tp=8, cache_dtype="int4"), "float8_e4m3"),
     (dict(target="trn2", tp=8, dtype="float32"), "bfloat16, float16")])
 def test_a_share_that_cannot_be(given, words):
     with pytest.raises(ModelError, match=words):
@@ -111,7 +129,8 @@ GPT_OSS = {"model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 28
 
 def test_what_gpt_oss_has():
     model = of_config(GPT_OSS)
-    assert (model.experts, model.top_k, model.window, model.clamp, model.quantised) == (32, 4, 128, 7.0, "mxfp4")
+    assert model.quantised.name == "mxfp4"
+    assert (model.experts, model.top_k, model.window, model.clamp) == (32, 4, 128, 7.0)
     assert [model.has_window(n) for n in range(4)] == [True, False, True, False]
     assert model.sinks and model.qkv_bias and not of_config(LLAMA).sinks
     assert sum(model.weights.values()) == pytest.approx(20.9e9, rel=0.01)  # the card: 20.9 billion
@@ -125,9 +144,9 @@ def test_what_gpt_oss_has():
 
 
 def test_parts_of_a_window_get_its_mask():
-    """Of layers that alternate, each part has the mask and the places of its own cache."""
+    """If layers alternate, each part has the mask and the places of its own cache."""
     model = of_config({**SMALL, "num_hidden_layers": 4, "sliding_window": 256,
-                       "layer_types": ["sliding_attention", "full_attention"]})
+                       "layer_types": ["sliding_attention", "full_attention"] * 2})
     seen = []
 
     def noted(x, w, share, step):
@@ -171,7 +190,7 @@ def test_rows_of_the_embedding(ranks, batch, lnc):
 
 @pytest.mark.parametrize("rows, lnc", [(1, 1), (1, 2), (2100, 2)])
 def test_residual_sums(rows, lnc):
-    """Of 2,100 rows in two tiles, each core's."""
+    """Sums of 2,100 rows in two tiles, each core's."""
     rng = np.random.default_rng(rows)
     x, delta = normal(rng, 1, rows, 256), normal(rng, 1, rows, 256)
     found = nkisim.run(nki.jit(lambda x, delta: kernels.residual(x, delta)), x, delta, target="trn2", lnc=lnc).outputs
@@ -352,10 +371,10 @@ def test_a_checkout_whose_transformer_imports_what_is_not_here(tmp_path, monkeyp
 
 
 def test_what_a_part_is_called(small):
-    with pytest.raises(ModelError, match="attention, mlp"):
+    with pytest.raises(ModelError, match="one of attention, mlp"):
         predict(small, None, {"attention": copied, "mlp": copied, "norm": copied})
-    with pytest.raises(ModelError, match="a function for every part"):
-        predict(small, None, {"mlp": copied})
+    assert predict(small, None, {"mlp": copied}).kernels == {
+        "attention": "nkisim (no checkout of nki-library is given)", "dense": "yours"}
 
 
 def test_the_roof_is_of_reads_or_of_products(small):
@@ -397,7 +416,7 @@ def test_the_command(tmp_path):
     text = cli(*words, "--sweep", "context=256,512", "--html", tmp_path / "p.html").stdout
     assert "tp 2, batch 1, context 512" in (tmp_path / "p.html").read_text()
     assert [line.split()[2] for line in text.splitlines()[1:3]] == ["256", "512"]
-    assert "a divisor" in cli(*words, "--sweep", "tp=3", "batch=1,2", code=3).stdout
+    assert "a divisor" in cli(*words, "--ep", "2", "--sweep", "tp=2,4", "batch=1,2", code=3).stdout
 
 
 @pytest.mark.process
@@ -406,7 +425,7 @@ def test_what_the_command_refuses(tmp_path):
     config.write_text(json.dumps(SMALL))
     mine.write_text(MINE)
     tp = ("model", config, "--tp", "2", "--context", "256")
-    for words, said in (((), "--library"), (("--library", tmp_path), "src/nkilib_src"),
+    for words, said in ((("--library", tmp_path), "src/nkilib_src"),
                         (("--kernel", f"mlp={mine}:other"), "no function other"),
                         (("--kernel", "mlp=none.py:f"), "no file none.py")):
         error = cli(*tp, *words, code=3).stderr

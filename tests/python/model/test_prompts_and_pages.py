@@ -97,27 +97,28 @@ def test_what_lies_between_kernels(small):
 def test_a_sweep_says_what_cannot_be(small):
     """In two processes what one says; a point that cannot be is a line of the table, and the others are predicted."""
     parts = {"attention": twice, "mlp": twice}
-    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [1, 2, 3], "batch": [1, 2], "context": [256]}, replaced=parts)
+    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [0, 2, 5000], "batch": [1, 2], "context": [256]},
+                  replaced=parts)
     points = asked.run(2)
-    assert [(p.tp, p.batch) for p in points] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
+    assert [(p.tp, p.batch) for p in points] == [(0, 1), (0, 2), (2, 1), (2, 2), (5000, 1), (5000, 2)]
     assert [bool(p.found) for p in points] == [False, False, True, True, False, False]
     assert points[2].found.as_json() == predict(small, None, parts).as_json()
-    assert "at least 2 ranks" in points[0].problem and "a divisor" in points[4].problem
+    assert "tp 0; required: at least 1" in points[0].problem and "at most 4096 ranks" in points[4].problem
     lines = report.table(points)
-    assert len(lines) == 7 and lines[1].startswith("   1      1      256  ") and points[0].problem in lines[1]
+    assert len(lines) == 7 and lines[1].startswith("   0      1      256  ") and points[0].problem in lines[1]
     assert lines[3].split()[:4] == ["2", "1", "256", f"{points[2].found.step_us / 1e3:.3f}"]
     ended = Sweep(small.model, "trn2", "bfloat16", {"tp": [2], "batch": [1], "context": [256]},
                   replaced={**parts, "mlp": lambda *_: os._exit(1)}).run(1)
     assert "before its time" in ended[0].problem
-    assert points[0].as_json() == {"tp": 1, "batch": 1, "context": 256, "error": points[0].problem}
+    assert points[0].as_json() == {"tp": 0, "batch": 1, "context": 256, "error": points[0].problem}
 
 
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_sweep_on_workers_of_dask(small):
-    """What processes of this machine say, from a scheduler's; functions of the user's go along."""
+    """A scheduler's processes give the results of this machine's; functions of the user's go along."""
     distributed = pytest.importorskip("dask.distributed")
-    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [2, 3], "batch": [1], "context": [256, 512]},
+    asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [2, 0], "batch": [1], "context": [256, 512]},
                   replaced={"attention": twice, "mlp": lambda *a: twice(*a)})
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, \
             distributed.Client(cluster) as client:
@@ -191,7 +192,7 @@ def test_a_step_is_watched_on_one_rank(small, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc")
 def test_ten_models_leave_memory_as_it_was():
-    """Of a process of its own, whose size is read from the system."""
+    """The size of a process of its own is read from the system."""
     support = str(pathlib.Path(small_model.__file__).parent)
     program = f"""
 import sys

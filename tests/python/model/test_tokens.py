@@ -8,6 +8,7 @@ from small_model import LLAMA
 
 import nkisim
 from nkisim_model import of_config, share_of
+from nkisim_model.routes import routes
 from nkisim_model.step import arguments, decode
 
 torch = pytest.importorskip("torch")
@@ -20,7 +21,7 @@ FIRST = 7
 
 
 def weights():
-    """Of the whole model, in float16."""
+    """The weights of the whole model, in float16."""
     rng = np.random.default_rng(29)
 
     def normal(rows, columns):
@@ -104,7 +105,7 @@ def decoded(w, ranks, count=TOKENS):
     expected = arguments(share, LAYERS)
     assert {k: v.shape for k, v in own[0]["layers"][0].items() if v is not None} == \
         {k: v.shape for k, v in expected["layers"][0].items() if v is not None}
-    kernel = decode(share, None, PARTS)
+    kernel = decode(share, None, routes(share, None, PARTS))
     token, tokens = FIRST, []
     for position in range(count):
         cos, sin = (t.reshape(D // 2, 1, 1) for t in rotation(position))

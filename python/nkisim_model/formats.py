@@ -1,0 +1,93 @@
+"""Formats of quantised weights: how many bytes an element takes, and what a kernel makes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """bits: of an element. group: elements that share a scale, 0 where a column or a tensor has one. scale_bits: of a
+    scale, with its zero point. parts: those whose weights have it ("attention", "mlp", "experts")."""
+
+    name: str
+    bits: int
+    group: int = 0
+    scale_bits: int = 16
+    parts: tuple[str, ...] = ("attention", "mlp", "experts")
+
+    @property
+    def unpacked(self) -> bool:
+        """Whether it is unpacked to the step's dtype when the weights are loaded, as no kernel here takes it."""
+        return True
+
+    @property
+    def bytes_per_element(self) -> float:
+        """With its part of the scales, as it is in files."""
+        return (self.bits + (self.scale_bits / self.group if self.group else 0)) / 8
+
+    @property
+    def said(self) -> str:
+        """What the kernels do with it."""
+        how = "unpacked when they are loaded" if self.unpacked else \
+            "multiplied as they are" if self.bits == 8 and not self.group else "dequantised before each product"
+        return f"weights of {self.name} ({8 * self.bytes_per_element:.4g} bits an element), {how}"
+
+
+class FormatError(ValueError):
+    """A format that is not known; `found` and `required` say what."""
+
+    def __init__(self, found: str, required: str) -> None:
+        super().__init__(f"{found}; required: {required}")
+        self.found, self.required = found, required
+
+
+KNOWN = "fp8, fbgemm_fp8, mxfp4, awq, gptq, compressed-tensors, or MLX's bits and group_size"
+
+
+def format_of(config: dict[str, Any]) -> Format | None:
+    """The format of a config's weights, None where they are not quantised. Raises FormatError."""
+    for key in ("quantization_config", "compression_config", "quantization"):
+        found = config.get(key)
+        if not found:
+            continue
+        if not isinstance(found, dict):
+            raise FormatError(f"{key} is {found!r}", "an object")
+        return _of(found, key)
+    return None
+
+
+def _of(found, key):
+    method = found.get("quant_method", "mlx" if key == "quantization" else None)
+    if method in ("fp8", "fbgemm_fp8"):
+        block = found.get("weight_block_size")
+        return Format("fp8", 8, block[1] if isinstance(block, list) and len(block) == 2 else 0,
+                      32 // (block[0] if block else 1) or 1)
+    if method == "mxfp4":
+        return Format("mxfp4", 4, 32, 8, ("experts",))
+    if method in ("awq", "gptq", "mlx"):
+        bits, group = _number(found, "bits", key), _number(found, "group_size", key, 128 if method != "mlx" else 64)
+        return Format(f"{method} {bits} bit", bits, max(0, group), 32 if method == "mlx" else 16 + bits)
+    if method == "compressed-tensors":
+        return _compressed(found, key)
+    raise FormatError(f"{key} has the method {method!r}", KNOWN)
+
+
+def _compressed(found, key):
+    groups = found.get("config_groups")
+    first = next(iter(groups.values()), None) if isinstance(groups, dict) else None
+    weights = first.get("weights") if isinstance(first, dict) else None
+    if not isinstance(weights, dict):
+        raise FormatError(f"{key} of compressed-tensors has no config_groups with weights", "their bits")
+    bits, group = _number(weights, "num_bits", key), weights.get("group_size") or 0
+    kind = "fp8" if weights.get("type") == "float" and bits == 8 else f"int{bits}"
+    return Format(f"{kind} of compressed-tensors", bits, max(0, group))
+
+
+def _number(found, name, key, default=None):
+    value = found.get(name, default)
+    of_bits = name != "group_size"
+    if isinstance(value, bool) or not isinstance(value, int) or (of_bits and value not in (2, 3, 4, 5, 6, 8)):
+        raise FormatError(f"{key}.{name} is {value!r}", "the bits of a weight, 2 to 8" if of_bits else "an integer")
+    return value

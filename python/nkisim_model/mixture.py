@@ -1,0 +1,228 @@
+"""nkisim's own experts of a decode step: any number of them, of experts that all tokens take, and of sequences.
+
+Where the tokens chose fewer experts than there are, each token's are read where they lie (gathered by a number that the
+router found); else each expert is read once and computed for all tokens, with a weight of 0 for those that chose
+others. docs/models.md says when.
+"""
+
+from types import SimpleNamespace
+
+import nki.isa as nisa
+import nki.language as nl
+
+from . import blocks, kernels, own
+from .blocks import BANK, LANES, hbm, sbuf
+from .formats_on_chip import Gathered
+
+AT_A_TIME = 8  # the largest values that max8 finds
+
+
+def experts(x, w, share, step):
+    """RMSNorm, router, the chosen experts of every token, and those that all take."""
+    tiles = blocks.normed(x, w.norm2, share)
+    parts = [_each(x, tiles, w, share) if share.batch * share.model.top_k < share.model.experts and share.ep == 1
+             else _all(x, tiles, w, share)]
+    _, count = kernels.cores()
+    if share.model.shared:
+        parts.append(hbm(x.shape, x.dtype))
+        own.dense(tiles, SimpleNamespace(**w.shared), share, parts[1])
+    kernels.meet(parts[-1], count)
+    return kernels.residual(*parts) if len(parts) > 1 else parts[0]
+
+
+def routed(tiles, w, share):
+    """Of blocks of 128 rows: (scores [rows, experts], the top_k largest of each row, descending), in float32."""
+    m = share.model
+    return [(scores, _largest(scores, m.top_k)) for scores in _rows_of(tiles, w.router, m.experts)]
+
+
+def _rows_of(tiles, weights, width):
+    """rows @ weights in SBUF, of blocks of 128 rows, in float32."""
+    found = [sbuf((some, width), nl.float32) for _, some in blocks.spans(tiles[0][0].shape[2], LANES)]
+
+    def keep(bank, row, column):
+        nisa.tensor_copy(dst=found[row // LANES][:, nl.ds(column, bank.shape[1])], src=bank)
+
+    blocks.product(tiles, weights, 0, width, keep)
+    return found
+
+
+def _largest(scores, count):
+    """The `count` largest of each row, eight at a time."""
+    rows = scores.shape[0]
+    rounds = -(-count // AT_A_TIME)
+    out = sbuf((rows, rounds * AT_A_TIME), nl.float32)
+    left = scores
+    for n in range(rounds):
+        best = out[:, nl.ds(n * AT_A_TIME, AT_A_TIME)]
+        nisa.max8(dst=best, src=left)
+        if n + 1 < rounds:
+            less = sbuf(scores.shape, nl.float32)
+            nisa.nc_match_replace8(dst=less, data=left, vals=best, imm=-1e30)
+            left = less
+    return out
+
+
+def _weights(scores, best, m):
+    """exp(score - largest) of each expert, and one over the sum that they are divided by."""
+    rows, k = scores.shape[0], m.top_k
+    less, power = sbuf((rows, 1), nl.float32), sbuf(scores.shape, nl.float32)
+    nisa.tensor_scalar(dst=less, data=best[:, nl.ds(0, 1)], op0=nl.multiply, operand0=-1.0)
+    nisa.activation(dst=power, op=nl.exp, data=scores, bias=less)
+    chosen, total = sbuf((rows, k), nl.float32), sbuf((rows, 1), nl.float32)
+    nisa.activation(dst=chosen, op=nl.exp, data=best[:, nl.ds(0, k)], bias=less)
+    nisa.tensor_reduce(dst=total, op=nl.add, data=chosen if m.normalised_top_k else power, axis=(1,))
+    nisa.reciprocal(dst=total, data=total)
+    return power, chosen, total
+
+
+# ---- each token's own ----
+def _each(x, tiles, w, share):
+    """The experts of each token, gathered: the cores share a token's, or the tokens where it has one."""
+    m, batch = share.model, share.batch
+    core, count = kernels.cores()
+    numbers, weights = _spread(routed(tiles, w, share), share)
+    tokens, slots = (0, batch), (0, m.top_k)
+    if m.top_k > 1:
+        slots = blocks.halves(m.top_k, core, count)
+    else:
+        tokens = blocks.halves(batch, core, count)
+    parts = [hbm(x.shape, x.dtype) for _ in range(count if m.top_k > 1 else 1)]
+    to = parts[core if m.top_k > 1 else 0].reshape((batch, x.shape[2]))
+    gathered = _Gathers(w, share, numbers)
+    for b in range(tokens[0], sum(tokens)):
+        row = sbuf((1, x.shape[2]), x.dtype)
+        gathered.token(tiles[0][0], b, range(slots[0], sum(slots)), weights, row)
+        nisa.dma_copy(dst=to[nl.ds(b, 1), :], src=row)
+    for part in parts:
+        kernels.meet(part, count)
+    return kernels.residual(*parts) if len(parts) > 1 else parts[0]
+
+
+def _spread(found, share):
+    """Numbers of the chosen experts and their weights, in every partition: [128, batch * top_k] in float32 each."""
+    m, (scores, best) = share.model, found[0]
+    _, chosen, total = _weights(scores, best, m)
+    rows, k = scores.shape[0], m.top_k
+    both = sbuf((rows, 2 * k), nl.float32)
+    for n in range(0, k, AT_A_TIME):
+        some, at = min(AT_A_TIME, k - n), sbuf((rows, AT_A_TIME), nl.uint32)
+        nisa.nc_find_index8(dst=at, data=scores, vals=best[:, nl.ds(n, AT_A_TIME)])
+        nisa.tensor_copy(dst=both[:, nl.ds(n, some)], src=at[:, nl.ds(0, some)])
+    nisa.tensor_scalar(dst=both[:, nl.ds(k, k)], data=chosen, op0=nl.multiply, operand0=total)
+    kept = nl.ndarray((rows, 2 * k), dtype=nl.float32, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=kept, src=both)
+    out = []
+    for first in (0, k):
+        each = sbuf((LANES, rows, k), nl.float32)
+        nisa.dma_copy(dst=each, src=kept.ap([[0, LANES], [2 * k, rows], [1, k]], offset=first))
+        out.append(each.reshape((LANES, rows * k)))
+    return out
+
+
+class _Gathers:
+    """Experts by number: where the rows of each partition begin."""
+
+    def __init__(self, w, share, numbers):
+        self.share, self.k = share, share.model.top_k
+        m, inner, hidden = share.model, share.inner, share.hidden
+        gates = 2 if m.gated else 1
+        self.up = w.gate_up.reshape((share.experts * hidden, gates * inner))
+        self.down = w.down.reshape((share.experts * inner, hidden))
+        self.up_rows = _rows(numbers, hidden, LANES, hidden // LANES, 0)
+        lanes, each, left = blocks.lanes_of(inner)
+        pieces = [(lanes, each, 0)] + ([(left, 1, lanes * each)] if left else [])
+        self.pieces = [(*piece, _rows(numbers, inner, *piece)) for piece in pieces]
+
+    def token(self, tile, b, slots, weights, row):
+        """The sum of a token's experts in these slots, into row [1, hidden]."""
+        hidden, pieces, sources = self.share.hidden, [], []
+        for slot in slots:
+            n = b * self.k + slot
+            between = self._between(tile, b, n)
+            for lanes, each, first, rows in self.pieces:
+                columns = self._columns(between, lanes, each, first, weights[:, nl.ds(n, 1)], row.dtype)
+                pieces.append(blocks.Piece(lanes, [_column(columns, k) for k in range(each)], 0, each, 1))
+                sources.append(Gathered(self.down, hidden, rows[:, nl.ds(n, 1)]))
+
+        def keep(bank, _, column):
+            nisa.tensor_copy(dst=row[:, nl.ds(column, bank.shape[1])], src=bank)
+
+        blocks.multiply(pieces, 1, sources, 0, hidden, keep)
+
+    def _between(self, tile, b, n):
+        """act(gate) * up of a token's expert: [1, inner] in float32."""
+        m, inner = self.share.model, self.share.inner
+        width = inner * (2 if m.gated else 1)
+        found = sbuf((1, width), nl.float32)
+
+        def keep(bank, _, column):
+            nisa.tensor_copy(dst=found[:, nl.ds(column, bank.shape[1])], src=bank)
+
+        piece = blocks.Piece(LANES, [_column(tile, k, b) for k in range(tile.shape[1])], 0, tile.shape[1], 1)
+        source = Gathered(self.up, width, self.up_rows[:, nl.ds(n, 1)])
+        blocks.multiply([piece], 1, [source], 0, width, keep)
+        return own.activated(found, m, inner)
+
+    def _columns(self, between, lanes, each, first, weight, dtype):
+        """Elements first ... of a row as [lanes, each], times the weight of the expert."""
+        one = blocks.ones(1, 1)
+        out = sbuf((lanes, each), dtype)
+        bank = nl.ndarray((lanes, each), dtype=nl.float32, buffer=nl.psum)
+        for k in range(each):
+            nisa.nc_matmul(dst=bank[:, nl.ds(k, 1)], moving=one, stationary=between.ap(
+                [[between.shape[1], 1], [each, lanes]], offset=first + k))
+        nisa.tensor_scalar(dst=out, data=bank, op0=nl.multiply, operand0=weight[nl.ds(0, lanes), :])
+        return out
+
+
+def _column(tile, k, b=None):
+    if b is None:
+        return lambda at, some: tile[:, nl.ds(k, 1)]
+    return lambda at, some: tile[:, k, nl.ds(b, 1)]
+
+
+def _rows(numbers, rows, lanes, each, first):
+    """The first row of each partition, of experts of so many rows: number * rows + first + lane * each, as uint32."""
+    lane, exact = sbuf((lanes, 1), nl.int32), sbuf((lanes, 1), nl.float32)
+    nisa.iota(dst=lane, pattern=[[1, 1]], offset=first, channel_multiplier=each)
+    nisa.tensor_copy(dst=exact, src=lane)
+    out = sbuf((lanes, numbers.shape[1]), nl.uint32)
+    nisa.tensor_scalar(dst=out, data=numbers[nl.ds(0, lanes), :], op0=nl.multiply, operand0=float(rows), op1=nl.add,
+                       operand1=exact)
+    return out
+
+
+# ---- all experts ----
+def _all(x, tiles, w, share):
+    """Every expert of this rank for all tokens: each core computes half of the experts, then half of the output."""
+    m, batch = share.model, share.batch
+    core, count = kernels.cores()
+    inner, hidden, many = share.inner, share.hidden, share.experts
+    width = inner * (2 if m.gated else 1)
+    shares = [_shares(scores, best, m) for scores, best in routed(tiles, w, share)]
+    between = hbm((batch, many * inner), x.dtype)
+    first, mine = blocks.halves(many, core, count)
+    for e in range(first, first + mine):
+        found = _rows_of(tiles, w.gate_up[e].reshape((hidden, width)), width)
+        for n, (rows, each) in enumerate(zip(found, shares)):
+            row = sbuf((rows.shape[0], inner), x.dtype)
+            nisa.tensor_scalar(dst=row, data=own.activated(rows, m, inner), op0=nl.multiply,
+                               operand0=each[:, nl.ds(e, 1)])
+            nisa.dma_copy(dst=between[nl.ds(n * LANES, rows.shape[0]), nl.ds(e * inner, inner)], src=row)
+    kernels.meet(between, count)
+    out = hbm(x.shape, x.dtype)
+    for at, some in blocks.spans(batch, LANES):  # of more rows than these SBUF has no room for all experts' columns
+        own.project(blocks.turned(between[nl.ds(at, some), :], many * inner), w.down.reshape((many * inner, hidden)),
+                    *blocks.halves(hidden, core, count, BANK), out.reshape((batch, hidden))[nl.ds(at, some), :])
+    return out
+
+
+def _shares(scores, best, m):
+    """The weight of each expert for each row: 0 for those that it did not choose."""
+    power, _, total = _weights(scores, best, m)
+    out = sbuf(scores.shape, nl.float32)
+    nisa.tensor_scalar(dst=out, data=scores, op0=nl.greater_equal, operand0=best[:, nl.ds(m.top_k - 1, 1)])
+    nisa.tensor_tensor(dst=out, data1=out, data2=power, op=nl.multiply)
+    nisa.tensor_scalar(dst=out, data=out, op0=nl.multiply, operand0=total)
+    return out

@@ -1,0 +1,71 @@
+"""Which layers are simulated for all, and whether their time is steady."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from typing import NamedTuple
+
+from .architecture import Architecture
+
+
+class Sample(NamedTuple):
+    """The layers that are simulated for the steady state: the first `cold` count as they are; then two groups of
+    `group`, which are compared."""
+
+    cold: int
+    group: int
+
+    @property
+    def layers(self) -> int:
+        return self.cold + 2 * self.group
+
+
+OF_STEP, OF_PROMPT = Sample(4, 10), Sample(2, 2)  # a prompt's layers are longer, and differ less
+OF_LONG_STEP = Sample(2, 4)  # of steps whose layers have many instructions
+LONG_STEP = 1000             # tiles of the cache that a core attends to in a layer: beyond these a step is long
+LONGEST = 12                 # layers after which their kinds come again
+SAME = 0.005                 # the groups' times differ by at most this fraction, or
+SPREAD, MOST = 3.0, 0.02     # by so many standard errors of the difference, and this fraction; else it is not steady
+
+
+def kind_of(model: Architecture, layer: int) -> tuple:
+    """What a layer is made of: layers of one kind are alike."""
+    return model.mixer(layer), model.mlp(layer), model.has_window(layer)
+
+
+def sample_of(model: Architecture, least: Sample) -> Sample | None:
+    """The Sample whose groups have each kind of layer as often as the layers after them; None where the kinds do not
+    come again in turn, or no layers would be left."""
+    kinds = [kind_of(model, n) for n in range(model.layers)]
+    for cold in range(least.cold, least.cold + LONGEST):
+        for period in range(1, LONGEST + 1):
+            if all(a == b for a, b in zip(kinds[cold:], kinds[cold + period:])):
+                found = Sample(cold, period * math.ceil(least.group / period))
+                return found if found.layers < model.layers else None
+    return None
+
+
+def weights_of(model: Architecture, sample: Sample) -> list[float]:
+    """How often each layer of a Sample counts, so that all together are the model's."""
+    first = sample.layers
+    steady = Counter(kind_of(model, n) for n in range(sample.cold, first))
+    further = Counter(kind_of(model, n) for n in range(first, model.layers))
+    return [1.0 if n < sample.cold else 1 + further[kind_of(model, n)] / steady[kind_of(model, n)]
+            for n in range(first)]
+
+
+def spread(model: Architecture, sample: Sample, times: list[float]) -> float:
+    """The standard deviation of the layers after the cold ones, each less the mean of its kind."""
+    kinds = [kind_of(model, n) for n in range(sample.cold, sample.layers)]
+    means = {kind: statistics.fmean(t for k, t in zip(kinds, times[sample.cold:]) if k == kind) for kind in set(kinds)}
+    left = [t - means[kind] for kind, t in zip(kinds, times[sample.cold:])]
+    return math.sqrt(sum(v * v for v in left) / max(1, len(left) - len(means)))
+
+
+def is_steady(model: Architecture, sample: Sample, times: list[float]) -> bool:
+    """Whether the groups differ by no more than the layers' spread explains: times of all simulated layers."""
+    before, after = (statistics.fmean(times[at:at + sample.group]) for at in (sample.cold, sample.cold + sample.group))
+    explained = SPREAD * spread(model, sample, times) * math.sqrt(2 / sample.group)
+    return abs(after - before) <= max(SAME * after, min(explained, MOST * after))
