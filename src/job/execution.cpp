@@ -63,6 +63,9 @@ std::vector<models::Observer*> Execution::observe(std::size_t rank) {
   r.reports = std::make_unique<Reports>(owns(rank) ? ranks_[rank].reports : ReportFiles());
   std::vector<models::Observer*> observers = {&r.summary, &r.confidence};
   r.reports->observe(observers);
+  if (ranks_[rank].observers) {
+    for (models::Observer* own : ranks_[rank].observers()) observers.push_back(own);
+  }
   return observers;
 }
 

@@ -37,6 +37,8 @@ struct RankInputs {
   ReportFiles reports = {};  // to write, under this rank's own names
   std::string html = {};
   ProgramOrigin origin = {};
+  /// Makes the caller's own observers of an attempt; may be missing.
+  std::function<std::vector<models::Observer*>()> observers = {};
 };
 
 /// Optional extras of a run, and the callbacks that receive its events.

@@ -224,7 +224,7 @@ Runner::Memories Runner::memories() const {
     all.push_back(std::make_unique<isa::Memory>(program()));
     all.back()->limit(limits_.memory_bytes());
   }
-  if (values_) load_inputs(job_, loaded_->trace, all);
+  if (values_) load_inputs(job_, loaded_->trace, listener_.arrays(), all);
   return all;
 }
 
@@ -232,7 +232,7 @@ std::unique_ptr<isa::Memory> Runner::memory() const {
   Memories one;
   one.push_back(std::make_unique<isa::Memory>(program()));
   one.back()->limit(limits_.memory_bytes());
-  load_inputs(job_, loaded_->trace, one);
+  load_inputs(job_, loaded_->trace, listener_.arrays(), one);
   return std::move(one.front());
 }
 
@@ -275,7 +275,8 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
                 .inputs = inputs_differ(job_, loaded_->trace) ? static_cast<int>(rank) + 1 : 1},
       .reports = files_of(rank),
       .html = for_rank(job_.html, rank),
-      .origin = loaded_->origin};
+      .origin = loaded_->origin,
+      .observers = [this, rank] { return listener_.observers(rank); }};
   SimOptions& sim = given.input.options;
   sim.conditions = conditions();
   sim.conditions.undefined_output = [this, lead](const isa::Error& error, bool warning) {
@@ -345,8 +346,12 @@ void Runner::conclude(std::size_t rank) {
   if (!values_ || out_.partial) return;
   isa::Memory& memory = *memories_[static_cast<std::size_t>(out.values_of)];
   out.files = write_outputs(job_, program(), memory, rank);
-  if (job_.expect.empty()) return;
-  const auto golden = read_golden(program(), for_rank(job_.expect, rank));
+  listener_.computed(rank, program(), memory);
+  const HostArrays* arrays = listener_.arrays();
+  const bool given = arrays != nullptr && !arrays->expected.empty();
+  if (job_.expect.empty() && !given) return;
+  const auto golden =
+      given ? arrays->expected : read_golden(program(), for_rank(job_.expect, rank));
   out.outputs = compare(program(), memory, golden, job_.tolerance);
   out.not_compared = left_out(program(), golden);
 }

@@ -35,7 +35,7 @@ def error_json(problem, code):
     for key, value in (("instruction", problem.instruction), ("kernel_file", problem.kernel_file),
                        ("kernel_line", problem.kernel_line), ("source", problem.source),
                        ("operand", problem.operand), ("found", problem.found),
-                       ("required", problem.required.removesuffix(","))):
+                       ("required", problem.required)):
         if value:
             out[key] = value
     return {"ok": False, "exit_code": code, "error": out}
