@@ -118,8 +118,8 @@ def _parser():
         add(name)
     add("seed", default=None)
     add("output", dest="save")
-    for name in ("save-recorded", "summary-json", "perfetto", "chrome", "session", "html", "accounting-json", "explain",
-                 "budget", "junit", "strict", "suppress", "error", "unread", "timing-only"):
+    for name in ("save-recorded", "summary-json", "perfetto", "chrome", "vcd", "session", "html", "accounting-json",
+                 "explain", "budget", "junit", "strict", "suppress", "error", "unread", "timing-only"):
         add(name)
     add("sdk", default=None, choices=SDKS)
     for name, choices in SWITCHES.items():

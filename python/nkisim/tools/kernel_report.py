@@ -82,7 +82,7 @@ class Report:
         """The reports that the run itself writes."""
         args = self.args
         files = {key: getattr(args, key) for key in ("accounting_json", "session", "perfetto",
-                                                     "chrome") if getattr(args, key)}
+                                                     "chrome", "vcd") if getattr(args, key)}
         if args.html and not args.session:
             self.folder = tempfile.TemporaryDirectory(prefix="nkisim-")
             files["session"] = os.path.join(self.folder.name, "session.npz")
@@ -151,7 +151,7 @@ class Report:
         args = self.args
         print(result.report())
         for label, path in (("trace", args.save), ("recorded", args.save_recorded), ("timeline", args.perfetto),
-                            ("timeline", args.chrome), ("session", args.session),
+                            ("timeline", args.chrome), ("waveforms", args.vcd), ("session", args.session),
                             ("report", args.html)):
             if path:
                 print(f"{label:<14}{path}")
