@@ -94,9 +94,10 @@ std::int64_t Waves::line_of(const isa::Inst& inst) {
                                 : std::uint64_t{inst.loc.kernel_file} << 32U | inst.loc.kernel_line;
   const auto [place, is_new] = places_.try_emplace(key);
   if (is_new) {
-    place->second =
-        vcd_.text(inst.loc.kernel_file != 0 ? program_->kernel_place(inst)
-                                            : "line:" + std::to_string(inst.loc.trace_line));
+    const std::string text = inst.loc.kernel_file != 0
+                                 ? program_->kernel_place(inst)
+                                 : "line:" + std::to_string(inst.loc.trace_line);
+    place->second = vcd_.text(text.substr(text.rfind('/') + 1));  // viewers show its beginning
   }
   return place->second;
 }

@@ -114,7 +114,7 @@ def test_bad_input(kernel, capsys, words, text):
 
 
 def test_every_report_is_written(kernel, tmp_path, capsys):
-    names = ("session", "accounting-json", "perfetto", "chrome", "html", "junit")
+    names = ("session", "accounting-json", "perfetto", "chrome", "vcd", "html", "junit")
     files = {n: tmp_path / n for n in names}
     words = [str(w) for n, f in files.items() for w in (f"--{n}", f)]
     assert kernel("scale", *X, *words, "--explain", "--budget", "total_time<=1s") == 0

@@ -91,6 +91,8 @@ def test_engines_are_busy_when_their_parts_run(run):
                 name = f"rank0.nc0.{engine}."
                 assert at(waves[name + "instruction"], p["start"]) == words[insts[p["inst"]]["op"]]
                 assert at(waves[name + "opcode"], p["start"]) == words[p["opcode"]]
+                line = insts[p["inst"]]
+                assert at(waves[name + "line"], p["start"]) == f"{words[line['file']].split('/')[-1]}:{line['line']}"
                 assert at(waves[name + "sequence"], p["start"]) == p["sequence"]
                 under_way = sum(q["start"] <= p["start"] < q["end"] for q in own)
                 assert at(waves[name + "under_way"], p["start"]) == under_way
