@@ -20,6 +20,7 @@ class Stop:
 
     def __init__(self, at_us: float, found: dict[str, Any], values: dict[str, tuple], text: str) -> None:
         self.at_us = at_us
+        self.json = {"at_us": at_us, **found}  # as in nkisim run --json
         self.complete: int = found["complete"]          # instructions and transfers that have ended
         self.instructions: int = found["instructions"]  # ... of all that the run executes
         #: Each engine: what it runs ("runs", or None), its next instruction ("next") and what this waits for

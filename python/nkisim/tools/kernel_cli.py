@@ -119,7 +119,8 @@ def _parser():
     add("seed", default=None)
     add("output", dest="save")
     for name in ("save-recorded", "summary-json", "perfetto", "chrome", "vcd", "session", "html", "accounting-json",
-                 "explain", "budget", "junit", "strict", "suppress", "error", "unread", "timing-only"):
+                 "explain", "budget", "junit", "strict", "suppress", "error", "unread", "timing-only",
+                 "stop-at", "dump"):
         add(name)
     add("sdk", default=None, choices=SDKS)
     for name, choices in SWITCHES.items():
@@ -197,7 +198,8 @@ def _simulate(args, module, path, name, progress):
                       compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}),
                       confidence=args.confidence,
                       rules={"suppress": args.suppress, "error": args.error,
-                             **({"unread": True} if args.unread else {})})
+                             **({"unread": True} if args.unread else {})},
+                      stop_at=args.stop_at, dump=[name for name in (args.dump or "").split(",") if name])
     progress.say(f"simulating {name} on {options.target}")
     result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
                           options, kernel.dialect)

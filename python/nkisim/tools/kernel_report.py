@@ -126,6 +126,9 @@ class Report:
                                                     result.record_seconds + result.run_seconds))
 
     def say(self, result, code):
+        stop = result.stop
+        if stop is not None and not self.args.json:
+            print(stop, end="")
         if self.args.json:
             out = {"ok": code == OK, "exit_code": code, "partial": result.partial,
                    "target": result.recorder.target, "instructions": result.executed,
@@ -135,6 +138,8 @@ class Report:
             if self.budgets:
                 out["budgets"] = [{"budget": b, "kept": k, "message": m}
                                   for b, k, m in self.budgets]
+            if stop is not None:
+                out["stop"] = stop.json
             if result.explanation:
                 out["explanation"] = result.explanation
             print(json.dumps(out, indent=1))

@@ -172,3 +172,11 @@ def test_json_errors(kernel, capsys, words, code, expected):
     assert result["ok"] is False and result["exit_code"] == code
     if expected:
         assert expected.items() <= result["error"].items()
+
+
+def test_a_stop_is_printed(kernel, capsys):
+    assert kernel("scale", *X, "--stop-at", "1s", "--dump", "x") == 0
+    text = capsys.readouterr().out
+    assert "instructions are complete, 0 under way" in text and "\n  x float32" in text
+    assert kernel("scale", *X, "--stop-at", "1ns", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["stop"]["complete"] == 0

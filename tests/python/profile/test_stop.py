@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nkisim
-from running import cli, write_trace
+from running import ROOT, cli, write_trace
 
 pytestmark = pytest.mark.process
 ROWS, COLUMNS, TILES = 128, 64, 6
@@ -409,3 +409,27 @@ def test_stopped_runs_do_not_hold_up_others():
         if run.stop is not None:
             assert str(run.stop) == str(alone)
             np.testing.assert_array_equal(run.stop.valid["o"], alone.valid["o"])
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "traces").glob("*.jsonl")))
+def test_a_stop_behind_the_end_has_the_outputs(tmp_path, name):
+    """Loops, registers and gathers, too: the walk of the sequencers comes to the same end."""
+    trace = ROOT / "traces" / f"{name}.jsonl"
+    outputs = [t["name"] for t in (json.loads(line).get("tensor", {}) for line in trace.read_text().splitlines()[1:])
+               if t.get("role") in ("output", "input_output")]
+    done = json.loads(cli("run", trace, "--json", "--stop-at", "1s", "--dump", ",".join(outputs), "--dump-to",
+                          tmp_path / "v.npz", "--outputs", tmp_path / "o.npz", "--session", tmp_path / "s.npz").stdout)
+    rank = done["stop"]["ranks"][0]
+    assert rank["complete"] == rank["instructions"] and rank["under_way"] == []
+    assert all(e["runs"] is None and e["waits_for"] is None for e in rank["engines"])
+    with np.load(tmp_path / "v.npz") as found, np.load(tmp_path / "o.npz") as wanted:
+        assert sorted(found) == sorted(wanted) == sorted(outputs)
+        for output in outputs:
+            assert found[output].tobytes() == wanted[output].tobytes()
+    # Values come one after the other, and each as it stays where a program writes it once.
+    valid = dict.fromkeys(outputs, 0)
+    for at in np.linspace(0, done["latency_us"], 6):
+        part = json.loads(cli("run", trace, "--json", "--stop-at", f"{at:.3f}us", "--dump", ",".join(outputs)).stdout)
+        values = part["stop"]["ranks"][0]["values"]
+        assert all(values[o]["valid"] >= valid[o] for o in outputs)
+        valid = {o: values[o]["valid"] for o in outputs}
