@@ -33,6 +33,8 @@ class RunListener {
   virtual void progress(const char* /*stage*/, std::uint64_t /*done*/, std::uint64_t /*all*/) {}
   /// The stage has ended.
   virtual void stage_ended() {}
+  /// The run as it was where the job says (Outcome::stop), before the error that ended it.
+  virtual void stopped(const nlohmann::ordered_json& /*stop*/) {}
   /// An undefined value in an output whose order alone is undefined.
   virtual void undefined(const std::string& /*text*/) {}
   /// The reason why the compiler could not make it fit; it runs all the same.

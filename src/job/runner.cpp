@@ -48,6 +48,8 @@ void require_rank_names(const Job& job) {
         {"session", r.session},
         {"perfetto", r.perfetto},
         {"chrome", r.chrome},
+        {"vcd", r.vcd},
+        {"dump-to", job.dump_to},
         {"html", job.html}}) {
     if (name.empty() || name.find("{rank}") != std::string::npos) continue;
     usage(isa::Rule::option_value, "--" + std::string(option) + " is " + name +
@@ -81,6 +83,8 @@ void require_files_apart(const Job& job, const TraceFile& trace, int ranks) {
     put(written, "--session", r.session);
     put(written, "--perfetto", r.perfetto);
     put(written, "--chrome", r.chrome);
+    put(written, "--vcd", r.vcd);
+    put(written, "--dump-to", job.dump_to);
   }
   require_apart(written, read);
 }
@@ -124,6 +128,7 @@ Outcome Runner::run() {
   listener_.prepared(world_.world.ranks);
   check_wishes();
   simulate();
+  stop();
   report();
   out_.stopped_by = limits_.reached();
   listener_.simulated();
@@ -181,10 +186,21 @@ void Runner::prepare() {
   out_.moved = loaded_->moved;
 }
 
+void Runner::check_stop_wishes() const {
+  const StopWish& wish = job_.stop;
+  const auto exclude = [](const char* text) { of_runner::usage(isa::Rule::options_exclude, text); };
+  if (!wish.wanted() && (!wish.dump.empty() || !job_.dump_to.empty()))
+    exclude("--dump and --dump-to show what there is at --stop-at, which is not given");
+  if (wish.dump.empty() && !job_.dump_to.empty()) exclude("--dump-to needs --dump NAME,...");
+  if (wish.wanted() && !job_.time) exclude("--stop-at needs time; drop --functional");
+  if (!wish.dump.empty() && !values_) exclude("--dump needs values; drop --timing-only");
+}
+
 void Runner::check_wishes() const {
   isa::check_world(program(), world_.world);
   if (!alone()) of_runner::require_rank_names(job_);
   of_runner::require_files_apart(job_, loaded_->trace, world_.world.ranks);
+  check_stop_wishes();
   if (values_) return;
   const bool outputs = !job_.outputs.empty() || !job_.output_arrays.empty();
   if (!alone() && (outputs || !job_.expect.empty())) {
@@ -243,9 +259,11 @@ void Runner::simulate() {
     ranks.push_back(rank_inputs(r));
   }
   execution_.emplace(std::move(ranks), config_for(job_, *loaded_), world_, artifacts_);
+  execution_->plan(job_.stop);
   try {
     execution_->run();
   } catch (const isa::Error& e) {
+    stop_before_error();
     if (e.rule() != isa::Rule::semaphore_deadlock) throw;
     throw of_runner::with_names(e, loaded_->trace);
   }
@@ -296,11 +314,37 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
 ReportFiles Runner::files_of(std::size_t rank) const {
   ReportFiles files = job_.reports;
   for (std::string* name :
-       {&files.accounting_json, &files.session, &files.perfetto, &files.chrome}) {
+       {&files.accounting_json, &files.session, &files.perfetto, &files.chrome, &files.vcd}) {
     *name = for_rank(*name, rank);
   }
   for (const std::string& root : job_.roots) files.sources.roots.emplace_back(root);
   return files;
+}
+
+// The run as it was where the job says, from the same inputs.
+void Runner::stop() {
+  FreshMemories fresh;
+  if (values_) fresh = [this] { return memories(); };
+  const std::optional<Stop> found = execution_->stop(fresh);
+  if (!found) return;
+  out_.stop = nkisim::to_json(*found);
+  if (!races_.races.empty()) {
+    listener_.warn("the program has races: the values at the stop are those of program order");
+  }
+  for (std::size_t r = 0; r < found->values.size() && !job_.dump_to.empty(); ++r) {
+    write_values(for_rank(job_.dump_to, r), found->values[r]);
+  }
+}
+
+// A run that fails has been at an instant all the same.
+void Runner::stop_before_error() {
+  if (!job_.stop.wanted()) return;
+  try {
+    stop();
+  } catch (const isa::Error&) {
+    return;  // it did not come that far: the run's own error says more
+  }
+  listener_.stopped(out_.stop);
 }
 
 void Runner::report() {

@@ -22,11 +22,14 @@ class Runner {
 
   void prepare();
   void check_wishes() const;
+  void check_stop_wishes() const;
   void check_races();
   void simulate();
   [[nodiscard]] isa::Conditions conditions() const;
   [[nodiscard]] RankInputs rank_inputs(std::size_t rank);
   void report();
+  void stop();
+  void stop_before_error();
   [[nodiscard]] SwitchRuns try_switches();
   void conclude(std::size_t rank);
   void conclude_all();
