@@ -73,7 +73,7 @@ def _summary(record):
 
 
 def _say(command, *names, options=()):
-    """What a command of nkisim prints as JSON. `names` are never options, whatever they begin with."""
+    """The JSON that a command of nkisim prints. `names` are never options, whatever they begin with."""
     words = [program(), command, *map(str, options), "--json", "--", *map(str, names)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
