@@ -182,7 +182,8 @@ def test_a_baseline_that_computes_nothing_is_said(tmp_path):
     assert "no instruction" in done.stderr and "Traceback" not in done.stderr
     (tmp_path / "k.py").write_text(
         HEAD + "def make(n=1):\n    @nki.jit\n    def kernel(x):\n        return x\n    return kernel\n")
-    done = cli("tune", f"{tmp_path / 'k.py'}:make", "--param", "n=1,2", *words, "--cache", tmp_path / "c", code=None)
+    done = cli("tune", f"{tmp_path / 'k.py'}:make", "--param", "n=1,2", *words, "--cache", tmp_path / "c", cwd=tmp_path,
+               code=None)
     assert "Traceback" not in done.stderr and "no instruction" in done.stdout + done.stderr
 
 
