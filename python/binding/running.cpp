@@ -4,11 +4,13 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <new>
 #include <sstream>
 
 #include "checks/races.hpp"
 #include "checks/statics.hpp"
 #include "compiler/analysis/loops.hpp"
+#include "isa/host/memory_bound.hpp"
 #include "isa/program/uses.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/figures.hpp"
@@ -55,6 +57,7 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
     };
   }
   options.progress = [](std::uint64_t) {
+    if (isa::host::memory_bound_reached()) throw std::bad_alloc();
     const py::gil_scoped_acquire gil;
     return PyErr_CheckSignals() == 0;
   };

@@ -20,7 +20,7 @@ in microseconds, rules of the machine with the kernel's line. Start with `refere
 text with one function `kernel`; `explain` a rule or metric that a record names; `compare` two kernels to see where
 the time of the faster one was saved."""
 _MOST_NAME = 4000
-#: Of a record, what an agent needs to go on.
+#: The fields of a record that an agent needs to go on.
 _TOLD = ("status", "latency_us", "speedup", "verdict", "error", "flags", "seeds", "instructions",
          "sbuf_partition_bytes", "psum_partition_bytes")
 
@@ -73,7 +73,7 @@ def _summary(record):
 
 
 def _say(command, *names, options=()):
-    """What a command of nkisim prints as JSON. `names` are never options, whatever they begin with."""
+    """The JSON that a command of nkisim prints. `names` are never options, whatever they begin with."""
     words = [program(), command, *map(str, options), "--json", "--", *map(str, names)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -103,7 +103,7 @@ def make(references, **settings):
 
     @server.tool()
     def explain(name: str) -> dict[str, Any]:
-        """What a rule, a kind of error or a metric means, with cause and cure."""
+        """The meaning of a rule, a kind of error or a metric, with cause and cure."""
         found = _say("explain", name[:_MOST_NAME])
         found.pop("ok", None)
         return found

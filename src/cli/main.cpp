@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "isa/base/error.hpp"
+#include "isa/host/memory_bound.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/command_files.hpp"
 #include "src/cli/help.hpp"
@@ -162,6 +163,7 @@ int main(int argc, char* argv[]) {
   const bool json = std::any_of(argv + 1, argv + std::max(argc, 1),
                                 [](const char* word) { return std::strcmp(word, "--json") == 0; });
   const nkisim::cli::PlainText out(std::cout), err(std::cerr);
+  const nkisim::isa::host::MemoryBound bound;
   try {
     return nkisim::cli::dispatch(argc, argv);
   } catch (const nkisim::isa::Error& e) {
@@ -169,7 +171,10 @@ int main(int argc, char* argv[]) {
   } catch (const nkisim::Interrupted& e) {
     return nkisim::cli::report_interruption(nkisim::cli::kSignalled + e.signal, json);
   } catch (const std::bad_alloc&) {
-    return nkisim::cli::report_host("the input needs more memory than this process may have", json);
+    const std::string most = bound.reached();
+    return nkisim::cli::report_host(
+        "the input needs " + (most.empty() ? "more memory than this process may have" : most),
+        json);
   } catch (const std::length_error&) {
     return nkisim::cli::report_host("the input needs more memory than any process may have", json);
   } catch (const std::system_error& e) {

@@ -17,6 +17,7 @@ from ..record.refusals import refused
 from ..values.errors import Error, kernel_frame
 from .compiling import Choices
 from .layers import LayersResult, asked, run_layers
+from .memory_bound import MemoryBound
 from .options import Options
 from .recording import kernel_frames
 from .result import Result
@@ -105,8 +106,10 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     _check_world(world, dialect, processes, client)
 
     def one(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result | WorldResult:
-        return (run_world(function, args, kwargs, grid, options, rank_inputs) if world else
-                run_function(function, args, kwargs, grid, options, dialect))
+        if world:
+            with MemoryBound():
+                return run_world(function, args, kwargs, grid, options, rank_inputs)
+        return run_function(function, args, kwargs, grid, options, dialect)
 
     few = asked(function, kwargs, options.timing == "only")
     return run_layers(one, function, args, kwargs) if few else one(args, kwargs)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
+from .memory_bound import MemoryBound
 
 if TYPE_CHECKING:
     from .. import _core
@@ -129,7 +130,8 @@ class Result:
         self._keep_inputs()
         restart(self.recorder)
         self.files = {key: os.fspath(path) for key, path in files.items()}
-        execute(self.recorder, self.options, self)
+        with MemoryBound():
+            execute(self.recorder, self.options, self)
 
     def report(self) -> str:
         """A few lines for people."""

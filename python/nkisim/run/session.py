@@ -21,6 +21,7 @@ from ..values.tensor import NkiTensor
 from . import hostarrays, inspecting, neff
 from .compiling import compile_program
 from .execution import execute, restart
+from .memory_bound import MemoryBound
 from .options import Options
 from .recording import Arguments, kernel_frames, record
 from .result import Result
@@ -41,7 +42,8 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
         listener(function, args, kwargs, grid)
     hostarrays.settle((args, kwargs))
     try:
-        result = _run(function, args, kwargs, grid, options, dialect)
+        with MemoryBound():
+            result = _run(function, args, kwargs, grid, options, dialect)
     except Exception as problem:
         problem.__traceback__ = kernel_frames(problem.__traceback__)
         raise

@@ -33,7 +33,7 @@ def example(name, *words):
 
 # ---- MCP ---------------------------------------------------------------------------------------
 def test_an_agent_judges_ten_kernels(search, tmp_path):
-    """What the tools say is what nkisim.evaluate says of the same kernels."""
+    """The tools say what nkisim.evaluate says of the same kernels."""
     mcp = pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
     from nkisim_adapters.mcp_command import references_of
     from nkisim_adapters.mcp_server import make
