@@ -17,7 +17,7 @@ from ..record.refusals import check_size
 from ..values.errors import Error
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
-from . import hostarrays, inspecting, neff
+from . import hostarrays, inspecting, neff, notices
 from .compiling import compile_program
 from .execution import execute, restart
 from .options import Options
@@ -39,6 +39,7 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     for listener in list(BEFORE):
         listener(function, args, kwargs, grid)
     hostarrays.settle((args, kwargs))
+    notices.gradient_lost(function, args, kwargs)
     try:
         result = _run(function, args, kwargs, grid, options, dialect)
     except Exception as problem:
@@ -74,6 +75,7 @@ def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     for name, _ in recorder.prepared.values():
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
                     instruction=f"{name}_prepare", **_definition(function))
+    notices.narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
     spans = recorder.program.lifetimes()
