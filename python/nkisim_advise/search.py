@@ -19,7 +19,8 @@ BUDGET = 30
 #: Below this share of the latency a change is not worth a line.
 LEAST = 0.005
 #: The order in which edits are combined at first: those that need fewer bytes or instructions change what others do.
-_RANK = {kind: n for n, kind in enumerate(("keep", "widen", "transpose", "fuse", "buffers", "weights", "merge", "engine", "queue"))}
+_RANK = {kind: n for n, kind in enumerate(
+    ("keep", "widen", "transpose", "fuse", "buffers", "weights", "merge", "engine", "queue"))}
 #: 80 % of a normal distribution lie within as many standard deviations.
 _FOUR_OF_FIVE = 1.2816
 

@@ -1,4 +1,4 @@
-"""Transposes in blocks of the vector engine as one of the tensor engine, which goes to PSUM and is copied from there."""
+"""Transposes in blocks of the vector engine as one of the tensor engine, by way of PSUM."""
 
 from .edit import Edit, count
 
@@ -12,9 +12,10 @@ def edits(program):
         found = _tiles(program, places) if name == "nc_transpose" else []
         if found:
             blocks = sum(len(places) for _, _, places in found)
-            yield Edit("transpose", line, name, f"{count(blocks, 'transpose')} of blocks by the vector engine: transpose "
-                       "each tile at once on the tensor engine, engine=nisa.engine.tensor into a tile of nl.psum, and "
-                       f"copy it from there ({count(len(found), 'transpose')})", _on_tensor(line), f"transpose {line}")
+            said = (f"{count(blocks, 'transpose')} of blocks by the vector engine: transpose each tile at once on the "
+                    "tensor engine, engine=nisa.engine.tensor into a tile of nl.psum, and copy it from there "
+                    f"({count(len(found), 'transpose')})")
+            yield Edit("transpose", line, name, said, _on_tensor(line), f"transpose {line}")
 
 
 def _tiles(program, places):
@@ -41,7 +42,7 @@ def _is_transposed(program, dst, data, blocks):
         return False
     area = 0
     for _, a, b in blocks:
-        if len(a.pattern) != 1 or len(b.pattern) != 1 or a.pattern[0][0] != 1 or b.pattern[0][0] != 1 or a.dtype or b.dtype:
+        if any(len(ref.pattern) != 1 or ref.pattern[0][0] != 1 or ref.dtype for ref in (a, b)):
             return False
         size = program.bytes_of(b) // (b.elements() * b.partitions)
         if (a.partition, a.partitions) != (b.offset // size, b.elements()) or (

@@ -10,7 +10,7 @@ from .program import MEETINGS
 from .transfers import ends, free, hbm_step, partition_dimensions
 
 FACTORS = (16, 4, 64, 8, 2, 32)
-#: What gives each element from those at its place, whatever the tile's width.
+#: Instructions that compute each element from those at its place, whatever the tile's width.
 _ELEMENTWISE = ("activation", "tensor_scalar", "tensor_tensor", "tensor_copy", "reciprocal", "scalar_tensor_tensor",
                 "memset")
 _LARGEST = 64 * 1024  # of a partition, by one tile
@@ -69,7 +69,9 @@ def _iteration(program, first):
                 return None
             places.add(index)
             for _, _, other, _, _ in program.operands(index):
-                if other.tensor in tiles or program.space(other) == "hbm" or program.tensors[other.tensor]["shape"] != shape:
+                if other.tensor in tiles or program.space(other) == "hbm":
+                    continue
+                if program.tensors[other.tensor]["shape"] != shape:
                     continue
                 if not free(program, other.tensor):
                     return None

@@ -408,8 +408,8 @@ def while_loop(init, body_fun):
     """Runs body_fun(register) on the device while the register, first `init`, is not zero."""
     recorder = current()
     if callable(init):
-        fail_on("python_value", "init", "a function", "an integer or a register: body_fun(register) runs while it is not "
-                "zero, and gives its next value,", "while_loop", KernelTypeError)
+        fail_on("python_value", "init", "a function", "an integer or a register: body_fun(register) runs while it is "
+                "not zero, and gives its next value,", "while_loop", KernelTypeError)
     _check_body(body_fun, "while_loop")
     condition = recorder.register()
     isa.register_move(condition, init)

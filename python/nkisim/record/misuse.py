@@ -102,7 +102,8 @@ def _unfitting(problem, tb, called):
 
 def _parameters(function):
     """The parameters of a function as its signature has them, "*" before those that are given by name, and these."""
-    names, by_name = [], []
+    names: list[str] = []
+    by_name: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name.startswith("_"):
             continue

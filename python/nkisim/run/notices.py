@@ -49,5 +49,5 @@ def gradient_lost(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     if any(hostarrays.is_torch(v) and v.requires_grad for v in _leaves([args, kwargs])):
         name = getattr(function, "__name__", "the kernel")
         _once(function, "gradient", f"{name} is called on a tensor that requires a gradient, and its result has none: "
-              "what depends on it is left out of backward(). Make it an operator with torch_neuronx.nki_op and give that a "
+              "what depends on it is left out of backward(). Make it an operator with torch_neuronx.nki_op with a "
               "register_autograd, or call it under torch.no_grad() (docs/frameworks.md)")

@@ -1,4 +1,4 @@
-"""Whole iterations done at once, and transposes in blocks given to the tensor engine: found first, with equal values."""
+"""Whole iterations at once, and transposes in blocks by the tensor engine: found first, with equal values."""
 
 import json
 
@@ -69,11 +69,11 @@ APART = {
     "another scale": NARROW.replace("data=t)", "data=t, scale=float(j))"),
     "a sum of a row": NARROW.replace("nisa.activation(dst=t, op=nl.exp, data=t)",
                                      "nisa.tensor_reduce(dst=t[:, 0:1], op=nl.add, data=t, axis=1)"),
-    "stores in the other direction": NARROW.replace("nl.ds(j * 32, 32)], src=t", "nl.ds((31 - j) * 32, 32)], src=t"),
-    "what the last one left": NARROW.replace("    for j in", "    s = nl.zeros((128, 32), x.dtype, buffer=nl.sbuf)\n    "
-                                             "for j in").replace("nisa.activation(dst=t, op=nl.exp, data=t)",
-                                                                 "nisa.tensor_tensor(dst=s, data1=s, data2=t, op=nl.add)\n"
-                                                                 "        nisa.tensor_copy(dst=t, src=s)"),
+    "the other direction": NARROW.replace("nl.ds(j * 32, 32)], src=t", "nl.ds((31 - j) * 32, 32)], src=t"),
+    "what the last one left": NARROW.replace(
+        "    for j in", "    s = nl.zeros((128, 32), x.dtype, buffer=nl.sbuf)\n    for j in").replace(
+        "nisa.activation(dst=t, op=nl.exp, data=t)",
+        "nisa.tensor_tensor(dst=s, data1=s, data2=t, op=nl.add)\n        nisa.tensor_copy(dst=t, src=s)"),
 }
 
 
@@ -88,8 +88,9 @@ def test_iterations_that_differ_stay_apart(why, tmp_path):
 def test_blocks_that_do_not_come_to_a_transpose_stay(tmp_path):
     swapped = BLOCKS.replace("y[nl.ds(c * 32, 32), nl.ds(r * 32, 32)]", "y[nl.ds(r * 32, 32), nl.ds(c * 32, 32)]")
     part = BLOCKS.replace("for r in range(4)", "for r in range(3)")
-    read = BLOCKS.replace("engine=nisa.engine.vector)", "engine=nisa.engine.vector)\n                if (r, c) == (1, 1):"
-                          "\n                    nisa.tensor_copy(dst=t[0:32, 0:32], src=y[0:32, 0:32])")
+    read = BLOCKS.replace("engine=nisa.engine.vector)", "engine=nisa.engine.vector)\n"
+                          "                if (r, c) == (1, 1):\n"
+                          "                    nisa.tensor_copy(dst=t[0:32, 0:32], src=y[0:32, 0:32])")
     for text in (swapped, part, read):
         assert text != BLOCKS and not list(transposes.edits(recorded(tmp_path, text)))
     assert list(transposes.edits(recorded(tmp_path, BLOCKS)))
