@@ -30,10 +30,15 @@ __all__ = ["run", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankR
 
 
 def __getattr__(name):
-    """nkisim.evaluate, evaluate_async and tune, which belong to a package of their own."""
+    """nkisim.evaluate, evaluate_async and tune, which belong to a package of their own; __version__."""
     if name in ("evaluate", "evaluate_async", "tune"):
         return getattr(importlib.import_module("nkisim_evaluate"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        from .tools.doctor import version
+        return version()
+    from .values.spelling import near
+    said = near(name, __all__) if not name.startswith("_") else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{'; ' * bool(said)}{said}")
 
 
 def load_ipython_extension(shell):

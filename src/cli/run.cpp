@@ -145,10 +145,8 @@ Outcome run_one(const Args& args, const std::string& target, Programs& programs,
 }
 
 void print_row(const std::string& target, const Outcome& out) {
-  std::ostringstream latency;
-  latency << std::fixed << std::setprecision(3) << out.totals.at("latency_us").get<double>()
-          << " us";
-  std::cout << std::left << std::setw(9) << target << std::setw(16) << latency.str()
+  std::cout << std::left << std::setw(9) << target << std::setw(16)
+            << time_text(out.totals.at("latency_us").get<double>())
             << out.totals.at("bottleneck").get<std::string>() << '\n';
 }
 

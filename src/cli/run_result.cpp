@@ -107,8 +107,7 @@ void print_ranks(const Outcome& out) {
   if (out.timed) {
     std::cout << "rank  latency\n";
     const auto row = [](const auto& rank, double us) {
-      std::cout << std::left << std::setw(6) << rank << std::fixed << std::setprecision(3) << us
-                << " us\n";
+      std::cout << std::left << std::setw(6) << rank << time_text(us) << '\n';
     };
     for (std::size_t r = 0; r < out.ranks.size(); ++r) row(r, out.ranks[r].latency_us);
     row("all", out.totals.at("latency_us").get<double>());

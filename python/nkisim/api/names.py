@@ -3,6 +3,7 @@
 import sys
 
 from ..values.errors import KernelAttributeError, fail
+from ..values.spelling import near
 
 #: Other libraries' names, and what to write here instead.
 _OTHERS = {
@@ -23,16 +24,6 @@ def _instruction(module, name):
     package, _, last = module.rpartition(".")
     isa = sys.modules.get(package + ".isa") if last == "language" else None
     return f"nisa.{name}" if isa is not None and name in vars(isa) else None
-
-
-def near(name, known):
-    """"did you mean sqrt?" of the names that are nearest, at most three that are as near; "" where none is."""
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 3, 0.6)
-    ratios = [difflib.SequenceMatcher(None, name, one).ratio() for one in close]
-    best = [one for one, ratio in zip(close, ratios) if ratio > ratios[0] - 0.05]
-    return f"did you mean {', '.join(best[:-1])}{' or ' * (len(best) > 1)}{best[-1]}?" if best else ""
 
 
 def missing(module):

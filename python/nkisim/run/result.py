@@ -7,6 +7,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from nkisim_work.times import time_text
+
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
@@ -48,7 +50,7 @@ class Result:
     def take(self, figures: _core.Figures) -> None:
         """Takes the figures of a run that has ended, which are read only when asked for."""
         self._figures = figures
-        for name in ("summary", "totals", "summary_text", "confidence"):
+        for name in ("summary", "totals", "bottleneck", "summary_text", "confidence"):
             vars(self).pop(name, None)
 
     @functools.cached_property
@@ -60,6 +62,11 @@ class Result:
     def totals(self) -> dict[str, Any]:
         """The metrics of all cores together."""
         return {} if self._figures is None else json.loads(self._figures.totals())
+
+    @functools.cached_property
+    def bottleneck(self) -> str:
+        """What the run is bound by, in words, as `nkisim run` and `nkisim advise` say it; "" without time."""
+        return "" if self._figures is None else self._figures.bottleneck()
 
     @functools.cached_property
     def summary_text(self) -> str:
@@ -139,7 +146,9 @@ class Result:
         if self.partial:
             lines.append("PARTIAL       interrupted: all figures are of what ran until then")
         if self.latency_ns is not None:
-            lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
+            lines.append(f"latency       {time_text(self.latency_ns / 1e3)}")
+        if self.bottleneck:
+            lines.append(f"bottleneck    {self.bottleneck}")
         if self.confidence:
             lines.append(f"trust         {self.confidence['text']}")
         lines.append(f"instructions  {self.instructions}")

@@ -18,7 +18,7 @@ from ..values.errors import Error
 from ..values.findings import gathered
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
-from . import hostarrays, inspecting, neff
+from . import hostarrays, inspecting, neff, notices
 from .compiling import compile_program
 from .execution import execute, restart
 from .memory_bound import MemoryBound
@@ -41,6 +41,7 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     for listener in list(BEFORE):
         listener(function, args, kwargs, grid)
     hostarrays.settle((args, kwargs))
+    notices.gradient_lost(function, args, kwargs)
     try:
         with MemoryBound():
             result = _run(function, args, kwargs, grid, options, dialect)
@@ -81,6 +82,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     for name, _, (file, line) in recorder.prepared.values():
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
                     instruction=f"{name}_prepare", kernel_file=file, kernel_line=line)
+    notices.narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
     spans = recorder.program.lifetimes()

@@ -33,6 +33,7 @@ from ..run.recording import kernel_frames
 from ..run.session import run_function
 from ..values import dtypes
 from ..values.errors import SDKS, Error
+from ..values.spelling import near
 from .example_call import call_of
 from .install import install
 from .kernel_report import BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare, error_json
@@ -54,7 +55,7 @@ class _Parser(Parser):
     """Its complaints are errors like any other."""
 
     def error(self, message):
-        _usage(f"{message}; see `nkisim kernel --help`")
+        _usage(message if message.endswith("?") else f"{message}; see `nkisim kernel --help`")
 
     def refuse(self, rule, message):
         raise Error(message, rule=rule, code="usage")
@@ -93,7 +94,8 @@ def argument(text, rng):
             return name, literal
     dtype = dtypes.find(match["dtype"])
     if dtype is None:
-        _usage(f"--arg {text!r}: {match['dtype']!r} is not a dtype")
+        said = dtypes.meant(match["dtype"]) or "nl has their names, such as float32 or f32"
+        _usage(f"--arg {text!r}: {match['dtype']!r} is not a dtype; {said}")
     shape = tuple(int(s) for s in match["shape"].split(",") if s.strip())
     values = np.asarray(_fill(match["fill"], shape, rng))
     if not dtype.is_float and match["fill"] in (None, "uniform", "normal"):
@@ -156,7 +158,11 @@ def _written(before, given):
 
 def _function(module, path, name):
     if not hasattr(module, name):
-        _usage(f"{path} has no {name}")
+        own = [n for n, value in vars(module).items()
+               if isinstance(value, Kernel) or (inspect.isfunction(value) and value.__module__ == module.__name__)]
+        kernels = [n for n in own if isinstance(vars(module)[n], Kernel)] or own
+        said = near(name, own) or (f"its kernels are {', '.join(kernels)}" if kernels else "it has no function")
+        _usage(f"{path} has no {name}; {said}")
     return getattr(module, name)
 
 
