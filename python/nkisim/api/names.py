@@ -15,14 +15,16 @@ _OTHERS = {
     "nisa.tensor_tensor", "matmul": "nisa.nc_matmul", "copy": "nisa.tensor_copy", "transpose": "nisa.nc_transpose",
     "reshape": "tile.reshape(shape)", "mul": "nl.multiply", "sub": "nl.subtract", "div": "nl.divide", "pow":
     "nl.power", "argmax": "nisa.max8 and nisa.nc_find_index8",
+    "eye": "nl.shared_identity_matrix(n)", "identity": "nl.shared_identity_matrix(n)",
     "full_like": "nl.full(x.shape, value, dtype=x.dtype)", "ones_like": "nl.ones(x.shape, dtype=x.dtype)"}
 
 
-def _instruction(module, name):
-    """What an instruction of this name is called, if a kernel looks for it in the module of the language."""
+def _elsewhere(module, name):
+    """What a function of this name is called, if the other one of the modules isa and language has it."""
     package, _, last = module.rpartition(".")
-    isa = sys.modules.get(package + ".isa") if last == "language" else None
-    return f"nisa.{name}" if isa is not None and name in vars(isa) else None
+    other, short = {"language": (".isa", "nisa"), "isa": (".language", "nl")}.get(last, ("", ""))
+    found = sys.modules.get(package + other) if other else None
+    return f"{short}.{name}" if found is not None and name in vars(found) else None
 
 
 def missing(module):
@@ -33,7 +35,7 @@ def missing(module):
         import difflib
 
         known = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
-        near = _OTHERS.get(name) or _instruction(module, name) or (
+        near = _OTHERS.get(name) or _elsewhere(module, name) or (
             ", ".join(difflib.get_close_matches(name, known, 3)) or "one of its names (dir() lists them)")
         fail("unsupported_call", f"{module} has no {name}; {near} is required", kind=KernelAttributeError)
 

@@ -139,8 +139,8 @@ def range_select_settings(seen):
 _LOWEST = -3.4028234663852886e38  # of float32
 _PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip,
                                      hwdge_beside_transpose, loop_variable_offset, compute_at_register,
-                                     nested_loop_on_trn1, tensor_tensor_on_gpsimd, product_into_older_tile, gathered_size,
-                                     range_select_settings)}
+                                     nested_loop_on_trn1, tensor_tensor_on_gpsimd, product_into_older_tile,
+                                     gathered_size, range_select_settings)}
 
 
 def _lines(program):
