@@ -1,4 +1,4 @@
-"""Each known defect of AWS's compiler and device (record/defects.json) is named with --strict, and avoided forms are not."""
+"""Each known defect (record/defects.json) is named with --strict, with what avoids it; what avoids it is not named."""
 
 import pathlib
 import re
