@@ -330,3 +330,30 @@ def test_an_unknown_release_is_an_error(monkeypatch):
     monkeypatch.setenv("NKISIM_SDK", "3.0")
     with pytest.raises(nkisim.Error, match="NKISIM_SDK"):
         nkisim.run(clean, X)
+
+
+KERNEL = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.tensor_tensor(tile, tile, tile, nl.max)
+    nl.store(out, nl.divide(tile, tile))
+    return out
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words, code", [((), 0), (("--sdk", "2.31"), 0), (("--strict", "--sdk", "2.31"), 3)])
+def test_the_command_for_kernels(words, code, tmp_path):
+    path = tmp_path / "k.py"
+    path.write_text(KERNEL)
+    done = cli("kernel", f"{path}:kernel", "--arg", "x=float32[128,8]", *words, code=code)
+    for text, line in (("nl.max is no operator of nki.isa", 11), ("nl.divide is simulated alone", 12)):
+        assert done.stderr.count(text) == 1 and f"{path}:{line}" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr

@@ -31,6 +31,16 @@ def with_operator(op):
     return kernel
 
 
+def with_first_operator(op):
+    """In the instruction right after a load, whose tile has no place yet."""
+    def kernel(x):
+        o, t = out(x), nl.load(x)
+        nisa.tensor_tensor(t, t, t, op)
+        nl.store(o, t)
+        return o
+    return kernel
+
+
 def with_operand(function):
     def kernel(x):
         o = out(x)
@@ -86,6 +96,7 @@ ON_HBM = {name: (lambda x, f=name: getattr(nl, f)(x)) for name in
 CASES = {
     **{f"operator {op!r}": (with_operator(op), "operator_alias") for op in (nl.max, nl.min, nl.sum, "max", "sum")},
     **{f"numpy {op.__name__}": (with_operator(op), "operator_alias") for op in (np.maximum, np.max, max)},
+    "first operator": (with_first_operator(nl.max), "operator_alias"),
     **{f"operator {op!r}": (with_operator(op), "") for op in (nl.maximum, nl.add, nl.minimum)},
     **{f"{name} of HBM": (with_operand(f), "hbm_operand") for name, f in ON_HBM.items()},
     "store of HBM": (stored, "hbm_operand"),
