@@ -14,6 +14,7 @@ from ..record.launch import nc, spmd_dim
 from ..record.ordering import no_reorder
 from ..record.operations import OPS
 from ..record.recorder import current, state
+from ..record.refusals import refused
 from ..record.targets import default_target
 from ..values import dtypes, grids, hostcast
 from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3,
@@ -22,7 +23,7 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              uint16, uint32)
 from ..values.errors import (KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint,
                              kernel_frame)
-from ..values.findings import of_tracer, strict
+from ..values.findings import of_tracer
 from ..values.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, blocks, tiles
 from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject
@@ -252,7 +253,7 @@ def rand(shape, dtype=float32, buffer=sbuf, name=""):
 def random_seed(seed):
     """Seeds the generators behind rand and dropout: an integer or a [P, 1] tensor of int32."""
     if not isinstance(seed, NkiTensor):
-        strict("nl.random_seed takes a [1, 1] tile, not a number (documented)", 29)
+        refused("seed_of_number")
         seed = full((1, 1), int(seed), dtype=int32)
     isa.set_rng_seed(seed)
 

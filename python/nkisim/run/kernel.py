@@ -167,7 +167,7 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording.get():  # a kernel called inside a kernel is a plain function
             if self.grid is not None:
-                refused("nested_grid", name=self.__name__, grid=self.grid)
+                refused("nested_grid", name=getattr(self, "__name__", "kernel"), grid=self.grid)
             return self.func(*args, **kwargs)
         for call in CALLS:
             value = call(self, args, kwargs)

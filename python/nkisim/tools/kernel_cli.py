@@ -244,8 +244,10 @@ def main(words=None):
     try:
         args = _parser().parse_args(words)
         install()
-        if args.strict or args.sdk:
-            os.environ.update(NKISIM_STRICT="1", NKISIM_SDK=args.sdk or "")
+        if args.strict:
+            os.environ["NKISIM_STRICT"] = "1"
+        if args.sdk:
+            os.environ["NKISIM_SDK"] = args.sdk
         path, found, name = args.kernel.rpartition(":")
         if not found or not os.path.exists(path):
             _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
