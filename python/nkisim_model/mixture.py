@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import nki.isa as nisa
 import nki.language as nl
 
-from . import blocks, kernels, own
+from . import blocks, formats_on_chip, kernels, own
 from .blocks import BANK, LANES, hbm, sbuf
 from .formats_on_chip import Gathered
 
@@ -130,7 +130,7 @@ class _Gathers:
         self.up = w.gate_up.reshape((share.experts * hidden, gates * inner))
         self.down = w.down.reshape((share.experts * inner, hidden))
         self.up_rows = _rows(numbers, hidden, LANES, hidden // LANES, 0)
-        lanes, each, left = blocks.lanes_of(inner)
+        lanes, each, left = formats_on_chip.lanes_of(inner)
         pieces = [(lanes, each, 0)] + ([(left, 1, lanes * each)] if left else [])
         self.pieces = [(*piece, _rows(numbers, inner, *piece)) for piece in pieces]
 

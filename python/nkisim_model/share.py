@@ -97,8 +97,10 @@ class Share:
 
     def format_of(self, part: str) -> Format | None:
         """The format of the weights of "attention", "mlp" or "experts"; None for the dtype."""
-        found = self.model.quantised
-        return found if found and part in found.parts and not found.unpacked else None
+        found, m = self.model.quantised, self.model
+        if found is None or part not in found.parts or found.unpacked or part == "experts":
+            return None
+        return None if part == "attention" and (m.latent or m.linear) else found
 
     def _bytes_per(self, part):
         found = self.format_of(part)

@@ -52,7 +52,8 @@ def test_a_goal_for_the_first_token(timed):
 def test_what_fits(timed):
     """By hand: 405B in bfloat16 are 812 GB, more than eight ranks of the largest inf2 and 16 of trn2 have."""
     model = of_config({"model_type": "llama", "hidden_size": 16384, "intermediate_size": 53248,
-                       "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8, "vocab_size": 128256})
+                       "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8,
+                       "vocab_size": 128256})
     found = goal.candidates(dataclasses.replace(timed, model=model), goal.PRICES)
     assert [(row.name, tp) for row, tp in found] == [("trn2.48xlarge", 64)]
 
