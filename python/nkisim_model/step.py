@@ -175,7 +175,7 @@ def decode(share: Share, lib, routes: dict[str, Route]):
                 for more in found[1:]:
                     other = more.run(x, w, share, shared)
                     kernels.meet(other, count)
-                    delta = kernels.residual(delta, other)
+                    delta = kernels.residual(delta.reshape(x.shape), other.reshape(x.shape))
                 mark(f"{part} all-reduce", number)
                 delta = kernels.total(delta, group)
                 mark(f"{part} residual", number)
